@@ -75,7 +75,6 @@ faults-night: install engine ## The server killed KILL_ROUNDS=400 times under lo
 mutants: install ## Change the domain and the engine in thousands of ways (mutmut) and print those that no test detects; hours.
 	$(BIN)/mutmut run
 	$(BIN)/mutmut results
-	$(BIN)/python -m tests.simulation.mutants
 
 simulate: install ## Simulate SEEDS=5000 runs with random faults; `python -m tests.simulation --seed N` prints one.
 	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)

@@ -19,12 +19,12 @@ from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import LogService
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
-from tests.engine.turns import ground
+from tests.engine.harness import catalog_of
 from tests.support import builders
 from tests.support.disk import UNLIMITED
 from tests.support.inline import temporary_checkpoints
 from tests.support.observing import NoObserver
-from tests.support.store_proxy import StatusChanges, StoreProxy
+from tests.support.proxies import StatusChanges, StoreProxy
 
 HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 
@@ -73,7 +73,7 @@ async def running(
         engine = Engine(
             mailbox=inbox,
             store=StoreProxy(store, after_commit=StatusChanges(lambda *change: at_work.count(*change))),  # noqa: PLW0108 - it is made below
-            catalog=ground(
+            catalog=catalog_of(
                 builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once, state=state)]
             ),
             runtime=runtime,

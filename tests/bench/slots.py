@@ -17,12 +17,12 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
-from tests.engine.turns import ground
+from tests.engine.harness import catalog_of
 from tests.support import builders, scripts
 from tests.support.clock import TimerLoop, VirtualClock
 from tests.support.inline import InlineStore, temporary_checkpoints
 from tests.support.observing import NoObserver
-from tests.support.store_proxy import StatusChanges, StoreProxy
+from tests.support.proxies import StatusChanges, StoreProxy
 
 SHORTEST, LONGEST = 60, 3600  # seconds
 AT_ONCE = 1000  # submissions
@@ -49,7 +49,7 @@ async def run(jobs: int, slots: int) -> float:
     engine = Engine(
         mailbox=inbox,
         store=StoreProxy(InlineStore(), after_commit=StatusChanges(_counting(jobs, over))),
-        catalog=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
+        catalog=catalog_of(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=builders.NO_ACCOUNTS,
         checkpoints=temporary_checkpoints(clock.now),

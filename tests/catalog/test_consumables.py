@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.catalog import QuantityOperation, ResourceKind
-from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.errors import Invalid, NotFound
 from batchq.services import consumable_resources
 from batchq.services.catalog import CatalogService
 from batchq.services.consumable_resources import Quantities
@@ -52,24 +52,6 @@ def update(catalog):
 
 def total(catalog):
     return catalog.consumable_resources.quantities(catalog.consumables[LICENCES]).total
-
-
-async def test_a_created_resource_exists_after_a_restart(catalog, reopened):
-    made = await make_consumable(catalog, total=0, tags=(("k", "v"),))
-
-    again = await reopened()
-
-    assert made == consumable(total=0, tags=(("k", "v"),))
-    assert catalog.consumables == again.consumables == {LICENCES: made}
-
-
-async def test_a_name_is_unique(catalog):
-    await make_consumable(catalog)
-
-    with pytest.raises(Invalid, match=r"^Object already exists$"):
-        await make_consumable(catalog, total=1)
-
-    assert total(catalog) == 10
 
 
 @pytest.mark.parametrize("quantity", [-1, MOST + 1])
@@ -200,21 +182,6 @@ async def test_a_token_belongs_to_its_resource_and_is_deleted_with_it(catalog, u
     assert await update("ADD", 1, "token") == 11
 
 
-async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, changed, update):
-    await make_consumable(catalog)
-    store.failing = True
-
-    with pytest.raises(StoreFailed):
-        await update("ADD", 1, "token")
-    with pytest.raises(StoreFailed):
-        await update("ADD", 1)
-    with pytest.raises(StoreFailed):
-        await catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
-
-    assert total(catalog) == 10
-    assert changed.count == 1
-
-
 # ------------------------------------------------------------------------------------------------- what jobs took
 
 
@@ -288,14 +255,3 @@ async def test_deleting_a_deleted_or_unknown_resource_is_a_success(catalog, reop
 
     assert catalog.consumables == (await reopened()).consumables == {}
     assert changed.count == 2
-
-
-async def test_tags_are_added_and_removed(catalog, reopened):
-    await make_consumable(catalog, tags=(("a", "1"), ("b", "2")))
-
-    await catalog.consumable_resources.tag(LICENCES, (("b", "3"), ("c", "4")), caller=ADMIN)
-    await catalog.consumable_resources.untag(LICENCES, ["a", "never was"], caller=ADMIN)
-
-    assert (await reopened()).consumables[LICENCES] == consumable(tags=(("b", "3"), ("c", "4")))
-    with pytest.raises(NotFound):
-        await catalog.consumable_resources.untag("other", [], caller=ADMIN)

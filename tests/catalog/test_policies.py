@@ -1,7 +1,5 @@
 """Scheduling policies, and the queues that use them."""
 
-from datetime import timedelta
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -9,34 +7,13 @@ from msgspec.structs import replace
 
 from batchq.domain import catalog as rules
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
-from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.errors import Invalid, NotFound
 from tests.catalog.making import disabled_queue, make_environment, make_policy, make_queue
-from tests.support.builders import ADMIN, NOON, policy, queue
-
-A_DAY = timedelta(days=1)
+from tests.support.builders import ADMIN, queue
 
 
 def weights(*identifiers):
     return tuple(ShareWeight(identifier=it) for it in identifiers)
-
-
-async def test_a_created_resource_exists_after_a_restart(catalog, reopened):
-    made = await make_policy(catalog, shares=weights("a*", "b"), decay=A_DAY, reservation=99, tags=(("k", "v"),))
-
-    again = await reopened()
-
-    expected = policy(shares=weights("a*", "b"), decay=A_DAY, reservation=99, tags=(("k", "v"),), created_at=NOON)
-    assert made == expected
-    assert catalog.policies == again.policies == {"fair": expected}
-
-
-async def test_a_name_is_unique(catalog):
-    made = await make_policy(catalog)
-
-    with pytest.raises(Invalid, match=r"^Object already exists$"):
-        await make_policy(catalog, decay=A_DAY)
-
-    assert catalog.policies == {"fair": made}
 
 
 @pytest.mark.parametrize(
@@ -74,14 +51,6 @@ def test_a_share_that_covers_another_overlaps_it(identifiers):
     assert refused == any(overlap(one, other) for one, other in pairs)
 
 
-async def test_an_update_changes_only_the_given_members(catalog, reopened):
-    await make_policy(catalog, shares=weights("a"), reservation=1)
-
-    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY), caller=ADMIN)
-
-    assert (await reopened()).policies["fair"] == policy(shares=weights("a"), reservation=1, decay=A_DAY)
-
-
 async def test_an_invalid_update_changes_nothing(catalog):
     made = await make_policy(catalog)
 
@@ -93,46 +62,6 @@ async def test_an_invalid_update_changes_nothing(catalog):
         )
 
     assert catalog.policies == {"fair": made}
-
-
-async def test_each_change_is_published_once_it_is_saved(catalog, changed):
-    await make_policy(catalog)
-    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY), caller=ADMIN)
-
-    assert changed.count == 2
-
-
-async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, changed):
-    made = await make_policy(catalog)
-    store.failing = True
-
-    with pytest.raises(StoreFailed):
-        await make_policy(catalog, "other")
-    with pytest.raises(StoreFailed):
-        await catalog.scheduling_policies.delete("fair", caller=ADMIN)
-
-    assert catalog.policies == {"fair": made}
-    assert changed.count == 1
-
-
-async def test_deleting_a_deleted_or_unknown_resource_is_a_success(catalog, reopened):
-    await make_policy(catalog)
-
-    await catalog.scheduling_policies.delete("fair", caller=ADMIN)
-    await catalog.scheduling_policies.delete("fair", caller=ADMIN)
-
-    assert catalog.policies == (await reopened()).policies == {}
-
-
-async def test_tags_are_added_and_removed(catalog, reopened):
-    await make_policy(catalog, tags=(("a", "1"), ("b", "2")))
-
-    await catalog.scheduling_policies.tag("fair", (("b", "3"), ("c", "4")), caller=ADMIN)
-    await catalog.scheduling_policies.untag("fair", ["a", "never was"], caller=ADMIN)
-
-    assert (await reopened()).policies["fair"].tags == (("b", "3"), ("c", "4"))
-    with pytest.raises(NotFound):
-        await catalog.scheduling_policies.tag("other", (), caller=ADMIN)
 
 
 # -------------------------------------------------------------------------------------------------------------- queues

@@ -13,7 +13,12 @@ def at(seconds):
     return NOON + timedelta(seconds=seconds)
 
 
-def lived(before, *events, now=NOON):
+def due_event(job, now):
+    """The event of the earliest deadline that has passed at `now`; None if none has."""
+    return next(iter(due_timers(job, now)), None)
+
+
+def apply_events(before, *events, now=NOON):
     """The job and all effects after these events."""
     effects = ()
     for event in events:
@@ -23,15 +28,10 @@ def lived(before, *events, now=NOON):
 
 
 def after(before, *events, now=NOON):
-    return lived(before, *events, now=now)[0]
+    return apply_events(before, *events, now=now)[0]
 
 
-def due_event(job, now):
-    """The event of the earliest deadline that has passed at `now`; None if none has."""
-    return next(iter(due_timers(job, now)), None)
-
-
-def marks(of):
+def outcome(of):
     """What a client tells the ends of jobs apart by."""
     return (of.status, of.status_reason, of.is_cancelled, of.is_terminated)
 
@@ -69,7 +69,7 @@ def placed():
     return on.Placed(environment="local")
 
 
-def made(attempt=1, *, container_id="an-id"):
+def container_created(attempt=1, *, container_id="an-id"):
     return on.ContainerCreated(attempt=attempt, container_id=container_id)
 
 
@@ -83,23 +83,23 @@ def exited(code, attempt=1, **changes):
     )
 
 
-def not_started(attempt=1, *, reason="no such file", exit_code=None):
+def start_failed(attempt=1, *, reason="no such file", exit_code=None):
     return on.StartFailed(attempt=attempt, reason=reason, exit_code=exit_code)
 
 
-def lost(attempt=1):
+def container_lost(attempt=1):
     return on.ContainerLost(attempt=attempt)
 
 
-def requested(attempt=1, *, step=0):
+def checkpoint_requested(attempt=1, *, step=0):
     return on.CheckpointRequested(attempt=attempt, step=step)
 
 
-def asked(attempt=1, *, step=0):
+def signal_delivered(attempt=1, *, step=0):
     return on.StopSignalDelivered(attempt=attempt, step=step)
 
 
-def seen(name="epoch-7", attempt=1):
+def checkpoint_seen(name="epoch-7", attempt=1):
     return on.CheckpointSeen(attempt=attempt, name=name)
 
 
@@ -107,7 +107,7 @@ def timed_out(attempt=1):
     return on.TimedOut(attempt=attempt)
 
 
-def grace_over(attempt=1):
+def grace_expired(attempt=1):
     return on.GraceExpired(attempt=attempt)
 
 

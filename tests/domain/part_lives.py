@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from tests.domain import lives
-from tests.domain.lives import at, lived, starting
+from tests.domain.lives import apply_events, at, starting
 from tests.support.builders import NOON, gang, task, task_container
 
 VERBS = {
@@ -21,12 +21,12 @@ VERBS = {
 }
 
 
-def tasked(*containers, **asked):
+def task_job(*containers, **asked):
     """A job with a task of these containers, placed at noon."""
     return starting(task=task(*containers), **asked)
 
 
-def ganged(nodes=None, **asked):
+def multi_node_job(nodes=None, **asked):
     """A gang, placed at noon: of three nodes of one container each, unless told otherwise."""
     return starting(nodes=nodes or gang(), **asked)
 
@@ -39,7 +39,7 @@ def sidecar(**changes):
     return task_container("sidecar", **{"essential": False} | changes)
 
 
-def is_made(container_key, *, container_id="an-id"):
+def is_created(container_key, *, container_id="an-id"):
     return on.ContainerCreated(attempt=1, container_key=container_key, container_id=container_id)
 
 
@@ -51,13 +51,13 @@ def ends(container_key, code=0, **changes):
     return replace(lives.exited(code, **changes), container_key=container_key)
 
 
-def never_starts(container_key, *, reason="no such file", exit_code=None, forbidden=False):
+def cannot_start(container_key, *, reason="no such file", exit_code=None, forbidden=False):
     return on.StartFailed(
         attempt=1, container_key=container_key, reason=reason, exit_code=exit_code, forbidden=forbidden
     )
 
 
-def given_up(container_key):
+def is_abandoned(container_key):
     return on.StartAbandoned(attempt=1, container_key=container_key)
 
 
@@ -65,15 +65,15 @@ def is_lost(container_key):
     return on.ContainerLost(attempt=1, container_key=container_key)
 
 
-def is_asked(container_key):
+def is_signalled(container_key):
     return on.StopSignalDelivered(attempt=1, container_key=container_key)
 
 
-def grace_over(container_key):
+def grace_ended(container_key):
     return on.GraceExpired(attempt=1, container_key=container_key)
 
 
-def too_late(container_key):
+def starts_too_late(container_key):
     return on.StartTimedOut(attempt=1, container_key=container_key)
 
 
@@ -90,14 +90,14 @@ def part(job, key):
     return next(it for it in parts(job) if it.key == key)
 
 
-def asks(job, *events, now=NOON):
+def effects_of(job, *events, now=NOON):
     """What the last of the events asks for, in words."""
     *earlier, last = events
-    _, effects = lived(lived(job, *earlier, now=now)[0], last, now=now)
-    return [in_words(it) for it in effects]
+    _, effects = apply_events(apply_events(job, *earlier, now=now)[0], last, now=now)
+    return [described(it) for it in effects]
 
 
-def in_words(effect):
+def described(effect):
     return f"{VERBS[type(effect)]} {effect.tag.container_key}"
 
 

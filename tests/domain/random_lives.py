@@ -49,7 +49,7 @@ RULES_OF_CHECKPOINTS = some.none() | some.builds(
 
 
 @some.composite
-def lives(draw):
+def histories(draw):
     """One job, from its submission on: each step of its life. Bytes are the dice, four for a step."""
     it, now, steps = draw(newborns()), NOON, []
     dice = iter(draw(some.binary(min_size=32, max_size=120)))

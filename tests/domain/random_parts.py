@@ -10,7 +10,7 @@ from batchq.domain.lifecycle.containers import TRANSITIONS
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task
 from tests.domain.lives import cancel, due_event, placed, timed_out
-from tests.domain.part_lives import in_words, parts
+from tests.domain.part_lives import described, parts
 from tests.domain.random_lives import RULES_OF_CHECKPOINTS
 from tests.support.builders import NOON, job, task_container
 
@@ -29,7 +29,7 @@ class PartStep:
         self.after, self.effects = step(before, event, now)
 
     def __repr__(self):
-        asks = ", ".join(in_words(it) for it in self.effects)
+        asks = ", ".join(described(it) for it in self.effects)
         what = f"{type(self.event).__name__} {getattr(self.event, 'part', '')}"
         how = {it.key: str(it.state) for it in parts(self.after)}
         return f"\n{self.now:%X} {what} makes it {self.after.status} {how}, asks: {asks}"
@@ -77,7 +77,7 @@ def placed_jobs(draw):
 
 
 @some.composite
-def part_lives(draw):
+def container_histories(draw):
     """From its being placed on. Bytes are the dice, four for a step."""
     it, now, steps = draw(placed_jobs()), NOON, []
     dice = iter(draw(some.binary(min_size=24, max_size=160)))
@@ -111,10 +111,10 @@ def happening(it, now, *, which, whom, detail):
         return cancel()
     if which < TIMES_OUT:
         return timed_out(it.attempt.number)
-    return news(it, now, which=which, whom=whom, detail=detail)
+    return container_events(it, now, which=which, whom=whom, detail=detail)
 
 
-def news(it, now, *, which, whom, detail):
+def container_events(it, now, *, which, whom, detail):
     """Of a container that is under way, mostly of what leads on; now and then of one that is over."""
     under_way = [part for part in it.attempt.containers if part.state is not AttemptContainerState.WAITING]
     living = [part for part in under_way if part.state is not AttemptContainerState.ENDED]

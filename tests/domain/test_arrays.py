@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as any_
 
 from batchq.domain import events as on
-from batchq.domain import status_reasons
-from batchq.domain.ids import child_id
 from batchq.domain.job import FINISHED, ArrayState, Dependency, DependencyType, Status
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.arrays import Moved
@@ -66,35 +64,6 @@ def test_children_share_the_spec_and_have_the_next_orders():
     assert [it.child.index for it in arrays.spawn(after, 250, LATER)[1]] == [2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    ("statuses", "status", "reason"),
-    [
-        ((Status.SUCCEEDED,) * 3, Status.SUCCEEDED, None),
-        ((Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED), Status.FAILED, status_reasons.CHILD_FAILED),
-        ((Status.SUCCEEDED, Status.FAILED, Status.RUNNING), Status.PENDING, None),
-    ],
-)
-def test_an_array_ends_with_its_last_child_and_succeeds_if_all_have(statuses, status, reason):
-    over = ended(with_children(), *statuses)
-
-    assert (over.status, over.status_reason, over.attempts) == (status, reason, ())
-
-
-def test_an_array_does_not_end_before_all_children_are_spawned():
-    half, _ = arrays.spawn(parent(3), 2, NOON)
-    moves = [Moved(index=i, before=None, after=Status.SUCCEEDED) for i in range(2)]
-
-    assert arrays.count(half, moves, LATER).status is Status.PENDING
-
-
-@pytest.mark.parametrize("statuses", [(Status.SUCCEEDED,) * 3, (Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED)])
-def test_a_cancelled_array_fails_with_the_callers_reason(statuses):
-    over = ended(asked(with_children(), CANCEL), *statuses)
-
-    assert (over.status, over.status_reason) == (Status.FAILED, "enough")
-    assert (over.is_cancelled, over.is_terminated) == (True, False)
-
-
 def test_a_terminate_after_a_cancel_is_applied_to_all_children_again():
     one_runs = ended(with_children(), Status.RUNNING)
     cancelled, told = arrays.pass_order(asked(one_runs, CANCEL), 2)
@@ -118,13 +87,6 @@ def test_the_first_order_stands_except_that_a_terminate_follows_a_cancel(first, 
 
     upgraded = isinstance(first, on.CancelRequested) and isinstance(second, on.TerminateRequested)
     assert (twice == once) is not upgraded
-
-
-def test_a_failure_in_a_sequential_array_is_applied_to_later_children_only():
-    broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
-
-    assert arrays.order(broken) == on.DependencyFailed(job_id=child_id(broken.id, 1))
-    assert arrays.pass_order(broken, 250)[1] == range(2, 4)
 
 
 def test_a_second_failure_changes_nothing():
@@ -155,12 +117,6 @@ def test_a_spawned_array_ignores_its_dependencies():
 def test_an_array_is_never_placed():
     with pytest.raises(IllegalTransition):
         step(parent(), on.Placed(environment="local"), LATER)
-
-
-def test_requests_do_not_change_an_ended_array():
-    over = ended(with_children(), *(Status.SUCCEEDED,) * 3)
-    for event in (CANCEL, TERMINATE):
-        assert step(over, event, LATER) == (over, ())
 
 
 @pytest.mark.parametrize(

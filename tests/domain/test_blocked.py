@@ -3,7 +3,7 @@
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from tests.domain.lives import after, at, lived, marks, placed, runnable
+from tests.domain.lives import after, apply_events, at, outcome, placed, runnable
 
 NO_ROOM = on.FoundBlocked(reason="no room")
 
@@ -21,7 +21,7 @@ def test_a_head_that_does_not_fit_has_a_reason():
 def test_the_same_reason_again_keeps_the_time():
     job = after(runnable(), NO_ROOM, now=at(5))
 
-    assert lived(job, NO_ROOM, now=at(9)) == (job, ())
+    assert apply_events(job, NO_ROOM, now=at(9)) == (job, ())
 
 
 def test_another_reason_sets_a_new_time():
@@ -48,7 +48,7 @@ def test_an_unschedulable_job_found_again_keeps_its_time():
     misfit = on.FoundUnschedulable(reason=status_reasons.TOO_LARGE)
     job = after(runnable(), misfit, now=at(5))
 
-    assert lived(job, misfit, now=at(9)) == (job, ())
+    assert apply_events(job, misfit, now=at(9)) == (job, ())
 
 
 def test_a_blocked_job_found_unschedulable_for_the_same_reason_keeps_its_time():
@@ -80,5 +80,5 @@ def test_a_job_blocked_too_long_is_cancelled():
     over = after(job, on.BlockedTooLong(reason="MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"))
 
     why = "Canceled by JobStateTimeLimit action due to reason: MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
-    assert marks(over) == (Status.FAILED, why, True, False)
+    assert outcome(over) == (Status.FAILED, why, True, False)
     assert (over.attempts, over.blocked_at, over.unschedulable) == ((), None, False)

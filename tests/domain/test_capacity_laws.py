@@ -71,7 +71,7 @@ def offers(draw):
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
         outcome = room.place_or_reserve(Candidate(job_id=job_id(number), order=number, resources=wanted), names)
-        made.append(judged(wanted, names, outcome, grounds=grounds, taken=taken, aside=aside))
+        made.append(offer_of(wanted, names, outcome, grounds=grounds, taken=taken, aside=aside))
         taken += [(wanted, outcome.environment)] if isinstance(outcome, Fits) else []
         aside += [(wanted, made[-1].able)] if made[-1].able and isinstance(outcome, Insufficient) else []
     return made
@@ -82,17 +82,17 @@ def under_way(wanted, name):
     return job(status=Status.RUNNING, attempt=attempt(environment=name), **asked)
 
 
-def judged(wanted, names, outcome, *, grounds, taken, aside):
+def offer_of(wanted, names, outcome, *, grounds, taken, aside):
     enabled = [name for name in names if name in grounds and grounds[name].state is State.ENABLED]
-    able = {name for name in enabled if goes_in(wanted, HOST, grounds[name].max_millicpus)}
-    free = {name for name in able if goes_in(wanted, *left(name, grounds, taken))}
+    able = {name for name in enabled if fits_in(wanted, HOST, grounds[name].max_millicpus)}
+    free = {name for name in able if fits_in(wanted, *left(name, grounds, taken))}
     kept = [(it, name) for it, names in aside for name in names]
     hosts = [(it, None) for it, _ in aside]
     return Offer(
         names=enabled,
         able=able,
         free=free,
-        beside={name for name in free if goes_in(wanted, *left(name, grounds, [*taken, *kept], [*taken, *hosts]))},
+        beside={name for name in free if fits_in(wanted, *left(name, grounds, [*taken, *kept], [*taken, *hosts]))},
         outcome=outcome,
     )
 
@@ -106,7 +106,7 @@ def left(name, grounds, on_environments, on_host=None):
     return host, grounds[name].max_millicpus - vcpus
 
 
-def goes_in(wanted, host, millicpus):
+def fits_in(wanted, host, millicpus):
     """What is not wanted need not be there."""
     pairs = (wanted.millicpus, millicpus), (wanted.memory_mib, host.memory_mib), (wanted.gpus, host.gpus)
     return all(amount == 0 or amount <= there for amount, there in pairs)
@@ -129,21 +129,21 @@ def test_every_law_holds_for_every_sequence_of_jobs(made):
 
 
 @law
-def nothing_is_placed_where_it_does_not_go_in(made):
+def a_job_is_placed_only_where_it_fits(made):
     placed = [it for it in made if isinstance(it.outcome, Fits)]
 
     assert all(it.outcome.environment in it.free for it in placed)
 
 
 @law
-def a_misfit_is_what_no_enabled_environment_could_hold(made):
+def a_job_is_unschedulable_if_no_enabled_environment_could_hold_it(made):
     judgeable = [it for it in made if it.names]
 
     assert [it for it in made if isinstance(it.outcome, Unschedulable)] == [it for it in judgeable if not it.able]
 
 
 @law
-def everybody_gets_the_first_place_that_has_room_beside_what_is_set_aside(made):
+def a_job_is_placed_in_the_first_environment_with_unreserved_capacity(made):
     judged = [it for it in made if it.able]
     places = [[name for name in it.names if name in it.beside] for it in judged]
 

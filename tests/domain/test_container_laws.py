@@ -22,8 +22,8 @@ from batchq.domain.lifecycle.reconcile import (
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition
 from tests.domain.lives import due_event, placed
-from tests.domain.part_lives import ends, given_up, parts, runs
-from tests.domain.random_parts import part_lives
+from tests.domain.part_lives import ends, is_abandoned, parts, runs
+from tests.domain.random_parts import container_histories
 from tests.support.examples import examples
 
 LAWS = []
@@ -36,7 +36,7 @@ def law(holds):
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(part_lives())
+@given(container_histories())
 def test_every_law_holds_in_every_history(life):
     for holds in LAWS if life else []:
         holds(life)
@@ -44,29 +44,29 @@ def test_every_law_holds_in_every_history(life):
 
 @law
 def no_container_is_started_twice(life):
-    assert [count for count in asked(life, do.StartContainer).values() if count > 1] == []
+    assert [count for count in tag_counts(life, do.StartContainer).values() if count > 1] == []
 
 
 @law
-def nothing_starts_on_a_node_that_is_to_end(life):
+def no_container_starts_on_a_closed_node(life):
     for it in life:
-        begun = [tag.container_key for tag in told(it, do.StartContainer)]
+        begun = [tag.container_key for tag in step_tags(it, do.StartContainer)]
         assert not [key for key in begun if it.after.attempt and node_of(key) in nodes_to_stop(it.after)]
 
 
 @law
-def who_waits_starts_when_all_it_waits_for_has_come_true_and_not_before(life):
+def a_container_starts_exactly_when_its_conditions_are_met(life):
     for it in life:
-        begun = {tag.container_key for tag in told(it, do.StartContainer)}
+        begun = {tag.container_key for tag in step_tags(it, do.StartContainer)}
         for part in it.after.attempt.containers if it.after.attempt else ():
             may = may_start(it.after, part)
             assert may if part.key in begun else not (may and part.state is AttemptContainerState.WAITING)
 
 
 @law
-def what_is_to_end_has_ended_or_was_asked_to(life):
+def containers_of_a_closed_node_have_ended_or_have_a_stop_order(life):
     for number, it in enumerate(life):
-        asked_for = set(asked(life[: number + 1], do.StopContainer, do.AbandonStart, do.KillContainer))
+        asked_for = set(tag_counts(life[: number + 1], do.StopContainer, do.AbandonStart, do.KillContainer))
         for part in it.after.attempt.containers if it.after.attempt else ():
             if part.node in nodes_to_stop(it.after):
                 assert part.state is AttemptContainerState.ENDED or (
@@ -75,7 +75,7 @@ def what_is_to_end_has_ended_or_was_asked_to(life):
 
 
 @law
-def a_running_container_that_is_to_end_is_asked_or_killed(life):
+def a_running_container_with_a_stop_order_gets_a_signal(life):
     to_stop = {
         tag_of(it.after, part)
         for it in life
@@ -83,12 +83,12 @@ def a_running_container_that_is_to_end_is_asked_or_killed(life):
         if part.state is AttemptContainerState.RUNNING and part.stop_ordered
     }
 
-    assert {*asked(life, do.StopContainer, do.KillContainer)} == to_stop
+    assert {*tag_counts(life, do.StopContainer, do.KillContainer)} == to_stop
 
 
 @law
 def each_container_gets_each_signal_once_in_the_order_of_its_ladder(life):
-    for tag in asked(life, do.StopContainer):
+    for tag in tag_counts(life, do.StopContainer):
         sent = [it.step for it in signals(life) if it.tag == tag]
         assert sent == sorted(set(sent))
 
@@ -97,8 +97,8 @@ def each_container_gets_each_signal_once_in_the_order_of_its_ladder(life):
 def no_signal_follows_sigkill(life):
     killed = set()
     for it in life:
-        assert not killed & set(told(it, do.StopContainer))
-        killed |= set(told(it, do.KillContainer))
+        assert not killed & set(step_tags(it, do.StopContainer))
+        killed |= set(step_tags(it, do.KillContainer))
 
 
 @law
@@ -124,33 +124,33 @@ def the_other_nodes_are_stopped_when_no_container_waits_for_a_checkpoint_any_mor
 
 
 @law
-def nothing_is_killed_that_was_not_asked_to_stop(life):
+def sigkill_follows_a_delivered_signal_or_a_force(life):
     for it in life:
-        for tag in told(it, do.KillContainer):
+        for tag in step_tags(it, do.KillContainer):
             killed = next(part for part in it.before.attempt.containers if part.key == tag.container_key)
             assert killed.next_step_at is not None or isinstance(it.event, on.StopForced) or killed.steps == ()
 
 
 @law
-def what_was_started_is_cleared_away_once_when_the_attempt_is_over_and_none_before_its_end(life):
+def each_started_container_is_cleaned_up_once_after_its_attempt(life):
     last = life[-1].after
-    begun, gone = asked(life, do.StartContainer), asked(life, do.CleanUpContainer)
+    begun, gone = tag_counts(life, do.StartContainer), tag_counts(life, do.CleanUpContainer)
 
     assert [count for count in gone.values() if count > 1] == []
     assert begun.keys() - gone.keys() == {*(tags_under_way(last) + tags_to_keep(last) if last.attempt else ())}
 
 
 @law
-def while_a_container_is_yet_to_start_none_is_cleared_away(life):
+def no_container_is_cleaned_up_while_another_may_start(life):
     waits = {AttemptContainerState.WAITING, AttemptContainerState.STARTING}
     for it in life:
         assert not (
-            told(it, do.CleanUpContainer) and it.after.attempt and {part.state for part in parts(it.after)} & waits
+            step_tags(it, do.CleanUpContainer) and it.after.attempt and {part.state for part in parts(it.after)} & waits
         )
 
 
 @law
-def when_it_is_over_all_its_containers_are(life):
+def all_containers_of_an_ended_attempt_have_ended(life):
     over = [it.after for it in life if it.after.attempt is None]
 
     assert all(
@@ -162,7 +162,7 @@ def when_it_is_over_all_its_containers_are(life):
 
 
 @law
-def the_verdict_is_that_of_the_container_that_decided(life):
+def the_exit_code_is_that_of_the_deciding_container(life):
     for attempt in life[-1].after.attempts:
         decider = next((part for part in attempt.containers if part.key == attempt.decided_by), None)
         assert attempt.exit_code == (decider and decider.exit_code)
@@ -170,14 +170,14 @@ def the_verdict_is_that_of_the_container_that_decided(life):
 
 
 @law
-def what_decided_stands(life):
+def the_deciding_container_is_final(life):
     for it in life:
         if it.before.attempt and it.before.attempt.decided_by is not None and it.after.attempt:
             assert it.after.attempt.decided_by == it.before.attempt.decided_by
 
 
 @law
-def only_an_exit_of_0_that_nobody_ordered_is_a_success(life):
+def a_job_succeeds_only_with_exit_code_0_and_without_a_stop_order(life):
     for it in life:
         if it.after.status is Status.SUCCEEDED:
             assert (it.after.attempts[-1].exit_code, it.after.stop) == (0, None)
@@ -193,7 +193,7 @@ def a_job_that_was_ordered_to_stop_fails_with_the_reason_of_the_order(life):
 
 
 @law
-def it_runs_exactly_since_one_of_its_containers_has(life):
+def a_job_runs_since_its_first_container_started(life):
     active = [it.after for it in life if it.after.status in ACTIVE]
 
     for it in active:
@@ -202,7 +202,7 @@ def it_runs_exactly_since_one_of_its_containers_has(life):
 
 
 @law
-def each_container_comes_to_run_once(life):
+def each_container_is_reported_running_once(life):
     begun = [tag for it in life for tag in came_to_run(it.before, it.after)]
     ran = {(attempt.number, part.key) for attempt in attempts(life) for part in attempt.containers if part.started_at}
 
@@ -210,7 +210,7 @@ def each_container_comes_to_run_once(life):
 
 
 @law
-def its_alarm_rings_when_it_is_due_and_falls_silent(life):
+def timers_expire_when_they_are_due_and_come_to_an_end(life):
     for it in life:
         due = next_wakeup(it.after) if it.after.attempt else None
         assert (due_event(it.after, it.now) is not None) == (due is not None and due <= it.now)
@@ -221,7 +221,7 @@ def its_alarm_rings_when_it_is_due_and_falls_silent(life):
 
 
 @law
-def who_was_asked_to_stop_and_runs_has_an_alarm(life):
+def a_stopping_container_has_a_timer(life):
     for it in life:
         for part in it.after.attempt.containers if it.after.attempt else ():
             if part.state is AttemptContainerState.RUNNING and part.next_step_at is not None:
@@ -229,7 +229,7 @@ def who_was_asked_to_stop_and_runs_has_an_alarm(life):
 
 
 @law
-def after_a_crash_a_survey_asks_for_all_that_is_still_to_be_done(life):
+def a_survey_after_a_crash_repeats_all_unfinished_effects(life):
     job = life[-1].after
     if job.attempt is None:
         return
@@ -237,17 +237,17 @@ def after_a_crash_a_survey_asks_for_all_that_is_still_to_be_done(life):
 
     found = reconcile(active={job.id: job}, known={job.id}, surveyed=seen, expected=tags_running(job))
 
-    assert set(found.effects) == set(still_to_do(job))
+    assert set(found.effects) == set(unfinished_effects(job))
     assert (found.events, found.orphans) == ((), ())
 
 
 @law
-def every_life_ends(life):
+def every_job_ends(life):
     job, now = life[-1].after, life[-1].now
     for _ in range(MOST_STEPS):
         if job.status in FINISHED:
             return
-        job = step(job, what_leads_on(job), now)[0]
+        job = step(job, next_event(job), now)[0]
     raise AssertionError(f"it never ends: {job}")
 
 
@@ -256,7 +256,7 @@ def test_the_generated_histories_cover_all_cases():
     seen = set()
 
     @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
-    @given(part_lives())
+    @given(container_histories())
     def look(life):
         seen.update(it.after.status for it in life)
         seen.update(type(effect) for it in life for effect in it.effects)
@@ -280,12 +280,12 @@ def signals(life):
     return [effect for it in life for effect in it.effects if isinstance(effect, do.StopContainer)]
 
 
-def told(step, *kinds):
+def step_tags(step, *kinds):
     return [effect.tag for effect in step.effects if isinstance(effect, kinds)]
 
 
-def asked(life, *kinds):
-    return Counter(tag for it in life for tag in told(it, *kinds))
+def tag_counts(life, *kinds):
+    return Counter(tag for it in life for tag in step_tags(it, *kinds))
 
 
 def attempts(life):
@@ -316,7 +316,7 @@ def may_start(job, part):
     return met and (main_runs or part.node == main_node(job))
 
 
-def still_to_do(job):
+def unfinished_effects(job):
     for part in job.attempt.containers:
         tag = next((tag for tag in tags_under_way(job) if tag.container_key == part.key), None)
         if part.state is AttemptContainerState.STARTING:
@@ -329,7 +329,7 @@ def still_to_do(job):
             yield do.KillContainer(tag=tag)
 
 
-def what_leads_on(job):
+def next_event(job):
     """The news that an honest engine has next."""
     if job.status is Status.RUNNABLE:
         return placed()
@@ -342,7 +342,7 @@ def what_leads_on(job):
     if part.state is AttemptContainerState.RUNNING:
         return ends(part.key, attempt=number, started_at=part.started_at, stopped_at=part.started_at)
     return (
-        type(given_up(part.key))(attempt=number, container_key=part.key)
+        type(is_abandoned(part.key))(attempt=number, container_key=part.key)
         if part.stop_ordered
         else runs(part.key, attempt=number)
     )

@@ -15,20 +15,20 @@ from batchq.errors import IllegalTransition
 from tests.domain.lives import after, timed_out
 from tests.domain.part_lives import (
     app,
+    cannot_start,
+    described,
     ends,
-    given_up,
-    grace_over,
-    in_words,
-    is_asked,
+    grace_ended,
+    is_abandoned,
+    is_created,
     is_lost,
-    is_made,
-    never_starts,
+    is_signalled,
     part,
     runs,
     sidecar,
+    starts_too_late,
     states,
-    tasked,
-    too_late,
+    task_job,
 )
 from tests.support.builders import NOON, task_container
 
@@ -39,7 +39,7 @@ def life(*events, **changes):
     """A job with two others beside the container that it is about: one keeps the job alive, one waits for it."""
     it = task_container("it", essential=False, start_timeout=timedelta(minutes=1), **changes)
     waits = task_container("waits", essential=False, after={"it": "SUCCESS"})
-    return after(tasked(it, app(), waits), *events)
+    return after(task_job(it, app(), waits), *events)
 
 
 # To begin with, `it` is STARTING; where it is to be WAITING it waits for the app.
@@ -50,17 +50,17 @@ LIVES = {
     AttemptContainerState.ENDED: lambda: life(runs("0/app"), runs(KEY), ends(KEY, 1)),
 }
 HAPPENINGS = {
-    on.ContainerCreated: is_made(KEY),
+    on.ContainerCreated: is_created(KEY),
     on.ContainerDiscarded: on.ContainerDiscarded(attempt=1, container_key=KEY),
     on.ContainerStarted: runs(KEY),
-    on.StartFailed: never_starts(KEY),
-    on.StartAbandoned: given_up(KEY),
+    on.StartFailed: cannot_start(KEY),
+    on.StartAbandoned: is_abandoned(KEY),
     on.ContainerExited: ends(KEY),
     on.ContainerLost: is_lost(KEY),
     on.CheckpointRequested: on.CheckpointRequested(attempt=1, container_key=KEY),
-    on.StopSignalDelivered: is_asked(KEY),
-    on.GraceExpired: grace_over(KEY),
-    on.StartTimedOut: too_late(KEY),
+    on.StopSignalDelivered: is_signalled(KEY),
+    on.GraceExpired: grace_ended(KEY),
+    on.StartTimedOut: starts_too_late(KEY),
 }
 OF_JOBS = {on.CheckpointSeen, on.TimedOut}
 
@@ -85,7 +85,7 @@ CELLS = {
 BEFORE = {
     on.StartAbandoned: (on.TerminateRequested(reason="enough"),),
     on.StopSignalDelivered: (on.TerminateRequested(reason="enough"),),
-    on.GraceExpired: (on.TerminateRequested(reason="enough"), is_asked(KEY)),
+    on.GraceExpired: (on.TerminateRequested(reason="enough"), is_signalled(KEY)),
 }
 LEGAL = set(CELLS) | set(product([AttemptContainerState.ENDED], HAPPENINGS))
 ILLEGAL = set(product(AttemptContainerState, HAPPENINGS)) - LEGAL
@@ -122,7 +122,7 @@ def test_a_legal_event_leads_to_the_status_of_the_table(state, event):
 
     later, effects = step(before, HAPPENINGS[event], NOON)
 
-    assert (states(later)[KEY], [in_words(it) for it in effects]) == CELLS[state, event]
+    assert (states(later)[KEY], [described(it) for it in effects]) == CELLS[state, event]
     assert {(it.tag.job_id, it.tag.attempt) for it in effects} <= {(before.id, 1)}
 
 
@@ -152,4 +152,4 @@ def test_an_illegal_event_raises_with_the_recent_history(state, event):
 @pytest.mark.parametrize("event", [runs("0/nobody"), runs(""), timed_out()])
 def test_an_event_of_an_unknown_container_is_illegal(event):
     with pytest.raises(IllegalTransition, match="cannot happen to None"):
-        step(tasked(app(), sidecar()), event, NOON)
+        step(task_job(app(), sidecar()), event, NOON)

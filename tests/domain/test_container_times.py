@@ -6,8 +6,8 @@ import pytest
 
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup
-from tests.domain.lives import after, at, exited, lived, placed, runnable, started
-from tests.domain.part_lives import ends, part, runs, tasked
+from tests.domain.lives import after, apply_events, at, exited, placed, runnable, started
+from tests.domain.part_lives import ends, part, runs, task_job
 from tests.support.builders import NOON
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -29,7 +29,7 @@ def test_a_timeout_counts_from_a_possible_start(told):
 
 @EACH_WAY
 def test_the_timeout_of_a_task_counts_from_a_possible_start(told):
-    job = after(tasked(timeout=MINUTE), runs("0/app", since=told), now=at(10))
+    job = after(task_job(timeout=MINUTE), runs("0/app", since=told), now=at(10))
 
     assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
 
@@ -46,7 +46,7 @@ def test_an_attempt_that_started_before_its_placement_keeps_its_duration():
 def test_a_container_of_a_task_keeps_its_duration():
     told = ends("0/app", started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
 
-    done = after(tasked(), told, now=at(20))
+    done = after(task_job(), told, now=at(20))
 
     assert (part(done, "0/app").started_at, part(done, "0/app").stopped_at) == (NOON, at(7))
 
@@ -54,7 +54,7 @@ def test_a_container_of_a_task_keeps_its_duration():
 def test_a_clock_set_back_gives_no_negative_duration():
     running = after(placed_at_noon(), started(at=at(1)), now=at(1))
 
-    done, _ = lived(running, exited(1, started_at=at(1), stopped_at=at(9) - HOUR), now=at(9))
+    done, _ = apply_events(running, exited(1, started_at=at(1), stopped_at=at(9) - HOUR), now=at(9))
 
     assert (done.started_at, done.stopped_at) == (at(1), at(1))
 

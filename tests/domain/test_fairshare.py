@@ -194,10 +194,6 @@ def test_a_reservation_of_half_keeps_powers_of_a_half(active, most):
 # ---------------------------------------------------------------------------------------------------------------- picks
 
 
-def test_shares_alternate_from_the_first_placement():
-    assert picks(picker(a=use(), b=use()), 6) == ["a", "b", "a", "b", "a", "b"]
-
-
 def test_a_lower_weight_gets_more():
     taken = picks(picker(policy(a=1.0, b=0.25), a=use(), b=use()), 500)
 
@@ -211,10 +207,6 @@ def test_large_jobs_count_for_more():
     assert picks(line, 5) == ["b", "b", "b", "b", "a"]
 
 
-def test_the_share_with_less_usage_is_first():
-    assert picks(picker(a=use(used=1000.0), b=use()), 1) == ["b"]
-
-
 def test_old_usage_does_not_count():
     line = picker(now=at(86_400), a=use(used=10**6), b=use(used=1.0, as_of=at(86_400)))
 
@@ -223,15 +215,6 @@ def test_old_usage_does_not_count():
 
 def test_running_jobs_count_without_usage():
     assert picks(picker(a=use(millicpus=1000), b=use()), 2) == ["b", "a"]
-
-
-def test_a_share_without_jobs_is_skipped():
-    line = picker(a=use(), b=use())
-    line.drop()
-
-    assert picks(line, 2) == ["b", "b"]
-    line.drop()
-    assert line.next is None
 
 
 # ----------------------------------------------------------------------------------------------------------- long times

@@ -11,7 +11,7 @@ from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.stop_orders import StopKind
 from tests.domain.lives import due_event
-from tests.domain.random_lives import lives
+from tests.domain.random_lives import histories
 from tests.support.examples import examples
 
 LATER = set(Status) - {Status.SUBMITTED}
@@ -25,14 +25,14 @@ def law(holds):
 
 
 @settings(max_examples=examples(600), deadline=None)
-@given(lives())
+@given(histories())
 def test_every_law_holds_in_every_history(life):
     for holds in LAWS:
         holds(life)
 
 
 @law
-def the_dead_stay_dead(life):
+def no_event_changes_a_finished_job(life):
     over = since(life, lambda it: it.status in FINISHED)[1:]
 
     assert all(it.after is it.before and it.effects == () for it in over)
@@ -40,18 +40,18 @@ def the_dead_stay_dead(life):
 
 @law
 def no_attempt_begins_after_a_stop_order(life):
-    assert asked(since(life, ends), do.StartContainer) == []
+    assert tags_of(since(life, ends), do.StartContainer) == []
 
 
 @law
 def no_attempt_begins_after_a_cancel(life):
-    assert asked(since(life, lambda it: it.cancel is not None), do.StartContainer) == []
+    assert tags_of(since(life, lambda it: it.cancel is not None), do.StartContainer) == []
 
 
 @law
-def there_are_never_more_attempts_than_allowed_and_they_are_counted_from_one(life):
+def attempts_are_numbered_from_one_up_to_the_limit(life):
     last = life[-1].after
-    begun = [tag.attempt for tag in asked(life, do.StartContainer)]
+    begun = [tag.attempt for tag in tags_of(life, do.StartContainer)]
 
     assert begun == list(range(1, len(begun) + 1))
     assert len(begun) <= last.max_attempts
@@ -59,15 +59,15 @@ def there_are_never_more_attempts_than_allowed_and_they_are_counted_from_one(lif
 
 
 @law
-def what_is_written_of_an_attempt_that_is_over_stands(life):
+def an_ended_attempt_is_never_changed(life):
     assert all(it.after.attempts[: len(it.before.attempts)] == it.before.attempts for it in life)
 
 
 @law
-def each_attempt_is_cleared_away_once_when_it_is_over_and_not_before(life):
+def each_container_is_cleaned_up_once_after_its_attempt(life):
     under_way = [life[-1].after.tag] if life[-1].after.status in ACTIVE else []
 
-    assert asked(life, do.CleanUpContainer) + under_way == asked(life, do.StartContainer)
+    assert tags_of(life, do.CleanUpContainer) + under_way == tags_of(life, do.StartContainer)
 
 
 @law
@@ -76,7 +76,7 @@ def an_attempt_is_under_way_exactly_while_the_job_is_active(life):
 
 
 @law
-def a_job_walks_along_the_edges(life):
+def a_status_changes_only_along_the_edges(life):
     walks = {(it.before.status, it.after.status) for it in life if it.after.status is not it.before.status}
 
     through_running = {(Status.STARTING, target) for target in EDGES[Status.RUNNING]}
@@ -84,7 +84,7 @@ def a_job_walks_along_the_edges(life):
 
 
 @law
-def only_an_exit_of_0_that_nobody_ordered_is_a_success(life):
+def a_job_succeeds_only_with_exit_code_0_and_without_a_stop_order(life):
     done = since(life, lambda it: it.status is Status.SUCCEEDED)[:1]
 
     assert all(isinstance(it.event, on.ContainerExited) and it.event.exit_code == 0 for it in done)
@@ -106,7 +106,7 @@ def no_job_is_cancelled_and_terminated_at_once(life):
 
 
 @law
-def the_first_order_stands(life):
+def the_first_stop_order_is_final(life):
     orders = [it.after.stop for it in since(life, ends)]
 
     assert len({(it.kind, it.reason, it.ordered_at, it.steps) for it in orders}) <= 1
@@ -117,11 +117,11 @@ def an_order_that_had_an_effect_stays_visible_with_its_author(life):
     for it in life:
         before, orders = it.before.stop_orders, it.after.stop_orders
         assert [facts(order) for order in orders[: len(before)]] == [facts(order) for order in before]
-        assert all(facts(order) == (order.kind, *requested(it)) for order in orders[len(before) :])
+        assert all(facts(order) == (order.kind, *author_and_time(it)) for order in orders[len(before) :])
 
 
 @law
-def orders_are_few_and_each_goes_further_than_the_one_before(life):
+def stop_orders_follow_pauses_in_the_order_of_their_kinds(life):
     kinds = [order.kind for order in life[-1].after.stop_orders]
     pauses = [StopKind.PAUSE] * kinds.count(StopKind.PAUSE)
     others = set(kinds) - {StopKind.PAUSE}
@@ -131,7 +131,7 @@ def orders_are_few_and_each_goes_further_than_the_one_before(life):
 
 
 @law
-def an_order_is_requested_before_it_is_signalled_and_signalled_before_it_kills(life):
+def the_times_of_a_stop_order_ascend(life):
     orders = life[-1].after.stop_orders
     for order in orders:  # one that follows a pause takes over what that has begun
         times = [
@@ -189,7 +189,7 @@ def a_final_checkpoint_is_requested_of_a_running_job_only(life):
 
 
 @law
-def each_wait_counts_from_the_delivery_of_its_signal_and_whole(life):
+def each_wait_counts_from_the_delivery_of_its_signal(life):
     counted = [it for it in life if isinstance(it.event, on.StopSignalDelivered) and it.after != it.before]
 
     assert all(kill_at(it.before) is None and it.event.step == it.before.stop.step for it in counted)
@@ -212,21 +212,21 @@ def a_running_job_that_is_forced_is_killed_at_once(life):
 
 
 @law
-def who_runs_and_was_asked_to_stop_has_an_alarm(life):
+def a_stopping_job_has_the_timer_of_its_next_step(life):
     runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is not None]
 
     assert all(next_wakeup(it) == it.stop.next_step_at for it in runs)
 
 
 @law
-def who_runs_with_a_timeout_and_is_not_to_stop_has_an_alarm(life):
+def a_running_job_with_a_timeout_has_its_timer(life):
     runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is None]
 
     assert all(next_wakeup(it) == it.started_at + it.spec.timeout for it in runs if it.spec.timeout is not None)
 
 
 @law
-def an_alarm_rings_when_it_is_due_and_then_not_at_once_again(life):
+def a_timer_expires_once_when_it_is_due(life):
     rang = [it for it in life if due_event(it.after, it.now) is not None]
 
     assert rang == [it for it in life if next_wakeup(it.after) is not None and next_wakeup(it.after) <= it.now]
@@ -234,21 +234,21 @@ def an_alarm_rings_when_it_is_due_and_then_not_at_once_again(life):
 
 
 @law
-def nothing_is_killed_that_was_not_asked_to_stop_before_or_is_forced(life):
-    killed = [it for it in life if asked([it], do.KillContainer)]
+def sigkill_follows_a_delivered_signal_or_a_force(life):
+    killed = [it for it in life if tags_of([it], do.KillContainer)]
 
     assert all(kill_at(it.before) is not None or it.after.stop.forced_at is not None for it in killed)
 
 
 @law
-def what_is_asked_of_the_outside_is_about_the_attempt_under_way(life):
+def effects_concern_the_current_attempt(life):
     active = [it for it in life if it.before.status in ACTIVE]
 
     assert all(effect.tag == it.before.tag for it in active for effect in it.effects)
 
 
 @law
-def no_attempt_ends_before_it_began_and_what_is_over_has_an_end(life):
+def an_ended_attempt_stopped_after_it_started(life):
     last = life[-1].after
     ran = [it for it in last.attempts if it.started_at is not None]
 
@@ -258,12 +258,12 @@ def no_attempt_ends_before_it_began_and_what_is_over_has_an_end(life):
 
 
 @law
-def no_job_that_is_over_is_a_misfit(life):
+def no_finished_job_is_unschedulable(life):
     assert not [it.after for it in life if it.after.unschedulable and it.after.status in FINISHED]
 
 
 @law
-def a_held_job_says_so_and_is_neither_blocked_nor_active(life):
+def a_held_job_has_the_reason_of_its_hold_and_is_neither_blocked_nor_active(life):
     held = [it.after for it in life if it.after.held]
 
     assert all(
@@ -274,7 +274,7 @@ def a_held_job_says_so_and_is_neither_blocked_nor_active(life):
 
 
 @law
-def the_first_hold_stands_until_the_job_is_released_or_ends(life):
+def the_first_hold_lasts_until_the_job_is_released_or_ends(life):
     for it in life:
         if it.before.hold is not None and it.after.hold != it.before.hold:
             assert it.after.hold is None
@@ -309,7 +309,7 @@ def test_the_generated_histories_cover_all_cases():
     seen = set()
 
     @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
-    @given(lives())
+    @given(histories())
     def look(life):
         last = life[-1].after
         seen.update(it.after.status for it in life)
@@ -332,7 +332,7 @@ def _was_forced(job):
     return begins and job.status_reason.endswith(f"(ordered to stop: {job.stop.reason})")
 
 
-def asked(life, kind):
+def tags_of(life, kind):
     return [effect.tag for it in life for effect in it.effects if isinstance(effect, kind)]
 
 
@@ -366,7 +366,7 @@ def facts(order):
     return order.kind, order.user, order.ordered_at
 
 
-def requested(it):
+def author_and_time(it):
     """The user and the time of the order that a step stores."""
     return getattr(it.event, "user", ""), it.now
 

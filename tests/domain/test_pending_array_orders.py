@@ -2,17 +2,15 @@
 
 from datetime import timedelta
 
-import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, QUEUED, Dependency, DependencyType
+from batchq.domain.job import Dependency, DependencyType
 from batchq.domain.job import Status as Is
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.array_view import PendingArrayOrders, apply_order, has_pending_order
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step
-from batchq.domain.stop_orders import StopKind
 from tests.support import builders
 from tests.support.builders import NOON
 from tests.support.builders import cancel as cancel_order
@@ -46,41 +44,6 @@ def sealed(*parents):
     return PendingArrayOrders({it.id: it for it in parents})
 
 
-@pytest.mark.parametrize("status", sorted(QUEUED))
-def test_a_cancel_of_an_array_ends_queued_children_at_its_time(status):
-    parent, (child,) = family(status)
-
-    over, effects = apply_order(child, told(parent, CANCEL), LATER)
-
-    assert (over.status, over.status_reason, over.stopped_at) == (Is.FAILED, "enough", ORDERED)
-    assert (over.is_cancelled, over.is_terminated, effects) == (True, False, ())
-
-
-@pytest.mark.parametrize("status", sorted(QUEUED))
-def test_a_terminate_of_an_array_ends_queued_children_at_its_time(status):
-    parent, (child,) = family(status)
-
-    over, _ = apply_order(child, told(parent, TERMINATE), LATER)
-
-    assert (over.status, over.status_reason, over.stopped_at) == (Is.FAILED, "now", ORDERED)
-    assert (over.stop.kind, over.stop.ordered_at, over.is_cancelled) == (StopKind.TERMINATE, ORDERED, False)
-
-
-def test_a_child_spawned_after_the_order_ends_when_it_is_spawned():
-    parent, (child,) = family(Is.SUBMITTED, born=THEN)
-
-    assert apply_order(child, told(parent, CANCEL), LATER)[0].stopped_at == THEN
-
-
-@pytest.mark.parametrize("status", sorted(ACTIVE))
-def test_an_active_child_is_signalled_when_the_order_is_applied(status):
-    parent, (child,) = family(status)
-
-    asked, effects = apply_order(child, told(parent, TERMINATE), LATER)
-
-    assert (asked.status, asked.stop.ordered_at, len(effects)) == (status, ORDERED, 1)
-
-
 def test_queued_children_get_the_first_order_and_active_ones_the_last():
     parent, (waiting, running) = family(Is.RUNNABLE, Is.RUNNING)
     both = told(told(parent, CANCEL), TERMINATE, at=THEN)
@@ -96,13 +59,6 @@ def test_an_order_is_applied_to_a_child_once():
 
     assert apply_order(child, half, LATER) == (child, ())
     assert apply_order(other, half, LATER)[0].stop is not None
-
-
-@pytest.mark.parametrize("status", [Is.SUCCEEDED, Is.FAILED])
-def test_an_ended_child_gets_no_order(status):
-    parent, (child, _) = family(status, Is.RUNNING)
-
-    assert apply_order(child, told(parent, TERMINATE), LATER) == (child, ())
 
 
 def test_an_order_without_a_time_counts_when_it_is_applied():
@@ -125,44 +81,12 @@ def test_a_failure_in_a_sequential_array_is_not_applied_to_earlier_children():
 # -------------------------------------------------------------------------------------------------- how it is shown
 
 
-@pytest.mark.parametrize("event", [CANCEL, TERMINATE])
-def test_queued_children_are_shown_as_ended_and_active_ones_as_they_are(event):
-    parent, children = family(Is.PENDING, Is.RUNNABLE, Is.RUNNING, Is.SUCCEEDED)
-    under_order = told(parent, event)
-    shown = [sealed(under_order).project(it) for it in children]
-
-    assert shown[:2] == [apply_order(it, under_order, LATER)[0] for it in children[:2]]
-    assert shown[2:] == children[2:]
-
-
 def test_an_array_counts_queued_children_as_failed_while_others_are_active():
     parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.RUNNING, Is.FAILED)
 
     shown = sealed(told(parent, CANCEL)).project(told(parent, CANCEL))
 
     assert (shown.status, shown.array_state.counts) == (Is.PENDING, ((Is.RUNNING, 1), (Is.FAILED, 3)))
-
-
-@pytest.mark.parametrize(("event", "reason"), [(CANCEL, "enough"), (TERMINATE, "now")])
-def test_an_array_with_an_order_ends_without_active_children(event, reason):
-    parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.SUCCEEDED)
-    under_order = told(parent, event)
-
-    shown = sealed(under_order).project(under_order)
-
-    assert (shown.status, shown.status_reason, shown.stopped_at) == (Is.FAILED, reason, ORDERED)
-    assert shown.array_state.counts == ((Is.SUCCEEDED, 1), (Is.FAILED, 2))
-    assert shown.array_state.counted_at == ORDERED
-    assert sealed(under_order).ended_arrays == {parent.order}
-
-
-def test_an_array_with_an_order_ends_with_its_last_active_child():
-    parent, _ = family(Is.RUNNABLE, Is.RUNNING)
-    ended = arrays.count(told(parent, CANCEL), [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
-
-    shown = sealed(ended).project(ended)
-
-    assert (shown.status, shown.stopped_at) == (Is.FAILED, THEN)
 
 
 def test_an_array_with_an_order_does_not_end_before_all_children_are_spawned():
@@ -184,13 +108,6 @@ def test_children_are_written_as_they_were_shown():
 
     assert sealed(under_order).project(half) == shown
     assert written == shown
-
-
-def test_an_ended_array_cannot_be_terminated():
-    parent, _ = family(Is.RUNNABLE)
-    over = told(parent, CANCEL)
-
-    assert told(over, TERMINATE, at=THEN) == over
 
 
 def test_an_array_is_shown_with_the_children_of_the_list():

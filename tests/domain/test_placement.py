@@ -1,10 +1,15 @@
+"""The resources that jobs hold, updated as they change."""
+
+from datetime import timedelta
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from batchq.domain import status_reasons
 from batchq.domain.catalog import State
-from batchq.domain.job import Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.capacity import (
     Candidate,
     Cluster,
@@ -15,7 +20,7 @@ from batchq.domain.scheduling.capacity import (
     usable,
 )
 from batchq.domain.scheduling.resources import Usage
-from tests.support.builders import NOON, attempt, environment, job, job_id, resources
+from tests.support.builders import NOON, attempt, environment, job, job_id, resources, stop
 
 numbers = count(1)
 HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
@@ -62,65 +67,6 @@ def running(*, on="local", **asked):
 # -------------------------------------------------------------------------------------------------------- no overcommit
 
 
-def test_exactly_fitting_jobs_fit_and_not_a_thousandth_more():
-    free = room(environment("local", max_millicpus=2000))
-
-    assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
-    assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
-    assert waits(free.place_or_reserve(small(millicpus=1), ["local"]))
-
-
-def test_a_placed_job_uses_memory_of_the_host():
-    free = room(environment("local", max_millicpus=64_000))
-
-    assert free.place_or_reserve(small(memory_mib=8_000), ["local"]) == Fits(environment="local")
-    assert waits(free.place_or_reserve(small(memory_mib=1), ["local"]))
-
-
-def test_a_placed_job_uses_gpus_of_the_host():
-    free = room(environment("local", max_millicpus=64_000))
-
-    assert free.place_or_reserve(small(gpus=2), ["local"]) == Fits(environment="local")
-    assert waits(free.place_or_reserve(small(gpus=1), ["local"]))
-
-
-def test_memory_and_gpus_are_shared_by_all_environments():
-    free = room(environment("a"), environment("b"))
-
-    assert free.place_or_reserve(small(memory_mib=5_000, gpus=1), ["a"]) == Fits(environment="a")
-    assert waits(free.place_or_reserve(small(memory_mib=5_000, gpus=1), ["b"]))
-
-
-def test_each_environment_has_its_own_vcpus():
-    free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
-
-    assert free.place_or_reserve(small(), ["a"]) == Fits(environment="a")
-    assert free.place_or_reserve(small(), ["b"]) == Fits(environment="b")
-
-
-def test_active_jobs_hold_their_resources():
-    free = room(
-        environment("local", max_millicpus=4000),
-        active=[running(millicpus=3000, memory_mib=100)],
-    )
-
-    assert waits(free.place_or_reserve(small(millicpus=2000), ["local"]))
-    assert waits(free.place_or_reserve(small(millicpus=1000), ["local"]))  # it may not pass
-
-
-def test_active_jobs_leave_the_rest():
-    free = room(environment("local", max_millicpus=4000), active=[running(millicpus=3000)])
-
-    assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
-
-
-def test_jobs_of_a_deleted_environment_hold_memory():
-    free = room(environment("local"), active=[running(on="deleted", millicpus=4000, memory_mib=7_999, gpus=2)])
-
-    assert free.place_or_reserve(small(memory_mib=1), ["local"]) == Fits(environment="local")
-    assert waits(free.place_or_reserve(small(memory_mib=1), ["local"]))
-
-
 def test_an_environment_reduced_below_its_usage_takes_no_job():
     free = room(environment("local", max_millicpus=2000), active=[running(millicpus=3000)])
 
@@ -128,32 +74,6 @@ def test_an_environment_reduced_below_its_usage_takes_no_job():
 
 
 # ---------------------------------------------------------------------------------------------------------------- where
-
-
-def test_environments_are_tried_in_the_order_of_the_queue():
-    free = room(environment("a"), environment("b"))
-
-    assert free.place_or_reserve(small(), ["b", "a"]) == Fits(environment="b")
-
-
-def test_the_next_environment_is_used_when_the_first_is_full():
-    free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
-
-    assert free.place_or_reserve(small(), ["a", "b"]) == Fits(environment="a")
-    assert free.place_or_reserve(small(), ["a", "b"]) == Fits(environment="b")
-
-
-def test_an_environment_too_small_for_the_job_is_skipped():
-    free = room(environment("tiny", max_millicpus=500), environment("big"))
-
-    assert free.place_or_reserve(small(), ["tiny", "big"]) == Fits(environment="big")
-
-
-@pytest.mark.parametrize("names", [["off", "local"], ["gone", "local"]])
-def test_a_disabled_or_deleted_environment_is_skipped(names):
-    free = room(environment("off", state=State.DISABLED), environment("local"))
-
-    assert free.place_or_reserve(small(), names) == Fits(environment="local")
 
 
 @pytest.mark.parametrize("names", [["off"], ["gone"], []])
@@ -167,77 +87,7 @@ def test_without_an_enabled_environment_a_job_waits_and_blocks_no_other(names):
 # ------------------------------------------------------------------------------------------------------------ hold back
 
 
-def test_a_smaller_job_does_not_pass_a_waiting_one():
-    free = room(environment("local", max_millicpus=4000), active=[running(millicpus=1000)])
-
-    assert waits(free.place_or_reserve(small(millicpus=4000), ["local"]))
-    assert waits(free.place_or_reserve(small(millicpus=1000), ["local"]))
-
-
-def test_a_waiting_job_blocks_every_environment_it_waits_for():
-    full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
-    free = room(environment("a"), environment("b"), active=full)
-
-    assert waits(free.place_or_reserve(small(millicpus=4000), ["a", "b"]))
-    assert waits(free.place_or_reserve(small(), ["b"]))
-
-
-def test_other_environments_stay_open():
-    free = room(environment("full"), environment("free"), active=[running(on="full", millicpus=4000)])
-
-    assert waits(free.place_or_reserve(small(), ["full"]))
-    assert free.place_or_reserve(small(), ["full", "free"]) == Fits(environment="free")
-
-
-def test_a_job_that_waits_for_vcpus_leaves_environments_too_small_for_it_open():
-    free = room(environment("big"), environment("tiny", max_millicpus=1000), active=[running(on="big")])
-
-    assert waits(free.place_or_reserve(small(millicpus=4000), ["tiny", "big"]))
-    assert free.place_or_reserve(small(), ["tiny"]) == Fits(environment="tiny")
-    assert waits(free.place_or_reserve(small(), ["big"]))
-
-
-def test_a_job_that_waits_for_memory_blocks_all_others():
-    free = room(environment("a"), environment("b"), active=[running(on="a", memory_mib=100)])
-
-    assert waits(free.place_or_reserve(small(memory_mib=8_000), ["a"]))
-    assert waits(free.place_or_reserve(small(), ["b"]))
-
-
-def test_a_job_that_waits_for_gpus_blocks_jobs_with_gpus():
-    free = room(environment("a"), environment("b"), active=[running(on="a", gpus=1)])
-
-    assert waits(free.place_or_reserve(small(gpus=2), ["a"]))
-    assert waits(free.place_or_reserve(small(gpus=1), ["b"]))
-    assert free.place_or_reserve(small(), ["b"]) == Fits(environment="b")
-
-
-def test_a_second_waiting_job_blocks_its_environments_too():
-    full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
-    free = room(environment("a"), environment("b"), active=full)
-
-    assert waits(free.place_or_reserve(small(millicpus=1000), ["a"]))
-    assert waits(free.place_or_reserve(small(millicpus=4000), ["a", "b"]))
-    assert waits(free.place_or_reserve(small(millicpus=1000), ["b"]))
-
-
-def test_a_job_that_fits_blocks_no_other():
-    free = room(environment("local", max_millicpus=2000))
-
-    assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
-    assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
-
-
 # ---------------------------------------------------------------------------------------------------- unschedulable
-
-
-def test_more_vcpus_than_any_environment_has_is_unschedulable():
-    free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
-
-    assert free.place_or_reserve(small(millicpus=4001), ["a", "b"]) == Unschedulable(
-        reason=f"{status_reasons.TOO_MANY_VCPUS} It asks for 4.001 vCPUs, the largest CE has 4."
-    )
-    assert free.place_or_reserve(small(millicpus=4000), ["a", "b"]) == Fits(environment="b")
 
 
 @pytest.mark.parametrize(
@@ -271,16 +121,6 @@ def test_vcpus_are_not_reported_if_one_environment_has_them(millicpus):
     assert free.place_or_reserve(small(millicpus=millicpus, memory_mib=8_001), ["a", "b"]) == Unschedulable(
         reason=TOO_FAT
     )
-
-
-def test_an_unschedulable_job_blocks_no_other():
-    free = room(environment("local"))
-
-    assert free.place_or_reserve(small(millicpus=999_999), ["local"]) == Unschedulable(
-        reason=status_reasons.too_many_vcpus(999_999, 4000)
-    )
-    assert free.place_or_reserve(small(memory_mib=8_001), ["local"]) == Unschedulable(reason=TOO_FAT)
-    assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
 
 
 def test_a_disabled_environment_makes_no_job_schedulable():
@@ -319,3 +159,61 @@ def test_the_machine_reserves_a_tenth_of_its_memory_and_at_most_2_gib(has, gives
     assert usable(resources(millicpus=4000, memory_mib=has, gpus=1)) == resources(
         millicpus=4000, memory_mib=gives, gpus=1
     )
+
+
+NEEDS = ((), (ConsumableRequirement(resource="licences", quantity=2),))
+
+
+@st.composite
+def moments(draw):
+    """A few jobs, each several times, as they might be one after another."""
+    return job(
+        number=draw(st.integers(0, 4)),
+        status=draw(st.sampled_from(Status)),
+        attempt=attempt(environment=draw(st.sampled_from(["east", "west"]))),
+        millicpus=draw(st.sampled_from([250, 1000])),
+        needs=draw(st.sampled_from(NEEDS)),
+        timeout=draw(st.sampled_from([None, timedelta(hours=1)])),
+    )
+
+
+def adopted(turns):
+    held = Usage()
+    for jobs in turns:
+        held.update(jobs)
+    return held
+
+
+def told(holding):
+    return dict(holding.sums), dict(holding.accounts), sorted(holding.needed), sorted(it.id for it in holding.timed())
+
+
+def turns(**most):
+    """What each has changed: a job once."""
+    return st.lists(moments(), unique_by=lambda it: it.id, **most)
+
+
+@given(st.lists(turns()), turns(max_size=3))
+def test_the_usage_updated_by_changes_equals_the_usage_of_all_jobs(before, changed):
+    held = adopted(before)
+    last = {it.id: it for turn in (*before, changed) for it in turn}
+
+    counted = held.after(changed)
+
+    assert told(counted) == told(Usage(last.values()).after(()))
+
+
+def test_a_unit_of_work_that_is_not_saved_has_changed_nothing():
+    runs = job(number=1, status=Status.RUNNING)
+    held = Usage([runs])
+    before = told(held.after(()))
+
+    held.after([job(number=1, status=Status.SUCCEEDED), job(number=2, status=Status.STARTING)])
+
+    assert told(held.after(())) == before
+
+
+def test_a_stopping_job_has_a_known_end():
+    stops = job(number=1, status=Status.RUNNING, stop_orders=(stop(),))
+
+    assert list(Usage([stops]).after(()).timed()) == [stops]

@@ -1,6 +1,10 @@
 """Which jobs a user reaches: users, accounts in a tree, and roles. faults.md 3."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import (
@@ -15,6 +19,18 @@ from batchq.domain.access.accounts import (
     User,
     Visibility,
 )
+from batchq.domain.access.permissions import (
+    manages,
+    may_name_user,
+    may_see_user,
+    may_store_account,
+    may_store_user,
+    with_account,
+    with_user,
+    without_account,
+    without_user,
+)
+from batchq.errors import Invalid, NotFound
 
 PEOPLE = Directory(
     accounts={
@@ -117,3 +133,179 @@ def test_an_unknown_user_is_no_caller():
 
 def test_a_callers_resources_belong_to_the_caller():
     assert Caller(user="ada", account="team").owner == OWN
+
+
+IN_TEAM = User(name="new", account="team")
+USERS = {
+    "of the team": IN_TEAM,
+    "of another account": User(name="new", account="other"),
+    "coordinator below": replace(IN_TEAM, coordinates=frozenset({"team"})),
+    "coordinator elsewhere": replace(IN_TEAM, coordinates=frozenset({"other"})),
+    "operator": replace(IN_TEAM, role=Role.OPERATOR),
+    "admin": replace(IN_TEAM, role=Role.ADMIN),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "managed"),
+    [
+        ("ada", set()),
+        ("cora", {"of the team", "coordinator below"}),
+        ("oda", {"of the team", "of another account", "coordinator below", "coordinator elsewhere"}),
+        ("amy", set(USERS)),
+    ],
+)
+def test_roles_that_may_administer_a_user(name, managed):
+    assert {what for what, user in USERS.items() if manages(caller(name), user)} == managed
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("ada", set()),
+        ("cora", {"of the team"}),
+        ("oda", {"of the team", "of another account", "coordinator below", "coordinator elsewhere"}),
+        ("amy", set(USERS)),
+    ],
+)
+def test_roles_that_may_be_given_by_a_role(name, made):
+    assert {what for what, user in USERS.items() if may_store_user(caller(name), user, None)} == made
+    assert {what for what, user in USERS.items() if may_store_user(caller(name), user, IN_TEAM)} == made
+
+
+@pytest.mark.parametrize("name", ["ada", "cora", "oda"])
+def test_only_an_admin_changes_an_admin(name):
+    assert not may_store_user(caller(name), IN_TEAM, USERS["admin"])
+
+
+def test_a_coordinator_sees_the_users_of_the_accounts_and_a_user_only_themselves():
+    assert may_see_user(caller("cora"), USERS["admin"])
+    assert not may_see_user(caller("cora"), USERS["of another account"])
+    assert may_see_user(caller("ada"), User(name="ada", account="team"))
+    assert not may_see_user(caller("ada"), IN_TEAM)
+
+
+def test_a_former_user_name_is_reused_only_by_those_who_reach_its_jobs():
+    assert [may_name_user(caller(it), "bob", {"bob"}) for it in ("cora", "oda", "amy")] == [False, True, True]
+    assert may_name_user(caller("cora"), "new", {"bob"})
+
+
+def test_container_policies_are_set_by_admins_and_other_settings_by_operators():
+    before, limited = Account(name="lab"), Account(name="lab", queues=("night",))
+    given = replace(before, allowance=ContainerPolicy(privileged=True))
+
+    assert [may_store_account(caller(it), limited, before) for it in ("ada", "cora", "oda", "amy")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert [may_store_account(caller(it), given, before) for it in ("ada", "cora", "oda", "amy")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert not may_store_account(caller("oda"), before, given), "nor does he take it away"
+
+
+AMY = User(name="amy", role=Role.ADMIN)
+CONSISTENT = Directory(
+    accounts={"lab": Account(name="lab"), "team": Account(name="team", parent="lab")},
+    users={"amy": AMY, "ada": User(name="ada", account="team")},
+)
+NAMES = st.sampled_from(["a", "b", "c", "d", ROOT])
+USER_NAMES = st.sampled_from(["ada", "bob", "amy"])
+DEEDS = st.one_of(
+    st.builds(
+        lambda name, parent: lambda it: with_account(it, Account(name=name, parent=parent)),
+        NAMES,
+        st.one_of(NAMES, st.none()),
+    ),
+    st.builds(lambda name: lambda it: without_account(it, name), NAMES),
+    st.builds(
+        lambda name, account, role, also: (
+            lambda it: with_user(it, User(name=name, account=account, role=role, coordinates=also))
+        ),
+        USER_NAMES,
+        NAMES,
+        st.sampled_from(Role),
+        st.frozensets(NAMES, max_size=2),
+    ),
+    st.builds(lambda name: lambda it: without_user(it, name), USER_NAMES),
+)
+
+
+def done(deeds):
+    people = Directory(users={"amy": AMY})
+    for deed in deeds:
+        with suppress(Invalid):
+            people = deed(people)
+    return people
+
+
+@given(st.lists(DEEDS, max_size=30))
+def test_the_directory_stays_consistent_in_every_history(deeds):
+    people = done(deeds)
+
+    climbs = {name: [it.name for it in people.lineage(name)] for name in people.accounts}
+    above = {it.parent for it in people.accounts.values()} - {None}
+    assert all(it[-1] == ROOT and len(it) == len(set(it)) for it in climbs.values())
+    assert all(people.account(it) for it in above)
+    assert all(people.account(it) for user in people.users.values() for it in {user.account, *user.coordinates})
+    assert any(it.role is Role.ADMIN for it in people.users.values())
+
+
+@given(st.lists(DEEDS, max_size=30), NAMES, NAMES)
+def test_an_account_below_another_has_it_in_its_lineage(deeds, high, low):
+    people = done(deeds)
+
+    if low in people.accounts or low == high:
+        assert (low in people.below(high)) == (high in [it.name for it in people.lineage(low)])
+
+
+@pytest.mark.parametrize(
+    ("deed", "said"),
+    [
+        (lambda it: with_account(it, Account(name="lab", parent="team")), "team is below lab"),
+        (lambda it: with_account(it, Account(name="lab", parent="lab")), "lab is below lab"),
+        (lambda it: with_account(it, Account(name=ROOT, parent="lab")), "has no parent"),
+        (lambda it: without_account(it, ROOT), "stays"),
+        (lambda it: without_account(it, "lab"), "account lab is not empty: account team"),
+        (lambda it: without_account(it, "team"), "account team is not empty: user ada"),
+        (lambda it: without_user(it, "amy"), "one user at least must be an ADMIN"),
+        (lambda it: with_user(it, replace(AMY, role=Role.OPERATOR)), "one user at least must be an ADMIN"),
+    ],
+)
+def test_an_inconsistent_change_is_refused(deed, said):
+    with pytest.raises(Invalid, match=said):
+        deed(CONSISTENT)
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        lambda it: with_account(it, Account(name="new", parent="gone")),
+        lambda it: without_account(it, "gone"),
+        lambda it: with_user(it, User(name="new", account="gone")),
+        lambda it: with_user(it, User(name="new", coordinates=frozenset({"gone"}))),
+        lambda it: without_user(it, "gone"),
+    ],
+)
+def test_an_unknown_name_is_reported(deed):
+    with pytest.raises(NotFound, match="gone"):
+        deed(CONSISTENT)
+
+
+def test_a_former_name_is_stored_until_it_is_reused():
+    gone = without_user(CONSISTENT, "ada")
+
+    assert (CONSISTENT.deleted_users, gone.deleted_users) == (frozenset(), {"ada"})
+    assert with_user(gone, User(name="ada")).deleted_users == frozenset()
+
+
+def test_an_account_with_a_coordinator_is_not_deleted():
+    people = with_user(without_user(CONSISTENT, "ada"), replace(AMY, coordinates=frozenset({"team"})))
+
+    with pytest.raises(Invalid, match="user amy"):
+        without_account(people, "team")

@@ -3,15 +3,32 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
+from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.catalog import State
+from batchq.domain.job import Dependency, Status
 from batchq.domain.scheduling.quotas import Quotas
+from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE
-from tests.domain.lives import runnable, running
-from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
-from tests.support.builders import environment, policy, queue, resources
+from batchq.errors import Invalid, Unavailable
+from tests.domain.lives import exited, pending, runnable, running
+from tests.engine.harness import (
+    SURVEYED,
+    after_placement,
+    catalog_of,
+    environments_of,
+    event_message,
+    harness_with,
+    new_unit,
+    request,
+    run_placement,
+    stored,
+    submit,
+)
+from tests.support.builders import container, environment, job, job_id, policy, queue, resources, submission
 
 LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
 ABOVE = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
@@ -24,27 +41,7 @@ def quotas(**vcpus):
 
 
 def wide(*queues):
-    return ground(*queues, environments=WIDE)
-
-
-async def test_an_account_uses_at_most_its_limit():
-    jobs = [runnable(owner=LAB, millicpus=2000) for _ in range(4)]
-    store = await stored(running(owner=LAB, millicpus=500), *jobs)
-
-    unit = await filled(store, wide(), quotas=quotas(lab=4.5))
-
-    assert placed_in(unit, *jobs) == ["local", "local", None, None]
-
-
-async def test_jobs_of_other_accounts_start_behind_a_job_of_a_limited_account():
-    many = [runnable(owner=LAB, millicpus=1000) for _ in range(2 * PAGE + FIRST_PAGE)]
-    other, below, nobodys = runnable(owner=OTHER), runnable(owner=TEAM), runnable()
-    store = await stored(*many, other, below, nobodys)
-
-    unit = await filled(store, wide(), quotas=quotas(lab=1))
-
-    assert placed_in(unit, *many).count("local") == 1
-    assert placed_in(unit, other, below, nobodys) == ["local", None, "local"]
+    return catalog_of(*queues, environments=WIDE)
 
 
 async def test_the_first_limited_job_shows_the_reason_and_later_jobs_do_not_pass_it():
@@ -55,11 +52,11 @@ async def test_the_first_limited_job_shows_the_reason_and_later_jobs_do_not_pass
         runnable(owner=TEAM, millicpus=10),
     )
     store = await stored(runs, first, small, below)
-    unit = turn_over(runs)
+    unit = new_unit(runs)
 
-    told = await fill(unit, store, wide(), quotas=quotas(lab=2))
+    told = await run_placement(unit, store, wide(), quotas=quotas(lab=2))
 
-    assert placed_in(unit, first, small, below) == [None, None, None]
+    assert environments_of(unit, first, small, below) == [None, None, None]
     (head,) = told.heads.values()
     assert (head.job_id, head.reason) == (first.id, status_reasons.at_limit("lab"))
     assert status_reasons.code(head.reason) == "ACCOUNT_LIMIT:VCPUS"
@@ -70,30 +67,30 @@ async def test_a_job_that_cannot_start_does_not_close_its_account(dead):
     never = runnable(owner=LAB, millicpus=2000, queue="nowhere")
     mate, below = runnable(owner=LAB, millicpus=500), runnable(owner=TEAM, millicpus=500)
     store = await stored(running(owner=OTHER, millicpus=2000), never, mate, below)
-    there = ground(queue("nowhere", environments=["dead"]), queue(), environments=[*WIDE, dead])
+    there = catalog_of(queue("nowhere", environments=["dead"]), queue(), environments=[*WIDE, dead])
 
-    unit = await filled(store, there, quotas=quotas(lab=2, root=3))
+    unit = await after_placement(store, there, quotas=quotas(lab=2, root=3))
 
-    assert placed_in(unit, never, mate, below) == [None, "local", "local"]
+    assert environments_of(unit, never, mate, below) == [None, "local", "local"]
 
 
 async def test_the_limits_of_all_parent_accounts_apply():
     below, own, other = (runnable(owner=it, millicpus=1000) for it in (TEAM, LAB, OTHER))
     store = await stored(running(owner=TEAM, millicpus=1000), below, own, other)
 
-    unit = await filled(store, wide(), quotas=quotas(team=1, lab=2, root=64))
+    unit = await after_placement(store, wide(), quotas=quotas(team=1, lab=2, root=64))
 
-    assert placed_in(unit, below, own, other) == [None, "local", "local"]
+    assert environments_of(unit, below, own, other) == [None, "local", "local"]
 
 
 async def test_no_job_starts_when_the_root_account_is_at_its_limit():
     runs, jobs = running(owner=OTHER), [runnable(owner=it) for it in (LAB, OTHER, Owner(user="x", account="gone"))]
     store = await stored(runs, *jobs)
-    unit = turn_over(runs)
+    unit = new_unit(runs)
 
-    told = await fill(unit, store, wide(), quotas=quotas(root=1))
+    told = await run_placement(unit, store, wide(), quotas=quotas(root=1))
 
-    assert placed_in(unit, *jobs) == [None, None, None]
+    assert environments_of(unit, *jobs) == [None, None, None]
     assert [it.job_id for it in told.heads.values()] == [jobs[0].id]
 
 
@@ -102,9 +99,9 @@ async def test_no_capacity_is_reserved_for_a_job_of_an_account_at_its_limit():
     waits, other = runnable(owner=LAB, millicpus=1000), runnable(owner=OTHER, millicpus=2000)
     store = await stored(runs, waits, other)
 
-    unit = await filled(store, ground(), quotas=quotas(lab=2))
+    unit = await after_placement(store, catalog_of(), quotas=quotas(lab=2))
 
-    assert placed_in(unit, waits, other) == [None, "local"]
+    assert environments_of(unit, waits, other) == [None, "local"]
 
 
 async def test_a_limit_reserved_for_a_head_is_not_used_by_other_jobs_of_its_account():
@@ -112,9 +109,9 @@ async def test_a_limit_reserved_for_a_head_is_not_used_by_other_jobs_of_its_acco
     head, small = runnable(owner=LAB, millicpus=2000), runnable(owner=LAB, millicpus=500)
     store = await stored(runs, head, small)
 
-    unit = await filled(store, ground(), quotas=quotas(lab=2))
+    unit = await after_placement(store, catalog_of(), quotas=quotas(lab=2))
 
-    assert placed_in(unit, head, small) == [None, None]
+    assert environments_of(unit, head, small) == [None, None]
 
 
 @pytest.mark.fault("CO06")
@@ -128,11 +125,11 @@ async def test_backfill_does_not_bring_the_account_of_a_head_to_its_limit():
     )
     of_others = runnable(owner=OTHER, memory_mib=10, millicpus=600, timeout=hour / 2)
     store = await stored(runs, head, short, of_others, long)
-    unit = turn_over(runs)
+    unit = new_unit(runs)
 
-    told = await fill(unit, store, wide(), resources(millicpus=64_000, memory_mib=1000), quotas=quotas(lab=1))
+    told = await run_placement(unit, store, wide(), resources(millicpus=64_000, memory_mib=1000), quotas=quotas(lab=1))
 
-    assert placed_in(unit, head, short, of_others, long) == [None, None, "local", None]
+    assert environments_of(unit, head, short, of_others, long) == [None, None, "local", None]
     assert told.heads["default"].job_id == head.id
 
 
@@ -140,9 +137,9 @@ async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_on
     runs = running(owner=TEAM, millicpus=1000)
     below, own = runnable(owner=TEAM), runnable(owner=LAB)
     store = await stored(runs, below, own)
-    unit = turn_over(runs)
+    unit = new_unit(runs)
 
-    told = await fill(unit, store, wide(), quotas=quotas(team=1, lab=1))
+    told = await run_placement(unit, store, wide(), quotas=quotas(team=1, lab=1))
 
     assert [(it.job_id, it.reason) for it in told.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
 
@@ -151,29 +148,18 @@ async def test_a_lowered_limit_ends_no_job_and_starts_none():
     runs, waits = running(owner=LAB, millicpus=3000), runnable(owner=LAB, millicpus=1)
     store = await stored(runs, waits)
 
-    unit = await filled(store, wide(), quotas=quotas(lab=1))
+    unit = await after_placement(store, wide(), quotas=quotas(lab=1))
 
-    assert placed_in(unit, runs, waits) == ["local", None]
-
-
-async def test_a_job_above_the_limit_is_unschedulable_and_blocks_no_job_of_its_account():
-    large, small = runnable(owner=TEAM, millicpus=3000), runnable(owner=LAB, millicpus=1000)
-    store = await stored(large, small)
-
-    unit = await filled(store, wide(), quotas=quotas(lab=2))
-
-    assert placed_in(unit, large, small) == [None, "local"]
-    assert unit.get(large.id).unschedulable
-    assert unit.get(large.id).status_reason == status_reasons.beyond_limit("lab", 3000, 2000)
+    assert environments_of(unit, runs, waits) == ["local", None]
 
 
 async def test_a_limit_applies_to_all_queues_together():
     first, second = (runnable(owner=LAB, queue=it, millicpus=1500) for it in ("default", "other"))
     store = await stored(first, second)
 
-    unit = await filled(store, wide(queue(), queue("other", priority=9)), quotas=quotas(lab=2))
+    unit = await after_placement(store, wide(queue(), queue("other", priority=9)), quotas=quotas(lab=2))
 
-    assert placed_in(unit, first, second) == [None, "local"]
+    assert environments_of(unit, first, second) == [None, "local"]
 
 
 @pytest.mark.parametrize("share", ["red", "blue"])
@@ -182,18 +168,186 @@ async def test_fair_share_order_passes_over_jobs_of_a_limited_account(share):
     many = [runnable(owner=LAB, millicpus=1000, **fair) for _ in range(PAGE + FIRST_PAGE)]
     others = [runnable(owner=OTHER, millicpus=1000, **fair | {"share_identifier": share}) for _ in range(2)]
     store = await stored(*many, *others)
-    on_ground = ground(queue(policy="fair"), environments=WIDE, policies=[policy()])
+    catalog = catalog_of(queue(policy="fair"), environments=WIDE, policies=[policy()])
 
-    unit = await filled(store, on_ground, quotas=quotas(lab=1))
+    unit = await after_placement(store, catalog, quotas=quotas(lab=1))
 
-    assert placed_in(unit, *others) == ["local", "local"]
-    assert placed_in(unit, *many).count("local") == 1
+    assert environments_of(unit, *others) == ["local", "local"]
+    assert environments_of(unit, *many).count("local") == 1
 
 
-async def test_without_limits_accounts_make_no_difference():
-    jobs = [runnable(owner=it, millicpus=1000) for it in (LAB, TEAM, OTHER)]
-    store = await stored(*jobs)
+LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
+LARGE = container(millicpus=4000)
 
-    unit = await filled(store, wide(), quotas=quotas())
 
-    assert placed_in(unit, *jobs) == ["local"] * 3
+class Said:
+    """What is said of accounts, for the moment."""
+
+    def __init__(self, **limits):
+        self.limit(**limits)
+        self.unreadable = False
+
+    def limit(self, **limits):
+        above = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
+        self.people = Directory(
+            accounts={
+                it: Account(name=it, parent=above[it], limits=AccountLimits(queued=limits.get(it))) for it in above
+            }
+        )
+
+    def __call__(self):
+        if self.unreadable:
+            raise Unavailable("others may read it")
+        return self.people
+
+
+@pytest.fixture
+def said():
+    return Said(lab=3)
+
+
+@pytest.fixture
+async def harness(said):
+    return await harness_with(accounts=AccountPolicies(directory=said, enforced=True))
+
+
+def asked(number, owner=LAB, **changes):
+    return submit(job_id(number), owner=owner, **{"container": LARGE} | changes)
+
+
+def taken(*messages):
+    """Whether each was, and why the first that was not was not."""
+    assert all(it.answer.done() for it in messages)
+    return [it.answer.exception() is None for it in messages]
+
+
+async def test_an_account_may_have_as_many_queued_jobs_as_its_limit(harness):
+    messages = [asked(number) for number in range(5)]
+
+    await harness.process(*messages)
+
+    assert taken(*messages) == [True, True, True, False, False]
+    with pytest.raises(Invalid, match="Account lab and the accounts below it may have 3 queued jobs"):
+        messages[3].answer.result()
+    assert harness.loop.scheduler.queued_jobs.queued == {"lab": 3}
+
+
+async def test_a_job_that_started_earlier_is_not_counted(harness):
+    first, second, third = [asked(1), asked(2), asked(3)], [asked(4), asked(5)], [asked(6)]
+
+    await harness.process(SURVEYED, *first)
+    await harness.process(*second)
+    await harness.process(*third)
+
+    assert taken(*first, *second, *third) == [True, True, True, True, False, False]
+
+
+async def test_a_job_that_ended_before_its_start_is_not_counted(harness):
+    jobs = [asked(1), asked(2), asked(3)]
+    await harness.process(*jobs)
+
+    await harness.process(request(jobs[0].answer.result(), on.CancelRequested(reason="enough")))
+    again = asked(4)
+    await harness.process(again)
+
+    assert taken(again) == [True]
+
+
+async def test_jobs_of_child_accounts_count_for_their_parents(harness):
+    messages = [asked(1), asked(2, TEAM), asked(3, TEAM), asked(4, TEAM), asked(5), asked(6, OTHER)]
+
+    await harness.process(*messages)
+
+    assert taken(*messages) == [True, True, True, False, False, True]
+
+
+async def test_queued_jobs_count_against_the_limits_of_all_parent_accounts(harness, said):
+    said.limit(root=2, lab=3, team=1)
+    messages = [asked(1, TEAM), asked(2, TEAM), asked(3, OTHER), asked(4)]
+
+    await harness.process(*messages)
+
+    assert taken(*messages) == [True, False, True, False]
+    assert "Account team " in str(messages[1].answer.exception())
+    assert "Account root " in str(messages[3].answer.exception())
+
+
+async def test_an_array_counts_as_its_children_before_they_are_spawned(harness):
+    held = asked(1, array_size=2)
+    too_large = asked(2, array_size=2)
+    last = asked(3)
+
+    await harness.process(held, too_large, last)
+    await harness.process(SURVEYED)
+
+    assert taken(held, too_large, last) == [True, False, True]
+    assert harness.loop.scheduler.queued_jobs.queued == {"lab": 2}  # one of the three has started
+
+
+async def test_a_repeated_submission_is_not_counted_again(harness):
+    key = submission()
+    first = [asked(1, key=key), asked(2), asked(3)]
+    await harness.process(*first)
+
+    again = replace(asked(4), key=key)
+    await harness.process(again)
+
+    assert again.answer.result().id == job_id(1)
+
+
+async def test_a_changed_limit_applies_to_later_submissions(harness, said):
+    await harness.process(asked(1), asked(2), asked(3))
+
+    said.limit(lab=1)
+    lowered = asked(4)
+    await harness.process(lowered)
+    said.limit(lab=4)
+    raised = asked(5)
+    await harness.process(raised)
+
+    assert taken(lowered, raised) == [False, True]
+
+
+async def test_unreadable_limits_stay_as_they_were(harness, said):
+    await harness.process(asked(1), asked(2))
+    said.unreadable = True
+    messages = [asked(3), asked(4)]
+
+    await harness.process(*messages)
+
+    assert taken(*messages) == [True, False]
+
+
+async def test_a_restart_counts_the_stored_jobs(said):
+    waiting = [job(number=it, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for it in (1, 2)]
+    harness = await harness_with(*waiting, accounts=AccountPolicies(directory=said, enforced=True))
+    messages = [asked(3), asked(4)]
+
+    await harness.process(*messages)
+
+    assert taken(*messages) == [True, False]
+
+
+# --------------------------------------------------------------------------------------------------------- for others
+
+
+async def test_dependents_are_searched_only_while_jobs_are_pending():
+    first = running()
+    harness = await harness_with(first)
+    assert harness.loop.scheduler.queued_jobs.pending_dependencies == 0
+    await harness.process(SURVEYED, submit(job_id(900), depends_on=(Dependency(job_id=first.id),)))
+    assert harness.loop.scheduler.queued_jobs.pending_dependencies == 1
+
+    await harness.process(event_message(first, exited(0)))
+
+    assert (await harness.store.jobs([job_id(900)]))[job_id(900)].status is Status.STARTING
+    assert harness.loop.scheduler.queued_jobs.pending_dependencies == 0
+
+
+async def test_pending_jobs_from_before_a_restart_are_counted():
+    first = running()
+    second = pending(depends_on=(Dependency(job_id=first.id),))
+
+    harness = await harness_with(first, second)
+
+    assert harness.loop.scheduler.queued_jobs.pending_dependencies == 1

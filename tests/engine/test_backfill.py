@@ -13,8 +13,21 @@ from batchq.engine.mailbox import CatalogChanged
 from batchq.engine.scheduling.placement_pass import MAX_TRIED
 from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import at, pending, runnable, running, starting, terminate
-from tests.engine.desk import LOOKED, ONE, Desk, desk_over, request, submit
-from tests.engine.turns import HOST, fill, filled, ground, placed_in, stored, turn_over
+from tests.engine.harness import (
+    HOST,
+    ONE,
+    SURVEYED,
+    LoopHarness,
+    after_placement,
+    catalog_of,
+    environments_of,
+    harness_with,
+    new_unit,
+    request,
+    run_placement,
+    stored,
+    submit,
+)
 from tests.support.builders import consumable, environment, queue
 from tests.support.clock import VirtualClock
 
@@ -29,9 +42,9 @@ async def test_a_job_that_fits_beside_the_head_starts():
     stays, goes = runnable(millicpus=3000), runnable(millicpus=2000)
     store = await stored(runs, head, stays, goes)
 
-    unit = await filled(store, ground(), host=replace(HOST, gpus=1))
+    unit = await after_placement(store, catalog_of(), host=replace(HOST, gpus=1))
 
-    assert placed_in(unit, head, stays, goes) == [None, None, "local"]
+    assert environments_of(unit, head, stays, goes) == [None, None, "local"]
 
 
 async def test_a_job_that_ends_before_the_head_can_start_is_placed():
@@ -40,9 +53,9 @@ async def test_a_job_that_ends_before_the_head_can_start_is_placed():
     long, short = runnable(millicpus=1000), runnable(millicpus=1000, timeout=HOUR / 2)
     store = await stored(runs, head, long, short)
 
-    unit = await filled(store, ground())
+    unit = await after_placement(store, catalog_of())
 
-    assert placed_in(unit, head, long, short) == [None, None, "local"]
+    assert environments_of(unit, head, long, short) == [None, None, "local"]
 
 
 async def test_a_short_job_takes_no_consumed_resource_of_the_head():
@@ -52,9 +65,9 @@ async def test_a_short_job_takes_no_consumed_resource_of_the_head():
     short = runnable(millicpus=500, timeout=HOUR / 2, needs=(ConsumableRequirement(resource=tokens.name, quantity=1),))
     other = runnable(millicpus=500, timeout=HOUR / 2)
 
-    unit = await filled(await stored(runs, head, short, other), ground(consumables=[tokens]))
+    unit = await after_placement(await stored(runs, head, short, other), catalog_of(consumables=[tokens]))
 
-    assert placed_in(unit, head, short, other) == [None, None, "local"]
+    assert environments_of(unit, head, short, other) == [None, None, "local"]
 
 
 async def test_jobs_of_a_queue_of_lower_priority_are_backfilled_too():
@@ -63,16 +76,16 @@ async def test_jobs_of_a_queue_of_lower_priority_are_backfilled_too():
     short = runnable(millicpus=1000, timeout=HOUR / 2, queue="low")
     store = await stored(runs, head, short)
 
-    unit = await filled(store, ground(queue("high", priority=2), queue("low", priority=1)))
+    unit = await after_placement(store, catalog_of(queue("high", priority=2), queue("low", priority=1)))
 
-    assert placed_in(unit, head, short) == [None, "local"]
+    assert environments_of(unit, head, short) == [None, "local"]
 
 
 async def test_an_unschedulable_job_behind_the_head_is_found():
     runs, head, huge = running(timeout=HOUR), runnable(millicpus=4000), runnable(millicpus=9000)
     store = await stored(runs, head, huge)
 
-    unit = await filled(store, ground())
+    unit = await after_placement(store, catalog_of())
 
     assert unit.get(huge.id).unschedulable
 
@@ -83,9 +96,9 @@ async def test_a_unit_of_work_tries_a_limited_number_of_jobs_behind_the_head():
     last, beyond = (runnable(millicpus=1, timeout=HOUR / 2) for _ in range(2))
     store = await stored(runs, head, *long, last, beyond)
 
-    unit = await filled(store, ground(environments=[WIDE]))
+    unit = await after_placement(store, catalog_of(environments=[WIDE]))
 
-    assert placed_in(unit, last, beyond) == ["local", None]
+    assert environments_of(unit, last, beyond) == ["local", None]
 
 
 async def test_60_different_jobs_that_do_not_fit_do_not_hide_the_jobs_behind_them():
@@ -93,17 +106,17 @@ async def test_60_different_jobs_that_do_not_fit_do_not_hide_the_jobs_behind_the
     long, short = [runnable(millicpus=1 + number) for number in range(60)], runnable(millicpus=1, timeout=HOUR / 2)
     store = await stored(runs, head, *long, short)
 
-    unit = await filled(store, ground(environments=[WIDE]))
+    unit = await after_placement(store, catalog_of(environments=[WIDE]))
 
-    assert placed_in(unit, short) == ["local"]
+    assert environments_of(unit, short) == ["local"]
 
 
 async def test_the_result_names_the_head_and_its_reason():
     runs, head = running(millicpus=1000), runnable(millicpus=4000)
     store = await stored(runs, head, runnable())
-    unit = turn_over(runs)
+    unit = new_unit(runs)
 
-    told = await fill(unit, store, ground())
+    told = await run_placement(unit, store, catalog_of())
 
     assert told.heads["default"].job_id == head.id
     assert told.heads["default"].reason.endswith("waits for vCPUs of compute environment local.")
@@ -112,7 +125,7 @@ async def test_the_result_names_the_head_and_its_reason():
 async def test_there_is_no_head_when_all_jobs_are_placed():
     store = await stored(runnable())
 
-    assert (await fill(turn_over(), store, ground())).heads == {}
+    assert (await run_placement(new_unit(), store, catalog_of())).heads == {}
 
 
 async def test_the_children_of_an_array_under_order_do_not_start():
@@ -121,25 +134,27 @@ async def test_the_children_of_an_array_under_order_do_not_start():
     child, other = runnable(id=child_id(parent.id, 3), **index), runnable()
     store = await stored(parent, child, other)
 
-    unit = await filled(store, ground(), skip=Skip(children=IntervalSet([(parent.order + 1, parent.order + 4)])))
+    unit = await after_placement(
+        store, catalog_of(), skip=Skip(children=IntervalSet([(parent.order + 1, parent.order + 4)]))
+    )
 
-    assert placed_in(unit, child, other) == [None, "local"]
+    assert environments_of(unit, child, other) == [None, "local"]
 
 
 PROMISE = at(63 * 60)  # a minute to start, the hour, two minutes to stop
 
 
-async def desk_with_a_head():
+async def harness_with_a_head():
     """A head that is promised its start when the job that has no container yet is over; 50 minutes have gone by."""
     head = runnable(millicpus=4000)
-    desk = await desk_over(starting(millicpus=1000, timeout=HOUR), head)
-    await desk.process(LOOKED)
+    harness = await harness_with(starting(millicpus=1000, timeout=HOUR), head)
+    await harness.process(SURVEYED)
     await VirtualClock().sleep(50 * 60)
-    return desk, head
+    return harness, head
 
 
-async def promised(desk, job):
-    return (await desk.store.jobs([job.id]))[job.id].promised_start
+async def promised(harness, job):
+    return (await harness.store.jobs([job.id]))[job.id].promised_start
 
 
 def short_job():
@@ -148,32 +163,32 @@ def short_job():
 
 
 async def test_a_later_estimate_does_not_postpone_the_promised_start():
-    desk, head = await desk_with_a_head()
+    harness, head = await harness_with_a_head()
 
-    await desk.process(short_job())
+    await harness.process(short_job())
 
-    assert (await desk.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
-    assert await promised(desk, head) == PROMISE
+    assert (await harness.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
+    assert await promised(harness, head) == PROMISE
 
 
 @pytest.mark.fault("CO09")
 async def test_a_restart_does_not_postpone_the_promised_start():
-    before, head = await desk_with_a_head()
-    desk = Desk(before.store, ground())
-    await desk.loop.load()
+    before, head = await harness_with_a_head()
+    harness = LoopHarness(before.store, catalog_of())
+    await harness.loop.load()
 
-    await desk.process(LOOKED, short_job())
+    await harness.process(SURVEYED, short_job())
 
-    assert (await desk.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
-    assert await promised(desk, head) == PROMISE
+    assert (await harness.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
+    assert await promised(harness, head) == PROMISE
 
 
 async def test_an_earlier_promised_start_is_stored():
     late, head = starting(millicpus=1000, timeout=HOUR), runnable(millicpus=4000)
-    desk = await desk_over(late, head)
-    await desk.process(LOOKED)
-    assert await promised(desk, head) == PROMISE
+    harness = await harness_with(late, head)
+    await harness.process(SURVEYED)
+    assert await promised(harness, head) == PROMISE
 
-    await desk.process(request(late, terminate("stop it")), CatalogChanged())
+    await harness.process(request(late, terminate("stop it")), CatalogChanged())
 
-    assert await promised(desk, head) <= at(120)
+    assert await promised(harness, head) <= at(120)

@@ -16,8 +16,7 @@ from batchq.engine.mailbox import BulkStopRequest, ContinueWork
 from batchq.engine.scheduling import queue_reader
 from batchq.errors import StaleRead, Throttled
 from batchq.ports.jobs import Changes
-from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, request, submit
-from tests.engine.turns import ground
+from tests.engine.harness import ONE, SURVEYED, TWO, LoopHarness, answer, catalog_of, harness_with, request, submit
 from tests.support.builders import ADMIN, job, queue
 from tests.support.inline import InlineStore
 
@@ -43,8 +42,8 @@ def runnable(**of):
     return job(status=Status.RUNNABLE, **of)
 
 
-def started(desk):
-    return {it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)}
+def started(harness):
+    return {it.tag.job_id for it in harness.effects if isinstance(it, do.StartContainer)}
 
 
 def places(told):
@@ -53,80 +52,80 @@ def places(told):
 
 async def test_a_bulk_stop_stops_a_bounded_number_of_jobs_in_each_later_unit_of_work_youngest_first():
     jobs = [runnable() for _ in range(5)]
-    desk, (message, told) = await desk_over(*jobs), order()
+    harness, (message, told) = await harness_with(*jobs), order()
 
-    await desk.process(message)
+    await harness.process(message)
     assert (message.answer.done(), told) == (True, [])
-    await desk.process(ContinueWork())
-    assert not desk.inbox.is_empty
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
+    assert not harness.mailbox.is_empty
+    await harness.process(ContinueWork())
 
     ids = [it.id for it in jobs[::-1]]
     assert places(told) == [ids[:3], ids[3:], None]
-    assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 5
-    assert not desk.loop._bulk_stops.busy
+    assert [await harness.status(it) for it in jobs] == [Status.FAILED] * 5
+    assert not harness.loop._bulk_stops.busy
 
 
 async def test_a_bulk_stop_of_exactly_one_batch_completes_in_the_next_unit_of_work():
     jobs = [runnable() for _ in range(3)]
-    desk, (message, told) = await desk_over(*jobs), order()
+    harness, (message, told) = await harness_with(*jobs), order()
 
-    await desk.process(message)
-    await desk.process(ContinueWork())
-    await desk.process(ContinueWork())
+    await harness.process(message)
+    await harness.process(ContinueWork())
+    await harness.process(ContinueWork())
 
     assert [some and len(some) for some in told] == [3, (), None]
-    assert await desk.store.bulk_stops() == ()
+    assert await harness.store.bulk_stops() == ()
 
 
 async def test_selected_jobs_do_not_start_and_other_jobs_do():
     jobs = [runnable(number=number) for number in range(7)]
     other = runnable(number=7, queue=QueueName("other"))
-    desk = await desk_over(*jobs, other, on_ground=ground(queue(), queue("other")))
-    await desk.process(order()[0])
+    harness = await harness_with(*jobs, other, catalog=catalog_of(queue(), queue("other")))
+    await harness.process(order()[0])
 
-    await desk.process(LOOKED)
+    await harness.process(SURVEYED)
 
-    assert started(desk) == {other.id}
+    assert started(harness) == {other.id}
 
 
 async def test_a_job_placed_in_the_unit_of_work_of_the_order_is_stopped_as_an_active_job():
     jobs = [runnable(), runnable(millicpus=64_000)]
-    desk, (message, told) = await desk_over(*jobs), order(kind=Kind.TERMINATE)
-    await desk.process(LOOKED, message)
+    harness, (message, told) = await harness_with(*jobs), order(kind=Kind.TERMINATE)
+    await harness.process(SURVEYED, message)
 
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
 
     [outcomes, _] = told
     assert {it.job_id: str(it.outcome) for it in outcomes} == {jobs[0].id: "STOPPING", jobs[1].id: "TERMINATED"}
-    assert started(desk) == {jobs[0].id}
+    assert started(harness) == {jobs[0].id}
 
 
 async def test_a_unit_of_work_skips_a_bounded_number_of_selected_jobs(monkeypatch):
     monkeypatch.setattr(queue_reader, "MAX_SKIPPED", 4)
     mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
     behind = runnable(number=20, name="not mine")
-    desk = await desk_over(*mine, behind)
-    await desk.process(order(JobFilter(names=frozenset({"mine"})))[0])
+    harness = await harness_with(*mine, behind)
+    await harness.process(order(JobFilter(names=frozenset({"mine"})))[0])
 
-    await desk.process(LOOKED)
-    assert behind.id not in started(desk)
-    assert not desk.inbox.is_empty
-    await desk.process(ContinueWork())
-    await desk.process(ContinueWork())
+    await harness.process(SURVEYED)
+    assert behind.id not in started(harness)
+    assert not harness.mailbox.is_empty
+    await harness.process(ContinueWork())
+    await harness.process(ContinueWork())
 
-    assert behind.id in started(desk)
+    assert behind.id in started(harness)
 
 
 async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
     jobs = [runnable() for _ in range(4)]
-    desk, (first, heard), (second, too) = await desk_over(*jobs), order(), order(kind=Kind.TERMINATE)
-    await desk.process(first, second)
+    harness, (first, heard), (second, too) = await harness_with(*jobs), order(), order(kind=Kind.TERMINATE)
+    await harness.process(first, second)
 
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
     assert [[some and len(some) for some in told] for told in (heard, too)] == [[2], [1]]
-    await desk.process(ContinueWork())
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
+    await harness.process(ContinueWork())
 
     assert [some and len(some) for some in heard] == [2, 2, (), None]
     assert {str(it.outcome) for some in too[:-1] for it in some} == {"ALREADY_FINISHED"}
@@ -134,12 +133,12 @@ async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
 
 async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
     many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
-    desk, (large, heard) = await desk_over(*many, mine, on_ground=ground(queue(), queue("other"))), order()
+    harness, (large, heard) = await harness_with(*many, mine, catalog=catalog_of(queue(), queue("other"))), order()
     small, told = order(JobFilter(queues=frozenset({"other"})))
-    await desk.process(large, small)
+    await harness.process(large, small)
 
-    await desk.process(ContinueWork())
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
+    await harness.process(ContinueWork())
 
     assert places(told) == [[mine.id], [], None]
     assert None not in heard
@@ -147,24 +146,24 @@ async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
 
 async def test_a_user_has_a_bounded_number_of_bulk_stops_in_progress(monkeypatch):
     monkeypatch.setattr(bulk_stops, "MAX_PER_USER", 2)
-    desk = await desk_over(*[runnable() for _ in range(30)])
+    harness = await harness_with(*[runnable() for _ in range(30)])
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     first, second, third, fourth = (replace(order()[0], caller=caller) for caller in (ann, ann, ann, bob))
 
-    await desk.process(first, second)
-    await desk.process(third, fourth)
+    await harness.process(first, second)
+    await harness.process(third, fourth)
 
     assert isinstance(third.answer.exception(), Throttled)
     assert fourth.answer.result() is None
-    assert len(await desk.store.bulk_stops()) == 3
+    assert len(await harness.store.bulk_stops()) == 3
 
 
 async def test_a_wait_for_a_completed_bulk_stop_ends():
-    desk, (message, told) = await desk_over(runnable()), order()
-    await desk.process(message)
-    await desk.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, part=None, complete=True),)))
+    harness, (message, told) = await harness_with(runnable()), order()
+    await harness.process(message)
+    await harness.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, part=None, complete=True),)))
 
-    await desk.loop.load()
+    await harness.loop.load()
 
     assert told == [None]
 
@@ -173,64 +172,67 @@ async def test_a_selected_dependent_has_the_reason_of_the_bulk_stop():
     first = runnable()
     others = [runnable() for _ in range(3)]
     waits = job(status=Status.PENDING, depends_on=[first.id])
-    desk, (message, told) = await desk_over(first, *others, waits), order()
-    await desk.process(message)
+    harness, (message, told) = await harness_with(first, *others, waits), order()
+    await harness.process(message)
 
-    await desk.process(ContinueWork())
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
+    await harness.process(ContinueWork())
 
     assert {str(it.outcome) for some in told[:-1] for it in some} == {"CANCELLED"}
-    assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == "enough"
+    assert (await harness.store.jobs([waits.id]))[waits.id].status_reason == "enough"
 
 
 async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
-    desk, (message, told) = await desk_over(), order(JobFilter(statuses=frozenset(Status)))
-    await desk.process(submit(ONE, array_size=5))
+    harness, (message, told) = await harness_with(), order(JobFilter(statuses=frozenset(Status)))
+    await harness.process(submit(ONE, array_size=5))
 
-    await desk.process(message)
+    await harness.process(message)
     assert not message.answer.done()
-    await desk.process(message)
-    await desk.process(message)
+    await harness.process(message)
+    await harness.process(message)
     assert message.answer.done()
-    await desk.process(ContinueWork())
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
+    await harness.process(ContinueWork())
 
     assert [it for some in places(told)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
 
 
 async def test_a_bulk_stop_does_not_wait_for_arrays_submitted_later():
-    desk, (message, _) = await desk_over(), order(JobFilter(statuses=frozenset(Status)), as_of=0)
-    await desk.process(submit(ONE, array_size=5))
+    harness, (message, _) = await harness_with(), order(JobFilter(statuses=frozenset(Status)), as_of=0)
+    await harness.process(submit(ONE, array_size=5))
 
-    await desk.process(message)
+    await harness.process(message)
 
     assert message.answer.done()
 
 
 async def test_children_of_a_selected_array_do_not_start_before_it_is_stopped():
-    desk, (message, _) = await desk_over(*[runnable(number=number, millicpus=64_000) for number in range(3)]), order()
-    await desk.process(submit(TWO, array_size=3))
-    await desk.process(message)
+    harness, (message, _) = (
+        await harness_with(*[runnable(number=number, millicpus=64_000) for number in range(3)]),
+        order(),
+    )
+    await harness.process(submit(TWO, array_size=3))
+    await harness.process(message)
 
-    await desk.process(LOOKED)
+    await harness.process(SURVEYED)
 
-    assert child_id(TWO, 0) not in started(desk)
+    assert child_id(TWO, 0) not in started(harness)
 
 
 async def test_a_restarted_server_continues_where_it_ended():
     jobs = [runnable() for _ in range(8)]
-    gone = await desk_over(*jobs)
+    gone = await harness_with(*jobs)
     await gone.process(order()[0])
     await gone.process(ContinueWork())
 
-    desk = Desk(gone.store, ground())
-    await desk.loop.load()
-    assert not desk.inbox.is_empty
-    await desk.process(LOOKED)
-    await desk.process(ContinueWork())
+    harness = LoopHarness(gone.store, catalog_of())
+    await harness.loop.load()
+    assert not harness.mailbox.is_empty
+    await harness.process(SURVEYED)
+    await harness.process(ContinueWork())
 
-    assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 8
-    assert started(desk) == set()
+    assert [await harness.status(it) for it in jobs] == [Status.FAILED] * 8
+    assert started(harness) == set()
 
 
 WAITING = JobFilter(statuses=frozenset({Status.RUNNABLE}))
@@ -252,44 +254,44 @@ def message(candidates, *, final=True):
     )
 
 
-async def targets(desk: Desk):
-    return [it.job.id for it in await desk.store.next_targets(1, 100)]
+async def targets(harness: LoopHarness):
+    return [it.job.id for it in await harness.store.next_targets(1, 100)]
 
 
 async def test_jobs_that_change_between_the_read_and_the_commit_are_examined_again():
     ended, starts, stays = (job(status=Status.RUNNABLE, millicpus=it) for it in (64_000, 1000, 64_000))
-    desk = await desk_over(ended, starts, stays)
-    candidates = await desk.loop.candidate_reader.candidates(WAITING)
+    harness = await harness_with(ended, starts, stays)
+    candidates = await harness.loop.candidate_reader.candidates(WAITING)
 
-    await desk.process(LOOKED, request(ended, on.CancelRequested(reason="mine")))
-    await desk.process(message(candidates), submit(ONE, millicpus=64_000))
+    await harness.process(SURVEYED, request(ended, on.CancelRequested(reason="mine")))
+    await harness.process(message(candidates), submit(ONE, millicpus=64_000))
 
-    assert (await desk.status(starts), await targets(desk)) == (Status.STARTING, [ONE, stays.id])
+    assert (await harness.status(starts), await targets(harness)) == (Status.STARTING, [ONE, stays.id])
 
 
 async def test_a_request_that_is_cancelled_after_it_was_sent_loses_no_change():
     starts = job(status=Status.RUNNABLE)
-    desk = await desk_over(starts)
-    sent = message(await desk.loop.candidate_reader.candidates(WAITING))
+    harness = await harness_with(starts)
+    sent = message(await harness.loop.candidate_reader.candidates(WAITING))
     sent.answer.cancel()
 
-    await desk.process(LOOKED)
-    await desk.process(sent)
+    await harness.process(SURVEYED)
+    await harness.process(sent)
 
-    assert (await desk.status(starts), await targets(desk)) == (Status.STARTING, [])
+    assert (await harness.status(starts), await targets(harness)) == (Status.STARTING, [])
 
 
 async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeypatch):
     monkeypatch.setattr(bulk_stops, "MAX_CHANGED", 0)
     starts = job(status=Status.RUNNABLE)
-    desk = await desk_over(starts)
-    first = message(await desk.loop.candidate_reader.candidates(WAITING), final=False)
+    harness = await harness_with(starts)
+    first = message(await harness.loop.candidate_reader.candidates(WAITING), final=False)
 
-    await desk.process(LOOKED)
-    await desk.process(first)
+    await harness.process(SURVEYED)
+    await harness.process(first)
 
     assert isinstance(first.answer.exception(), StaleRead)
-    assert await desk.store.bulk_stops() == ()
+    assert await harness.store.bulk_stops() == ()
 
 
 async def test_bulk_stops_of_one_user_wait_for_each_other_and_not_for_other_users(monkeypatch):

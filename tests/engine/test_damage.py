@@ -14,9 +14,18 @@ from batchq.ports.jobs import Changes
 from batchq.store import rows
 from batchq.store.sqlite_store import SqliteStore
 from tests.domain.lives import exited, pending, runnable, running, starting, succeeded
-from tests.domain.part_lives import tasked
-from tests.engine.desk import LOOKED, Desk, answer, news, submit
-from tests.engine.turns import HOST, ground, learnt, turn_over
+from tests.domain.part_lives import task_job
+from tests.engine.harness import (
+    HOST,
+    SURVEYED,
+    LoopHarness,
+    answer,
+    catalog_of,
+    event_message,
+    new_unit,
+    submit,
+    unit_with,
+)
 from tests.support.builders import ADMIN, environment, job_id, policy, queue, task_container
 from tests.support.inline import InlineDatabase
 
@@ -47,27 +56,27 @@ def ruin(database, ruined, column="state", what="{"):
     database.connection.execute(f"UPDATE {table} SET {column} = {value} WHERE ord = {ruined.order}")
 
 
-async def desk_over(database, *jobs, on_ground=None):
-    """A desk whose store has these jobs, before it has read any of them."""
+async def harness_with(database, *jobs, catalog=None):
+    """A harness whose store has these jobs, before it has read any of them."""
     store = SqliteStore(database)
     await store.commit(Changes(inserted=jobs))
-    return Desk(store, on_ground or ground())
+    return LoopHarness(store, catalog or catalog_of())
 
 
-async def look_at_damage(desk):
+async def look_at_damage(harness):
     """What the guard does every few seconds."""
-    await desk.process(*(TimerFired(job_id=it) for it in await desk.store.damaged()))
+    await harness.process(*(TimerFired(job_id=it) for it in await harness.store.damaged()))
 
 
-async def read_what_rings(desk, *, turns):
+async def read_what_rings(harness, *, turns):
     """Until nothing does, in at most so many units of work."""
     for _ in range(turns):
-        if not desk.inbox.is_empty:
-            await desk.process(*await desk.inbox.take(99))
+        if not harness.mailbox.is_empty:
+            await harness.process(*await harness.mailbox.take(99))
 
 
-async def fate(desk, job):
-    now = (await desk.store.jobs([job.id]))[job.id]
+async def fate(harness, job):
+    now = (await harness.store.jobs([job.id]))[job.id]
     return now.status, now.status_reason
 
 
@@ -81,198 +90,185 @@ LOST = (Status.FAILED, status_reasons.UNREADABLE)
 @pytest.mark.parametrize("life", [pending, runnable, starting, running])
 async def test_a_damaged_job_in_any_state_fails_and_other_jobs_run(database, life, what, column):
     bad, good = life(), runnable()
-    desk = await desk_over(database, bad, good)
+    harness = await harness_with(database, bad, good)
     ruin(database, bad, column, what)
-    await desk.loop.load()
-    await desk.store.jobs([bad.id])
+    await harness.loop.load()
+    await harness.store.jobs([bad.id])
 
-    await look_at_damage(desk)
-    await desk.process(LOOKED)
+    await look_at_damage(harness)
+    await harness.process(SURVEYED)
 
-    assert await fate(desk, bad) == LOST
-    assert await desk.status(good) is Status.STARTING
-    assert await desk.store.damaged() == ()
-    assert bad.id not in desk.loop.state.active
+    assert await fate(harness, bad) == LOST
+    assert await harness.status(good) is Status.STARTING
+    assert await harness.store.damaged() == ()
+    assert bad.id not in harness.loop.state.active
 
 
 async def test_a_damaged_job_fails_although_it_is_cached(database):
     holds, bad = running(millicpus=ALL), runnable()
-    desk = await desk_over(database, holds, bad)
-    await desk.loop.load()
-    await desk.process(LOOKED)
-    assert bad.id in desk.loop.scheduler.queue_cache.cached_jobs
+    harness = await harness_with(database, holds, bad)
+    await harness.loop.load()
+    await harness.process(SURVEYED)
+    assert bad.id in harness.loop.scheduler.queue_cache.cached_jobs
     ruin(database, bad)
-    await desk.store.jobs([bad.id])
+    await harness.store.jobs([bad.id])
 
-    await look_at_damage(desk)
+    await look_at_damage(harness)
 
-    assert await fate(desk, bad) == LOST
+    assert await fate(harness, bad) == LOST
 
 
 async def test_a_head_that_lost_its_id_does_not_cause_endless_units_of_work(database):
     holds, bad = running(millicpus=ALL), runnable(millicpus=ALL)
-    desk = await desk_over(database, holds, bad)
-    await desk.loop.load()
-    await desk.process(LOOKED)
-    desk.loop.scheduler.queue_cache.invalidate(bad.id)
+    harness = await harness_with(database, holds, bad)
+    await harness.loop.load()
+    await harness.process(SURVEYED)
+    harness.loop.scheduler.queue_cache.invalidate(bad.id)
     lost = job_id(7_000_000)
     ruin(database, bad, "id", lost)
 
-    await desk.process(news(holds, exited(0)))
-    await read_what_rings(desk, turns=9)
+    await harness.process(event_message(holds, exited(0)))
+    await read_what_rings(harness, turns=9)
 
-    assert await fate(desk, replace(bad, id=lost)) == LOST
-    assert desk.inbox.is_empty
-
-
-async def test_a_damaged_job_is_not_started_although_its_columns_are_intact(database):
-    bad, good = runnable(millicpus=ALL), runnable(millicpus=ALL)
-    desk = await desk_over(database, bad, good)
-    ruin(database, bad)
-    await desk.loop.load()
-
-    await desk.process(LOOKED)
-    await desk.process(*await desk.inbox.take(10))
-
-    assert await fate(desk, bad) == LOST
-    assert [it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)] == [good.id]
+    assert await fate(harness, replace(bad, id=lost)) == LOST
+    assert harness.mailbox.is_empty
 
 
 async def test_a_damaged_head_does_not_block_its_queue(database):
     holds, bad, behind = running(millicpus=ALL), runnable(millicpus=2000), runnable(millicpus=ALL)
-    desk = await desk_over(database, holds, bad, behind)
+    harness = await harness_with(database, holds, bad, behind)
     ruin(database, bad)
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await desk.process(LOOKED)
-    await desk.process(LOOKED, news(holds, exited(0)))
+    await harness.process(SURVEYED)
+    await harness.process(SURVEYED, event_message(holds, exited(0)))
 
-    assert await fate(desk, bad) == LOST
-    assert await desk.status(behind) is Status.STARTING
+    assert await fate(harness, bad) == LOST
+    assert await harness.status(behind) is Status.STARTING
 
 
 async def test_a_dependent_is_found_although_a_damaged_job_seems_to_wait_again(database):
     first = running()
     bad, waits = runnable(depends_on=(Dependency(job_id=first.id),)), pending(depends_on=(Dependency(job_id=first.id),))
-    desk = await desk_over(database, first, bad, waits)
+    harness = await harness_with(database, first, bad, waits)
     ruin(database, bad, "status", "nonsense")
-    await desk.loop.load()
-    await desk.store.jobs([bad.id])
+    await harness.loop.load()
+    await harness.store.jobs([bad.id])
 
-    await look_at_damage(desk)
-    await desk.process(LOOKED, news(first, exited(0)))
+    await look_at_damage(harness)
+    await harness.process(SURVEYED, event_message(first, exited(0)))
 
-    assert await fate(desk, bad) == LOST
-    assert await desk.status(waits) is Status.STARTING
+    assert await fate(harness, bad) == LOST
+    assert await harness.status(waits) is Status.STARTING
 
 
 async def test_capacity_reserved_for_a_damaged_head_is_free_at_once(database):
     holds, bad, behind = running(millicpus=2000), runnable(millicpus=ALL), runnable(millicpus=ALL - 2000)
-    desk = await desk_over(database, holds, bad, behind)
+    harness = await harness_with(database, holds, bad, behind)
     ruin(database, bad)
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await desk.process(LOOKED)
+    await harness.process(SURVEYED)
 
-    assert await fate(desk, bad) == LOST
-    assert await desk.status(behind) is Status.STARTING
+    assert await fate(harness, bad) == LOST
+    assert await harness.status(behind) is Status.STARTING
 
 
 async def test_a_job_with_damaged_scheduling_columns_fails(database):
     bad, good = runnable(), runnable()
-    desk = await desk_over(database, bad, good)
+    harness = await harness_with(database, bad, good)
     ruin(database, bad, "consumable_requirements", '[{"resource"')
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await desk.process(LOOKED)
-    await look_at_damage(desk)
+    await harness.process(SURVEYED)
+    await look_at_damage(harness)
 
-    assert await fate(desk, bad) == LOST
-    assert await desk.status(good) is Status.STARTING
+    assert await fate(harness, bad) == LOST
+    assert await harness.status(good) is Status.STARTING
 
 
 async def test_a_damaged_unschedulable_job_does_not_delay_the_others(database):
     bad = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
     good = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
-    desk = await desk_over(database, bad, good)
+    harness = await harness_with(database, bad, good)
     ruin(database, bad)
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await desk.process(LOOKED)
+    await harness.process(SURVEYED)
 
-    assert await fate(desk, bad) == LOST
-    assert await desk.status(good) is Status.STARTING
+    assert await fate(harness, bad) == LOST
+    assert await harness.status(good) is Status.STARTING
 
 
 async def test_the_damaged_record_is_kept_unchanged(database):
     bad = runnable()
-    desk = await desk_over(database, bad)
+    harness = await harness_with(database, bad)
     ruin(database, bad, "state", b'{"id":"\xff')
     ruin(database, bad, "spec", "no spec")
 
-    await desk.store.jobs([bad.id])
+    await harness.store.jobs([bad.id])
 
     kept = database.connection.execute("SELECT ord, column_name, raw FROM quarantine ORDER BY column_name").fetchall()
     assert kept == [(bad.order, "spec", b"no spec"), (bad.order, "state", b'{"id":"\xff')]
-    assert await desk.store.quarantined_values() == 2
+    assert await harness.store.quarantined_values() == 2
 
 
 async def test_readable_columns_of_a_damaged_job_are_kept(database):
     bad = running(attempts=3, tags=(("a", "b"),))
-    desk = await desk_over(database, bad)
+    harness = await harness_with(database, bad)
     database.connection.execute("""UPDATE jobs SET state = replace(state, '"created_at":', '"created_at":[],"x":')""")
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await look_at_damage(desk)
+    await look_at_damage(harness)
 
-    left = (await desk.store.jobs([bad.id]))[bad.id]
+    left = (await harness.store.jobs([bad.id]))[bad.id]
     assert (left.status, left.spec, left.tags) == (Status.FAILED, bad.spec, bad.tags)
 
 
 async def test_a_damaged_finished_job_keeps_the_status_of_its_columns(database):
     done, waits = succeeded(), pending(depends_on=[job_id(5)])
-    desk = await desk_over(database, done, waits)
+    harness = await harness_with(database, done, waits)
     ruin(database, done)
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await desk.process(LOOKED)
+    await harness.process(SURVEYED)
 
-    assert (await fate(desk, done)) == (Status.SUCCEEDED, status_reasons.UNREADABLE)
-    assert await desk.store.damaged() == ()
+    assert (await fate(harness, done)) == (Status.SUCCEEDED, status_reasons.UNREADABLE)
+    assert await harness.store.damaged() == ()
 
 
 async def test_a_damaged_finished_job_holds_no_resources(database):
     done = succeeded()
-    desk = await desk_over(database, done)
+    harness = await harness_with(database, done)
     lives = running()
     told = rows.state_row(replace(lives, id=done.id, order=done.order), version=0)["state"]
     database.connection.execute("UPDATE jobs SET state = ? WHERE ord = ?", (told, done.order))
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await desk.process(
+    await harness.process(
         UpdateTags(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
     )
 
-    assert await desk.status(done) is Status.SUCCEEDED
-    assert desk.loop.state.active == {}
+    assert await harness.status(done) is Status.SUCCEEDED
+    assert harness.loop.state.active == {}
 
 
 async def test_a_job_in_memory_is_not_affected_by_its_damaged_row(database):
     job = running()
-    desk = await desk_over(database, job)
-    await desk.loop.load()
+    harness = await harness_with(database, job)
+    await harness.loop.load()
     ruin(database, job)
-    await desk.store.jobs([job.id])
+    await harness.store.jobs([job.id])
 
-    await look_at_damage(desk)
-    await desk.process(news(job, exited(0)))
+    await look_at_damage(harness)
+    await harness.process(event_message(job, exited(0)))
 
-    assert await desk.status(job) is Status.SUCCEEDED
+    assert await harness.status(job) is Status.SUCCEEDED
 
 
 def test_a_damaged_job_loaded_twice_fails_once():
     bad = replace(runnable(), status_reason=status_reasons.UNREADABLE)
-    unit = learnt(bad)
+    unit = unit_with(bad)
 
     unit.load([bad])
 
@@ -282,7 +278,7 @@ def test_a_damaged_job_loaded_twice_fails_once():
 
 def test_memory_takes_precedence_over_a_damaged_row():
     good = running()
-    unit = turn_over(good)
+    unit = new_unit(good)
 
     unit.load([replace(good, status_reason=status_reasons.UNREADABLE)])
 
@@ -296,72 +292,72 @@ async def test_dependents_of_a_damaged_job_fail(database):
     bad = runnable()
     waits = pending(depends_on=[bad.id])
     after = pending(depends_on=[waits.id])
-    desk = await desk_over(database, bad, waits, after)
+    harness = await harness_with(database, bad, waits, after)
     ruin(database, bad)
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await desk.process(LOOKED)
+    await harness.process(SURVEYED)
 
-    assert await fate(desk, bad) == LOST
-    assert await fate(desk, waits) == (Status.FAILED, status_reasons.dependency_failed(bad.id))
-    assert await fate(desk, after) == (Status.FAILED, status_reasons.dependency_failed(waits.id))
+    assert await fate(harness, bad) == LOST
+    assert await fate(harness, waits) == (Status.FAILED, status_reasons.dependency_failed(bad.id))
+    assert await fate(harness, after) == (Status.FAILED, status_reasons.dependency_failed(waits.id))
 
 
 async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_free(database):
     bad, good = running(millicpus=ALL), runnable(millicpus=ALL)
-    desk = await desk_over(database, bad, good)
+    harness = await harness_with(database, bad, good)
     database.connection.execute(f"UPDATE jobs SET state = rtrim(state, '}}') WHERE ord = {bad.order}")
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await look_at_damage(desk)
-    await desk.process(
+    await look_at_damage(harness)
+    await harness.process(
         SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
     )
 
-    assert do.CleanUpContainer(tag=bad.tag) in desk.asked
-    assert await desk.status(good) is Status.STARTING
+    assert do.CleanUpContainer(tag=bad.tag) in harness.effects
+    assert await harness.status(good) is Status.STARTING
 
 
 async def test_a_container_missing_from_the_damaged_row_is_found_by_a_survey(database):
     bad = running()
-    desk = await desk_over(database, bad)
+    harness = await harness_with(database, bad)
     ruin(database, bad)
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await look_at_damage(desk)
-    await desk.process(
+    await look_at_damage(harness)
+    await harness.process(
         SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
     )
 
-    assert desk.asked == [do.CleanUpContainer(tag=bad.tag)]
+    assert harness.effects == [do.CleanUpContainer(tag=bad.tag)]
 
 
 async def test_all_containers_of_a_damaged_multi_container_job_are_removed(database):
-    bad = tasked(task_container("a"), task_container("b"))
-    desk = await desk_over(database, bad)
+    bad = task_job(task_container("a"), task_container("b"))
+    harness = await harness_with(database, bad)
     ruin(database, bad, "spec")
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await look_at_damage(desk)
+    await look_at_damage(harness)
 
-    assert desk.asked == [do.CleanUpContainer(tag=it) for it in tags_under_way(bad)]
-    assert await fate(desk, bad) == LOST
+    assert harness.effects == [do.CleanUpContainer(tag=it) for it in tags_under_way(bad)]
+    assert await fate(harness, bad) == LOST
 
 
 @pytest.mark.parametrize("column", ["state", "spec"])
 async def test_a_damaged_job_leaves_the_usage_of_its_share(database, column):
-    fair = ground(queue("fair", policy="fair"), policies=[policy()])
-    desk = await desk_over(database, on_ground=fair)
-    await desk.loop.load()
-    await desk.process(LOOKED, submit(job_id(10**6), queue="fair", share_identifier="red"))
-    (bad,) = desk.loop.state.active.values()
+    fair = catalog_of(queue("fair", policy="fair"), policies=[policy()])
+    harness = await harness_with(database, catalog=fair)
+    await harness.loop.load()
+    await harness.process(SURVEYED, submit(job_id(10**6), queue="fair", share_identifier="red"))
+    (bad,) = harness.loop.state.active.values()
     ruin(database, bad, column)
-    await desk.store.jobs([bad.id])
-    await desk.loop.load()
+    await harness.store.jobs([bad.id])
+    await harness.loop.load()
 
-    await look_at_damage(desk)
+    await look_at_damage(harness)
 
-    use = (await desk.store.shares())[ShareKey("fair", "red")]
+    use = (await harness.store.shares())[ShareKey("fair", "red")]
     assert (use.active, use.millicpus) == (0, 0)
 
 
@@ -370,75 +366,75 @@ async def test_a_damaged_job_leaves_the_usage_of_its_share(database, column):
 
 async def spawned(database, size=3):
     """An array whose children all run."""
-    desk = await desk_over(database)
-    await desk.loop.load()
+    harness = await harness_with(database)
+    await harness.loop.load()
     array = job_id(10**6)
-    await desk.process(LOOKED, submit(array, array_size=size))
-    await through(desk)
-    return desk, (await desk.store.jobs([array]))[array]
+    await harness.process(SURVEYED, submit(array, array_size=size))
+    await through(harness)
+    return harness, (await harness.store.jobs([array]))[array]
 
 
-async def through(desk):
+async def through(harness):
     """Turns until there is nothing more to do."""
     for _ in range(20):
-        if desk.inbox.is_empty:
+        if harness.mailbox.is_empty:
             return
-        await desk.process(*await desk.inbox.take(100))
+        await harness.process(*await harness.mailbox.take(100))
 
 
-async def children(desk, array):
-    return (await desk.store.jobs([child_id(array.id, index) for index in range(3)])).values()
+async def children(harness, array):
+    return (await harness.store.jobs([child_id(array.id, index) for index in range(3)])).values()
 
 
 @pytest.mark.parametrize("column", ["state", "spec"])
 async def test_the_children_of_a_damaged_array_fail(database, column):
-    desk, array = await spawned(database)
+    harness, array = await spawned(database)
     ruin(database, array, column)
-    await desk.loop.load()
-    await desk.store.jobs([array.id])
+    await harness.loop.load()
+    await harness.store.jobs([array.id])
 
-    await look_at_damage(desk)
-    await through(desk)
-    started = [news(it, exited(0)) for it in desk.loop.state.active.values()]
-    await desk.process(*started)
-    await through(desk)
+    await look_at_damage(harness)
+    await through(harness)
+    started = [event_message(it, exited(0)) for it in harness.loop.state.active.values()]
+    await harness.process(*started)
+    await through(harness)
 
-    assert await fate(desk, array) == LOST
-    assert {it.status for it in await children(desk, array)} == {Status.FAILED}
-    assert desk.loop.state.active == {}
+    assert await fate(harness, array) == LOST
+    assert {it.status for it in await children(harness, array)} == {Status.FAILED}
+    assert harness.loop.state.active == {}
 
 
 @pytest.mark.parametrize("damage", ["state = '{'", "status = 'PENDINH'"])
 async def test_an_array_damaged_while_it_spawns_ends_with_its_children(database, damage):
-    desk = await desk_over(database)
-    await desk.loop.load()
+    harness = await harness_with(database)
+    await harness.loop.load()
     array = job_id(10**6)
-    await desk.process(LOOKED, submit(array, array_size=300))
-    await desk.process(*await desk.inbox.take(10))
+    await harness.process(SURVEYED, submit(array, array_size=300))
+    await harness.process(*await harness.mailbox.take(10))
     database.connection.execute(f"UPDATE jobs SET {damage} WHERE id = '{array}'")
-    await desk.loop.load()
-    await desk.store.jobs([array])
+    await harness.loop.load()
+    await harness.store.jobs([array])
 
-    await look_at_damage(desk)
-    await through(desk)
-    await desk.process(*(news(it, exited(0)) for it in desk.loop.state.active.values()))
-    await through(desk)
+    await look_at_damage(harness)
+    await through(harness)
+    await harness.process(*(event_message(it, exited(0)) for it in harness.loop.state.active.values()))
+    await through(harness)
 
-    over = (await desk.store.jobs([array]))[array]
+    over = (await harness.store.jobs([array]))[array]
     assert (over.status, over.status_reason) == LOST
-    assert desk.loop.state.active == {}
+    assert harness.loop.state.active == {}
 
 
 async def test_a_damaged_child_counts_as_failed(database):
-    desk, array = await spawned(database)
-    bad, *others = await children(desk, array)
+    harness, array = await spawned(database)
+    bad, *others = await children(harness, array)
     ruin(database, bad)
-    await desk.loop.load()
+    await harness.loop.load()
 
-    await look_at_damage(desk)
-    await desk.process(*(news(it, exited(0)) for it in others if it.status is Status.STARTING))
-    await through(desk)
+    await look_at_damage(harness)
+    await harness.process(*(event_message(it, exited(0)) for it in others if it.status is Status.STARTING))
+    await through(harness)
 
-    assert await fate(desk, bad) == LOST
-    assert await fate(desk, array) == (Status.FAILED, status_reasons.CHILD_FAILED)
-    assert [it.status for it in await children(desk, array)] == [Status.FAILED, Status.SUCCEEDED, Status.SUCCEEDED]
+    assert await fate(harness, bad) == LOST
+    assert await fate(harness, array) == (Status.FAILED, status_reasons.CHILD_FAILED)
+    assert [it.status for it in await children(harness, array)] == [Status.FAILED, Status.SUCCEEDED, Status.SUCCEEDED]

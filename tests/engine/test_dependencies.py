@@ -5,59 +5,31 @@ import sys
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain import status_reasons
-from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine import unit_of_work as turns
 from batchq.engine.dependents import propagate
 from batchq.engine.mailbox import ContinueWork
-from tests.domain.lives import after, cancel, exited, failed, pending, placed, runnable, running, submitted, succeeded
-from tests.engine.desk import ONE, Desk, desk_over, request, submit
-from tests.engine.turns import changes, ground, statuses, stored, turn_over
+from tests.domain.lives import cancel, exited, pending, runnable, running, submitted
+from tests.engine.harness import (
+    ONE,
+    LoopHarness,
+    catalog_of,
+    harness_with,
+    new_unit,
+    request,
+    statuses,
+    stored,
+    submit,
+)
 
 PENDING, RUNNABLE, FAILED = Status.PENDING, Status.RUNNABLE, Status.FAILED
-
-
-async def test_a_new_job_without_dependencies_is_runnable_at_once():
-    job, store = submitted(), await stored()
-    unit = turn_over()
-    unit.insert(job, None)
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert statuses(unit, job) == [RUNNABLE]
-
-
-async def test_dependencies_of_new_jobs_are_decided_from_stored_jobs():
-    runs, done, lost = running(), succeeded(), failed()
-    store = await stored(runs, done, lost)
-    waits, goes, fails = submitted(depends_on=[runs, done]), submitted(depends_on=[done]), submitted(depends_on=[lost])
-    unit = turn_over(runs)
-    unit.insert(waits, None)
-    unit.insert(goes, None)
-    unit.insert(fails, None)
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert statuses(unit, waits, goes, fails) == [PENDING, RUNNABLE, FAILED]
-    assert unit.get(fails.id).status_reason == status_reasons.dependency_failed(lost.id)
-
-
-async def test_an_unknown_dependency_has_failed():
-    job, store = submitted(depends_on=[JobId("forgotten")]), await stored()
-    unit = turn_over()
-    unit.insert(job, None)
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert statuses(unit, job) == [FAILED]
 
 
 async def test_jobs_submitted_in_one_unit_of_work_may_depend_on_each_other():
     first = submitted()
     second = submitted(depends_on=[first])
     store = await stored()
-    unit = turn_over()
+    unit = new_unit()
     unit.insert(first, None)
     unit.insert(second, None)
 
@@ -68,7 +40,7 @@ async def test_jobs_submitted_in_one_unit_of_work_may_depend_on_each_other():
 
 async def test_a_new_job_cancelled_in_the_same_unit_of_work_stays_cancelled():
     job, store = submitted(), await stored()
-    unit = turn_over()
+    unit = new_unit()
     unit.insert(job, None)
     unit.step(job.id, cancel())
 
@@ -78,36 +50,11 @@ async def test_a_new_job_cancelled_in_the_same_unit_of_work_stays_cancelled():
     assert unit.get(job.id).is_cancelled
 
 
-async def test_a_dependent_is_runnable_when_its_dependency_succeeds():
-    first = running()
-    second = pending(depends_on=[first])
-    store = await stored(first, second)
-    unit = turn_over(first)
-    unit.step(first.id, exited(0))
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert statuses(unit, second) == [RUNNABLE]
-
-
-async def test_a_dependent_with_other_unfinished_dependencies_waits():
-    first, other = running(), running()
-    second = pending(depends_on=[first, other])
-    store = await stored(first, other, second)
-    unit = turn_over(first, other)
-    unit.step(first.id, exited(0))
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert unit.get(second.id) == second
-    assert not unit.touched(second.id)
-
-
 async def test_the_last_two_dependencies_may_end_in_one_unit_of_work():
     first, other = running(), running()
     second = pending(depends_on=[first, other])
     store = await stored(first, other, second)
-    unit = turn_over(first, other)
+    unit = new_unit(first, other)
     unit.step(first.id, exited(0))
     unit.step(other.id, exited(0))
 
@@ -116,25 +63,10 @@ async def test_the_last_two_dependencies_may_end_in_one_unit_of_work():
     assert statuses(unit, second) == [RUNNABLE]
 
 
-async def test_a_failure_fails_the_whole_chain_in_one_unit_of_work():
-    first = running()
-    second = pending(depends_on=[first])
-    third = pending(depends_on=[second])
-    fourth = pending(depends_on=[third, second])
-    store = await stored(first, second, third, fourth)
-    unit = turn_over(first)
-    unit.step(first.id, exited(1))
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert statuses(unit, second, third, fourth) == [FAILED, FAILED, FAILED]
-    assert [it.job_id for it in changes(unit).history] == [first.id, second.id, third.id, fourth.id]
-
-
 async def test_a_failure_fails_a_chain_submitted_in_the_same_unit_of_work():
     first = running()
     store = await stored(first)
-    second, unit = submitted(depends_on=[first]), turn_over(first)
+    second, unit = submitted(depends_on=[first]), new_unit(first)
     third = submitted(depends_on=[second])
     unit.insert(third, None)
     unit.insert(second, None)
@@ -145,49 +77,11 @@ async def test_a_failure_fails_a_chain_submitted_in_the_same_unit_of_work():
     assert statuses(unit, second, third) == [FAILED, FAILED]
 
 
-async def test_a_cancel_fails_the_dependents():
-    first = runnable()
-    second = pending(depends_on=[first])
-    store = await stored(first, second)
-    unit = turn_over()
-    unit.load([first])
-    unit.step(first.id, cancel())
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert statuses(unit, second) == [FAILED]
-    assert unit.get(second.id).status_reason == status_reasons.dependency_failed(first.id)
-
-
-async def test_a_retried_job_decides_no_dependent():
-    first = running(attempts=2)
-    second = pending(depends_on=[first])
-    store = await stored(first, second)
-    unit = turn_over(first)
-    unit.step(first.id, exited(1))
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert not unit.has_loaded(second.id)
-
-
-async def test_a_job_that_ends_after_a_retry_decides_its_dependents():
-    first = after(running(attempts=2), exited(1), placed())
-    second = pending(depends_on=[first])
-    store = await stored(first, second)
-    unit = turn_over(first)
-    unit.step(first.id, exited(0, 2))
-
-    await propagate(unit, store, has_dependencies=True)
-
-    assert statuses(unit, second) == [RUNNABLE]
-
-
 async def test_a_dependent_cancelled_in_this_unit_of_work_stays_cancelled():
     first = running()
     second = pending(depends_on=[first])
     store = await stored(first, second)
-    unit = turn_over(first)
+    unit = new_unit(first)
     unit.load([second])
     unit.step(second.id, cancel("not wanted"))
     unit.step(first.id, exited(0))
@@ -206,11 +100,11 @@ def failed_in(store):
     return [job.id for job in store.all_jobs().values() if job.status is Status.FAILED]
 
 
-async def work_on(desk, most=1000):
+async def work_on(harness, most=1000):
     """Turns until nothing is left to do."""
-    while not desk.inbox.is_empty and most > 0:
-        await desk.inbox.take(1000)
-        await desk.process(ContinueWork())
+    while not harness.mailbox.is_empty and most > 0:
+        await harness.mailbox.take(1000)
+        await harness.process(ContinueWork())
         most -= 1
 
 
@@ -230,31 +124,31 @@ def chain(number):
 @pytest.mark.parametrize("made", [fan, chain])
 async def test_other_messages_are_handled_between_the_pages_of_a_cascade(made):
     jobs = made(100)
-    desk, new = await desk_over(*jobs), submit(ONE)
+    harness, new = await harness_with(*jobs), submit(ONE)
 
-    await desk.process(request(jobs[0], on.CancelRequested(reason="enough")))
-    first_page = len(failed_in(desk.store))
-    await desk.process(new)
+    await harness.process(request(jobs[0], on.CancelRequested(reason="enough")))
+    first_page = len(failed_in(harness.store))
+    await harness.process(new)
 
     assert 1 < first_page <= 21
     assert new.answer.done()
-    assert len(failed_in(desk.store)) < len(jobs)
-    await work_on(desk)
-    assert sorted(failed_in(desk.store)) == sorted(it.id for it in jobs)
+    assert len(failed_in(harness.store)) < len(jobs)
+    await work_on(harness)
+    assert sorted(failed_in(harness.store)) == sorted(it.id for it in jobs)
 
 
 @pytest.mark.fault("CO11")
 @pytest.mark.parametrize("made", [fan, chain])
 async def test_a_cascade_continues_after_a_crash(made):
     jobs = made(100)
-    desk = await desk_over(*jobs)
-    await desk.process(request(jobs[0], on.CancelRequested(reason="enough")))
+    harness = await harness_with(*jobs)
+    await harness.process(request(jobs[0], on.CancelRequested(reason="enough")))
 
-    after = Desk(desk.store, ground())
+    after = LoopHarness(harness.store, catalog_of())
     await after.loop.load()
     await work_on(after)
 
-    assert sorted(failed_in(desk.store)) == sorted(it.id for it in jobs)
+    assert sorted(failed_in(harness.store)) == sorted(it.id for it in jobs)
 
 
 @pytest.mark.fault("CO11")
@@ -269,7 +163,7 @@ async def calls_of_a_chain(number):
     jobs, store = [submitted()], await stored()
     for _ in range(number):
         jobs.append(submitted(depends_on=[jobs[-1]]))
-    unit, calls = turn_over(), 0
+    unit, calls = new_unit(), 0
     for job in jobs:
         unit.insert(job, None)
     await propagate(unit, store, has_dependencies=False)

@@ -11,7 +11,7 @@ from batchq.domain.container import Resources
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.errors import Invalid, StoreFailed
-from tests.engine.desk import ONE, desk_over
+from tests.engine.harness import ONE, harness_with
 from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS
 from tests.support.clock import VirtualClock
@@ -22,7 +22,7 @@ UNKNOWN = builders.spec(queue="unknown")
 
 
 async def test_a_request_is_carried_out_although_its_caller_was_cancelled():
-    engine, desk = unstarted(inbox := Mailbox()), await desk_over(waiting := builders.job())
+    engine, harness = unstarted(inbox := Mailbox()), await harness_with(waiting := builders.job())
     call = asyncio.create_task(
         engine.deliver(waiting.id, on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
     )
@@ -30,19 +30,19 @@ async def test_a_request_is_carried_out_although_its_caller_was_cancelled():
 
     call.cancel()
     await asyncio.wait([call])
-    await desk.process(message)
+    await harness.process(message)
 
-    assert await desk.status(waiting) == "FAILED"
+    assert await harness.status(waiting) == "FAILED"
 
 
 async def test_a_refused_request_of_a_cancelled_caller_raises_no_error():
-    engine, desk = unstarted(inbox := Mailbox()), await desk_over()
+    engine, harness = unstarted(inbox := Mailbox()), await harness_with()
     call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, caller=builders.ADMIN))
     (message,) = await inbox.take(1)
 
     call.cancel()
     await asyncio.wait([call])
-    await desk.process(message)
+    await harness.process(message)
 
     assert message.answer.cancelled()
 
@@ -68,23 +68,23 @@ async def test_no_error_is_logged_when_a_caller_is_cancelled_while_it_is_refused
 
 async def test_requests_sent_together_succeed_or_fail_independently():
     engine = unstarted(inbox := Mailbox())
-    desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
+    harness = await harness_with(first := builders.job(number=1), second := builders.job(number=2))
     wish = on.CancelRequested(reason="not needed")
     asked = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
     call = asyncio.create_task(engine.deliver_all(asked, caller=builders.ADMIN))
 
-    await desk.process(*await inbox.take(len(asked)))
+    await harness.process(*await inbox.take(len(asked)))
 
     accepted, refused, accepted_too = await call
     assert (accepted, type(refused), accepted_too) == (None, Invalid, None)
-    assert (await desk.status(first), await desk.status(second)) == ("FAILED", "FAILED")
+    assert (await harness.status(first), await harness.status(second)) == ("FAILED", "FAILED")
 
 
 async def test_requests_sent_together_are_carried_out_although_their_caller_was_cancelled():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
     engine = unstarted(inbox := Mailbox())
-    desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
+    harness = await harness_with(first := builders.job(number=1), second := builders.job(number=2))
     wish, odd = on.CancelRequested(reason="not needed"), on.ForceFailed(reason="it hangs")
     call = asyncio.create_task(
         engine.deliver_all([(first.id, wish), (second.id, odd), (second.id, wish)], caller=builders.ADMIN)
@@ -94,11 +94,11 @@ async def test_requests_sent_together_are_carried_out_although_their_caller_was_
     messages[1].answer.set_exception(Invalid("not this one"))
     call.cancel()
     await asyncio.wait([call])
-    await desk.process(*messages)
+    await harness.process(*messages)
     del call, messages
     gc.collect()
 
-    assert (await desk.status(first), await desk.status(second)) == ("FAILED", "FAILED")
+    assert (await harness.status(first), await harness.status(second)) == ("FAILED", "FAILED")
     assert complaints == []
 
 

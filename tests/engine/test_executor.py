@@ -9,7 +9,6 @@ from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault, Simul
 from batchq.compute.simulated.script import Script
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics
@@ -18,15 +17,20 @@ from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import EngineUnknown, ImageMissing, LogRefused, StartInterrupted, StoreFailed
+from batchq.errors import (
+    EngineUnknown,
+    ImageMissing,
+    LogRefused,
+    StoreFailed,
+)
 from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
-from tests.domain.part_lives import tasked
-from tests.engine.turns import HOST
+from tests.domain.part_lives import task_job
+from tests.engine.harness import HOST
 from tests.support.builders import NO_ACCOUNTS, task, task_container
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore, temporary_checkpoints
-from tests.support.recording_runtime import RecordingRuntime
+from tests.support.proxies import RecordingRuntime
 from tests.support.scripts import spec
 
 NO_DRIVER = Logging()
@@ -129,20 +133,6 @@ async def test_a_late_start_call_does_not_start_an_abandoned_container():
 
     assert outside.news == [on.StartAbandoned(attempt=1)]
     assert await outside.simulated.survey() == ()
-
-
-async def test_a_created_container_is_started_only_after_its_creation_is_saved():
-    outside = Outside(seconds=60)
-    outside.saving.clear()
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
-    await asyncio.sleep(60)
-    assert outside.engine.calls(outside.tag) == ["create"]
-
-    outside.saving.set()
-
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.engine.calls(outside.tag) == ["create", "start"]
-    assert [it.container_id for it in outside.made] == ["1"]
 
 
 async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
@@ -314,19 +304,6 @@ async def test_a_repeated_stop_sends_no_second_signal():
     assert outside.news[1:] == [on.StopSignalDelivered(attempt=1)] * 2
 
 
-async def test_a_stop_signal_is_repeated_until_it_is_answered():
-    outside = Outside(seconds=60, on_term=None)
-    await outside.does(do.StartContainer(tag=outside.tag))
-    outside.engine.unreachable = True
-    outside.executor.execute(do.StopContainer(tag=outside.tag), outside.job)
-    await asyncio.sleep(3 * SIGNAL_RETRY_INTERVAL)
-
-    outside.engine.unreachable = False
-
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.news[1:] == [on.StopSignalDelivered(attempt=1)]
-
-
 # ------------------------------------------------------------------------------------------------------- one of several
 
 
@@ -336,7 +313,7 @@ class Several(Outside):
     def __init__(self, *, logging=NO_DRIVER, **container):
         super().__init__()
         scripted = spec(Script(**container))
-        self.job = tasked(task_container("app"), task_container("other"))
+        self.job = task_job(task_container("app"), task_container("other"))
         own = replace(self.job.spec.task.containers[0], spec=scripted)
         self.job = replace(self.job, spec=replace(self.job.spec, task=task(own, self.job.spec.task.containers[1])))
 
@@ -466,13 +443,3 @@ async def test_a_start_request_that_was_not_sent_does_not_count():
     await outside.tasks.drain(max_seconds=1000)
 
     assert [type(it) for it in outside.news] == [on.ContainerStarted]
-
-
-@pytest.mark.fault("EN02")
-async def test_a_start_that_was_interrupted_costs_the_attempt():
-    outside = Outside(seconds=60)
-    outside.engine.refusals["start"] = [StartInterrupted("ttrpc: closed")]
-
-    await outside.does(do.StartContainer(tag=outside.tag))
-
-    assert outside.news == [on.ContainerLost(attempt=1, reason=status_reasons.HOST_TERMINATED)]

@@ -27,8 +27,7 @@ from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.share_usage import NEGLIGIBLE
 from batchq.errors import Conflict, StoreFailed
 from tests.domain.lives import runnable
-from tests.engine.desk import LOOKED, Desk, answer, desk_over, submit
-from tests.engine.turns import ground, stored
+from tests.engine.harness import SURVEYED, LoopHarness, answer, catalog_of, harness_with, stored, submit
 from tests.support.builders import ADMIN, consumable, job_id, policy, queue, retry
 
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(8, 25))]
@@ -66,22 +65,22 @@ class Trouble:
 
 
 class Story:
-    def __init__(self, desk, dice):
-        self.desk, self.dice = desk, dice
+    def __init__(self, harness, dice):
+        self.harness, self.dice = harness, dice
         self.ids, self.sizes = [], {}
 
     async def process(self):
         """All that lies in the inbox, and a little more. Now and then the server is another one."""
-        inbox = [] if self.desk.inbox.is_empty else await self.desk.inbox.take(1000)
-        if self.desk.loop._must_load or self.dice.random() < 0.1:
-            await self.desk.loop.load()
+        inbox = [] if self.harness.mailbox.is_empty else await self.harness.mailbox.take(1000)
+        if self.harness.loop._must_load or self.dice.random() < 0.1:
+            await self.harness.loop.load()
         more = [self._letter() for _ in range(self.dice.randrange(4))]
         for message in more:
             if not isinstance(message, CatalogChanged):
                 message.answer.add_done_callback(Future.exception)
         meant = await self._meant()
-        await self.desk.process(*inbox, *more, *self._news())
-        assert meant.isdisjoint(self.desk.loop.state.active), "who is meant does not start"
+        await self.harness.process(*inbox, *more, *self._news())
+        assert meant.isdisjoint(self.harness.loop.state.active), "who is meant does not start"
         await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
 
     def _letter(self):
@@ -108,22 +107,22 @@ class Story:
                 JobFilter(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
             ]
         )
-        as_of = self.desk.loop.state.next_order
+        as_of = self.harness.loop.state.next_order
         return BulkStopRequest(
             order=order, selection=asked, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
         )
 
     async def _meant(self):
         """Those who wait, and are meant by an order that is decided; of an array its children."""
-        store, found = self.desk.store, set()
+        store, found = self.harness.store, set()
         for sweep in await store.bulk_stops():
             for first, last in await store.target_ranges(sweep.number):
                 found |= {it.id for it in (await self.known()).values() if first <= it.order <= last}
-        return found - self.desk.loop.state.active.keys()
+        return found - self.harness.loop.state.active.keys()
 
     def _submit(self):
         new, size = job_id(2_000_000 + len(self.ids)), self.dice.choice([None, None, 2, 5, 9])
-        asked = {
+        fields = {
             "array_size": size,
             "depends_on": [*self._dependencies(size)],
             "retry": retry(self.dice.choice([1, 2])),
@@ -132,10 +131,10 @@ class Story:
             "queue": self.dice.choice(["default", "fair"]),
             "owner": self.dice.choice(OWNERS),
         }
-        asked |= {"share_identifier": self.dice.choice(["red", "blue"])} if asked["queue"] == "fair" else {}
+        fields |= {"share_identifier": self.dice.choice(["red", "blue"])} if fields["queue"] == "fair" else {}
         self.ids.append(new)
         self.sizes[new] = size
-        return submit(new, **asked)
+        return submit(new, **fields)
 
     def _dependencies(self, size):
         if self.ids and self.dice.random() < 0.4:
@@ -152,11 +151,11 @@ class Story:
         return chosen if size is None or self.dice.random() < 0.5 else child_id(chosen, self.dice.randrange(size))
 
     def _news(self, chance=0.4):
-        jobs = [it for it in self.desk.loop.state.active.values() if self.dice.random() < chance]
+        jobs = [it for it in self.harness.loop.state.active.values() if self.dice.random() < chance]
         return [JobEvent(job_id=it.id, event=self._news_of(it)) for it in jobs]
 
     def _news_of(self, job):
-        number, now = job.attempt.number, self.desk.loop._clock.now()
+        number, now = job.attempt.number, self.harness.loop._clock.now()
         code = self.dice.choice([0, 0, 1])
         exited = on.ContainerExited(attempt=number, exit_code=code, started_at=now, stopped_at=now)
         if job.status is Status.RUNNING:
@@ -168,24 +167,24 @@ class Story:
 
     async def known(self):
         """Every job in the store, by its id."""
-        own = await self.desk.store.jobs(self.ids)
+        own = await self.harness.store.jobs(self.ids)
         children = [child_id(it, index) for it in own for index in range(self.sizes[it] or 0)]
-        return {**own, **await self.desk.store.jobs(children)}
+        return {**own, **await self.harness.store.jobs(children)}
 
     async def end(self):
         """Nothing fails any more, and whatever starts succeeds or fails."""
-        self.desk.store.over = True
+        self.harness.store.over = True
         for _ in range(400):
             await asyncio.sleep(2)
-            await self.desk.loop.load()
-            inbox = [] if self.desk.inbox.is_empty else await self.desk.inbox.take(1000)
-            await self.desk.process(*inbox, LOOKED, *self._news(chance=1))
-            if self.desk.inbox.is_empty and not self.desk.loop.state.active:
+            await self.harness.loop.load()
+            inbox = [] if self.harness.mailbox.is_empty else await self.harness.mailbox.take(1000)
+            await self.harness.process(*inbox, SURVEYED, *self._news(chance=1))
+            if self.harness.mailbox.is_empty and not self.harness.loop.state.active:
                 return
 
 
-async def memory_is_what_is_stored(desk):
-    loop, store = desk.loop, desk.store
+async def memory_is_what_is_stored(harness):
+    loop, store = harness.loop, harness.store
     if loop._must_load:
         return
     assert loop.state.active == {it.id: it for it in await store.active()}
@@ -212,7 +211,7 @@ def counts(use, loop):
 
 async def what_is_kept_is_true(story):
     """Counts of children, and what shares hold."""
-    jobs, now = await story.known(), await story.desk.store.shares()
+    jobs, now = await story.known(), await story.harness.store.shares()
     labs = [it for it in jobs.values() if it.status in ACTIVE and it.spec.owner.account != "other"]
     assert sum(it.spec.resources.millicpus for it in labs) <= MOST_OF_LAB
     for job in jobs.values():
@@ -253,56 +252,58 @@ def few_at_a_time(monkeypatch):
 async def test_memory_equals_the_store_whatever_fails(seed):
     dice = Random(seed)
     licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
-    on_ground = ground(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
-    desk = Desk(Trouble(await stored(), dice), on_ground, AccountPolicies(directory=lambda: PEOPLE, enforced=True))
-    await desk.loop.load()
-    await desk.process(LOOKED)
-    story = Story(desk, dice)
+    catalog = catalog_of(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
+    harness = LoopHarness(
+        Trouble(await stored(), dice), catalog, AccountPolicies(directory=lambda: PEOPLE, enforced=True)
+    )
+    await harness.loop.load()
+    await harness.process(SURVEYED)
+    story = Story(harness, dice)
 
     for _ in range(TURNS):
         await story.process()
-        await memory_is_what_is_stored(desk)
+        await memory_is_what_is_stored(harness)
         await what_is_kept_is_true(story)
     await story.end()
 
-    await memory_is_what_is_stored(desk)
+    await memory_is_what_is_stored(harness)
     await what_is_kept_is_true(story)
     await nobody_waits_for_what_is_over(story)
-    await desk.tasks.cancel()
+    await harness.tasks.cancel()
 
 
 async def test_a_unit_of_work_that_is_not_saved_is_not_repeated_at_once(monkeypatch):
     monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 1)
-    desk = await desk_over(*(runnable() for _ in range(3)))
+    harness = await harness_with(*(runnable() for _ in range(3)))
 
     async def full(_):
         raise StoreFailed("no space left on device")
 
     with monkeypatch.context() as while_full:
-        while_full.setattr(desk.store, "commit", full)
-        await desk.process(LOOKED)
+        while_full.setattr(harness.store, "commit", full)
+        await harness.process(SURVEYED)
 
-    assert desk.inbox.is_empty
-    await desk.process(LOOKED)
-    assert not desk.inbox.is_empty
+    assert harness.mailbox.is_empty
+    await harness.process(SURVEYED)
+    assert not harness.mailbox.is_empty
 
 
 async def test_units_of_work_that_are_not_saved_do_not_repeat_time_limits(monkeypatch):
-    desk = await desk_over(runnable())
-    desk.tasks.supervise("time limits", desk.loop.scheduler.time_limits.run)
+    harness = await harness_with(runnable())
+    harness.tasks.supervise("time limits", harness.loop.scheduler.time_limits.run)
 
     async def full(_):
         raise StoreFailed("no space left on device")
 
-    monkeypatch.setattr(desk.store, "commit", full)
+    monkeypatch.setattr(harness.store, "commit", full)
     turns = 0
-    await desk.process(CatalogChanged(), LOOKED)
-    while turns < 20 and (await asyncio.sleep(0) or not desk.inbox.is_empty):
-        await desk.inbox.take(1000)
-        await desk.process(LOOKED)
+    await harness.process(CatalogChanged(), SURVEYED)
+    while turns < 20 and (await asyncio.sleep(0) or not harness.mailbox.is_empty):
+        await harness.mailbox.take(1000)
+        await harness.process(SURVEYED)
         turns += 1
         for _ in range(5):
             await asyncio.sleep(0)
 
     assert turns <= 1
-    await desk.tasks.cancel()
+    await harness.tasks.cancel()

@@ -21,7 +21,7 @@ from batchq.engine.history_feed import (
 )
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import Changes
-from tests.engine.desk import desk_over, submit
+from tests.engine.harness import harness_with, submit
 from tests.support.builders import job, job_id, moment
 from tests.support.inline import InlineStore
 
@@ -63,12 +63,12 @@ def forbid_reads(store):
 
 
 async def test_a_unit_of_work_publishes_its_entries_with_their_numbers(store):
-    desk = await desk_over()
-    await desk.process(submit(job_id(1), name="Align"), submit(job_id(2)))
+    harness = await harness_with()
+    await harness.process(submit(job_id(1), name="Align"), submit(job_id(2)))
 
-    page = await desk.loop.history_feed.page(0, ALL, limit=100, wait=0, reader=ANNA)
+    page = await harness.loop.history_feed.page(0, ALL, limit=100, wait=0, reader=ANNA)
 
-    stored = await desk.store.feed(0, ALL, limit=100, scan=100)
+    stored = await harness.store.feed(0, ALL, limit=100, scan=100)
     assert page == stored
     assert [it.number for it in page.entries] == list(range(1, len(page.entries) + 1))
     assert page.entries[0].job_name == "Align"

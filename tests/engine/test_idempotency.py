@@ -2,10 +2,14 @@
 
 from datetime import timedelta
 
+import pytest
+
+from batchq.domain.access.accounts import Caller, Owner
+from batchq.domain.job import Dependency, DependencyType
 from batchq.engine.state import SUBMISSIONS_KEPT_FOR, IdempotencyFilter
-from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
-from tests.engine.turns import ground
-from tests.support.builders import NO_ACCOUNTS, NOON, job_id, submission
+from batchq.errors import Invalid
+from tests.engine.harness import ONE, SURVEYED, TWO, LoopHarness, catalog_of, harness_with, submit
+from tests.support.builders import NO_ACCOUNTS, NOON, job, job_id, submission
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore
 
@@ -32,49 +36,49 @@ def beside_an_empty_store():
 
 async def test_a_first_submission_reads_no_idempotency_key():
     store = Watched()
-    desk = Desk(store, ground(), NO_ACCOUNTS)
-    await desk.loop.load()
+    harness = LoopHarness(store, catalog_of(), NO_ACCOUNTS)
+    await harness.loop.load()
 
-    await desk.process(LOOKED, submit(ONE, key=submission()), submit(TWO, key=submission(invocation_id="another")))
+    await harness.process(SURVEYED, submit(ONE, key=submission()), submit(TWO, key=submission(invocation_id="another")))
 
     assert store.looked == []
     assert set(await store.jobs([ONE, TWO])) == {ONE, TWO}
 
 
 async def test_a_repeated_submission_returns_the_first_job():
-    desk = await desk_over()
+    harness = await harness_with()
     first, again = submit(ONE, key=submission()), submit(TWO, key=submission())
 
-    await desk.process(first)
-    await desk.process(again)
+    await harness.process(first)
+    await harness.process(again)
 
     assert again.answer.result().id == first.answer.result().id == ONE
 
 
 async def test_a_submission_repeated_after_a_restart_returns_the_first_job():
     store = InlineStore()
-    before, desk = Desk(store, ground(), NO_ACCOUNTS), Desk(store, ground(), NO_ACCOUNTS)
+    before, harness = LoopHarness(store, catalog_of(), NO_ACCOUNTS), LoopHarness(store, catalog_of(), NO_ACCOUNTS)
     again = submit(TWO, key=submission())
     await before.loop.load()
     await before.process(submit(ONE, key=submission()))
 
-    await desk.loop.load()
-    await desk.process(again)
+    await harness.loop.load()
+    await harness.process(again)
 
     assert again.answer.result().id == ONE
 
 
 async def test_a_submission_repeated_after_the_key_expired_is_a_new_job():
-    desk = await desk_over()
+    harness = await harness_with()
     late = submit(TWO, key=submission())
-    await desk.process(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
+    await harness.process(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
     await VirtualClock().sleep(SUBMISSIONS_KEPT_FOR / MOMENT - 1)
-    await desk.process(submit(ONE, key=submission()))
+    await harness.process(submit(ONE, key=submission()))
     await VirtualClock().sleep(1)
-    await desk.process(submit(job_id(1_000_003), key=submission(invocation_id="another")))
+    await harness.process(submit(job_id(1_000_003), key=submission(invocation_id="another")))
 
     await VirtualClock().sleep(SUBMISSIONS_KEPT_FOR / MOMENT)
-    await desk.process(late)
+    await harness.process(late)
 
     assert late.answer.result().id == TWO
 
@@ -111,3 +115,61 @@ def test_any_key_may_be_stored_from_before_the_start_until_it_expires():
 
     assert repeats.may_be_repeated(submission(), NOON + SUBMISSIONS_KEPT_FOR - MOMENT)
     assert not repeats.may_be_repeated(submission(invocation_id="another"), NOON + SUBMISSIONS_KEPT_FOR)
+
+
+ADA = Caller(user="ada", account="team")
+CORA = Caller(user="cora", account="lab", coordinates=frozenset({"lab", "team"}))
+BOB = Owner(user="bob", account="team")
+UNKNOWN = job_id(77)
+
+
+async def answered(harness, message):
+    """What whoever submitted is told."""
+    await harness.process(message)
+    try:
+        return (await message.answer).id
+    except Invalid as why:
+        return str(why)
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize("more", [{}, {"array_size": 3}])
+@pytest.mark.parametrize("kind", [None, DependencyType.N_TO_N, DependencyType.SEQUENTIAL])
+async def test_a_dependency_on_an_invisible_job_is_refused_as_missing(kind, more):
+    theirs = job(owner=BOB, **more)
+    harness = await harness_with(theirs)
+
+    refused = await answered(
+        harness, submit(ONE, caller=ADA, depends_on=[Dependency(job_id=theirs.id, type=kind)], **more)
+    )
+    unknown = await answered(
+        harness, submit(TWO, caller=ADA, depends_on=[Dependency(job_id=UNKNOWN, type=kind)], **more)
+    )
+
+    assert refused.replace(theirs.id, UNKNOWN) == unknown == f"Job {UNKNOWN} in dependsOn does not exist."
+
+
+@pytest.mark.fault("SE08")
+async def test_a_dependency_on_an_unspawned_child_of_an_invisible_array_is_refused():
+    theirs = job(owner=BOB, array_size=3)
+    harness = await harness_with(theirs)
+
+    assert "does not exist" in await answered(harness, submit(ONE, caller=ADA, depends_on=[f"{theirs.id}:1"]))
+
+
+async def test_a_coordinator_may_depend_on_jobs_of_the_accounts_below():
+    theirs = job(owner=BOB)
+    harness = await harness_with(theirs)
+
+    assert await answered(harness, submit(ONE, caller=CORA, depends_on=[theirs.id])) == ONE
+
+
+@pytest.mark.fault("SE08")
+async def test_a_queue_that_became_invisible_before_the_unit_of_work_is_not_found():
+    harness = await harness_with()
+    barred = Caller(user="ada", queues=frozenset({"night"}))
+
+    await harness.process(SURVEYED)
+
+    assert await answered(harness, submit(ONE, caller=barred)) == "JobQueue default not found."
+    assert await answered(harness, submit(TWO, caller=ADA)) == TWO

@@ -3,8 +3,8 @@
 from batchq.domain.ids import Tag
 from batchq.domain.job import ArrayChild
 from batchq.engine.containers.translation import launch_spec
-from tests.domain.lives import after, made, starting
-from tests.domain.part_lives import app, ganged, is_made, runs, sidecar, tasked
+from tests.domain.lives import after, container_created, starting
+from tests.domain.part_lives import app, is_created, multi_node_job, runs, sidecar, task_job
 from tests.support.builders import gang, task
 
 
@@ -35,14 +35,17 @@ def test_a_child_gets_its_index_and_the_size_of_its_array():
 
 
 def test_a_container_of_a_task_gets_the_variables_of_a_single_container():
-    job = tasked(app(image="this"), sidecar(image="that"))
+    job = task_job(app(image="this"), sidecar(image="that"))
 
     assert told(job, "0/sidecar") == told(job, "0/app") == {**told(starting()), "JOB_ID": job.id}
     assert launch_spec(job, tag(job, "0/sidecar")).spec.image == "that"
 
 
 def test_a_created_container_is_launched_by_its_id():
-    one, several = after(starting(), made(container_id="this")), after(tasked(app(), sidecar()), is_made("0/app"))
+    one, several = (
+        after(starting(), container_created(container_id="this")),
+        after(task_job(app(), sidecar()), is_created("0/app")),
+    )
 
     assert launch_spec(starting(), tag(starting())).container_id is None
     assert launch_spec(one, tag(one)).container_id == "this"
@@ -59,7 +62,7 @@ def test_each_container_of_a_task_knows_the_others():
 
 
 def test_each_node_gets_its_index_and_the_number_of_nodes():
-    job = ganged(gang(3, main=1))
+    job = multi_node_job(gang(3, main=1))
 
     said = told(job, "1/app")
 
@@ -68,13 +71,13 @@ def test_each_node_gets_its_index_and_the_number_of_nodes():
 
 
 def test_the_other_nodes_get_the_address_of_the_main_node():
-    job = after(ganged(gang(3, main=1)), runs("1/app", address="10.0.0.7"))
+    job = after(multi_node_job(gang(3, main=1)), runs("1/app", address="10.0.0.7"))
 
     assert told(job, "0/app")["JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] == "10.0.0.7"
     assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")
 
 
 def test_without_addresses_no_address_is_set():
-    job = after(ganged(), runs("0/app"))
+    job = after(multi_node_job(), runs("0/app"))
 
     assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")

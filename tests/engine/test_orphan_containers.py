@@ -66,14 +66,6 @@ def test_an_orphan_that_disappeared_and_returned_is_observed_anew():
     assert strays.expired([ONE], at(120)) == [ONE]
 
 
-def test_three_orphans_are_removed():
-    strays = watching()
-    strays.expired(MANY[:MAX_ORPHANS], at(0))
-
-    assert MAX_ORPHANS == 3
-    assert strays.expired(MANY[:MAX_ORPHANS], at(60)) == MANY[:MAX_ORPHANS]
-
-
 @pytest.mark.fault("EN17")
 def test_more_than_three_orphans_are_kept_and_reported_once(caplog):
     strays = watching()

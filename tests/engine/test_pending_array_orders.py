@@ -13,7 +13,7 @@ from batchq.engine import arrays
 from batchq.engine.mailbox import ContinueWork, JobEvent, UpdateTags
 from batchq.ports.jobs import ChildQuery, JobQuery
 from batchq.services.pending_orders_view import PendingOrdersView
-from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
+from tests.engine.harness import ONE, SURVEYED, TWO, answer, harness_with, submit
 from tests.support.builders import ADMIN, NOON
 from tests.support.examples import examples
 
@@ -27,35 +27,35 @@ def few_at_a_time(monkeypatch):
     monkeypatch.setattr(arrays, "MAX_CHILDREN", 2)
 
 
-async def array_of(size, *messages, **asked):
-    """A desk at which all children of an array are there."""
-    desk = await desk_over()
-    await desk.process(submit(ONE, array_size=size, **asked), *messages)
-    await at_rest(desk)
-    return desk
+async def array_of(size, *messages, **fields):
+    """A harness at which all children of an array are there."""
+    harness = await harness_with()
+    await harness.process(submit(ONE, array_size=size, **fields), *messages)
+    await at_rest(harness)
+    return harness
 
 
-async def at_rest(desk):
-    while desk.loop._arrays.busy:
-        await desk.process(ContinueWork())
+async def at_rest(harness):
+    while harness.loop._arrays.busy:
+        await harness.process(ContinueWork())
 
 
-def shown_by(desk):
-    return PendingOrdersView(desk.store, lambda: desk.loop.pending_array_orders, lambda: None)
+def shown_by(harness):
+    return PendingOrdersView(harness.store, lambda: harness.loop.pending_array_orders, lambda: None)
 
 
 def family_of(size):
     return [ONE, *(child_id(ONE, index) for index in range(size))]
 
 
-async def shown(desk, size=SIZE):
+async def shown(harness, size=SIZE):
     """All that there is of the array, as it is shown, but for what DescribeJobs does not tell."""
-    found = await shown_by(desk).jobs(family_of(size))
+    found = await shown_by(harness).jobs(family_of(size))
     return {job_id: _told(job) for job_id, job in found.items()}
 
 
-async def stored(desk, size=SIZE):
-    return {job_id: _told(job) for job_id, job in (await desk.store.jobs(family_of(size))).items()}
+async def stored(harness, size=SIZE):
+    return {job_id: _told(job) for job_id, job in (await harness.store.jobs(family_of(size))).items()}
 
 
 def _told(job):
@@ -63,9 +63,9 @@ def _told(job):
     return replace(job, version=0, tags=(), array_state=family)
 
 
-async def listed(desk, status):
+async def listed(harness, status):
     """The ids in ListJobs of the array and of its queue, and what they are said to be."""
-    show = shown_by(desk)
+    show = shown_by(harness)
     children = await show.list_children(ChildQuery(parent=ONE, status=status, limit=1000))
     return {it.id: it.status for it in (*children, *await show.list(JobQuery(queue=DEFAULT, status=status, limit=9)))}
 
@@ -74,27 +74,11 @@ def to(job_id, event):
     return JobEvent(job_id=job_id, event=event, answer=answer())
 
 
-@pytest.mark.parametrize("order", [CANCEL, TERMINATE])
-async def test_waiting_children_are_shown_as_ended_once_the_order_is_saved(order):
-    desk = await array_of(SIZE)
-
-    await desk.process(to(ONE, order))
-    at_once, rows = await shown(desk), await stored(desk)
-    lists = {status: set(await listed(desk, status)) for status in Status}
-    await at_rest(desk)
-
-    assert {it.status for it in rows.values()} == {Status.PENDING, Status.RUNNABLE}
-    assert {it.status for it in at_once.values()} == {Status.FAILED}
-    assert at_once[ONE].array_state.counts == ((Status.FAILED, SIZE),)
-    assert lists == {status: set(family_of(SIZE) if status is Status.FAILED else ()) for status in Status}
-    assert await stored(desk) == at_once
-
-
 async def test_pages_of_failed_children_continue_where_they_ended():
-    desk = await array_of(SIZE)
-    await desk.process(to(ONE, CANCEL))
-    await desk.process(ContinueWork())
-    show, asked = shown_by(desk), ChildQuery(parent=ONE, status=Status.FAILED, limit=4)
+    harness = await array_of(SIZE)
+    await harness.process(to(ONE, CANCEL))
+    await harness.process(ContinueWork())
+    show, asked = shown_by(harness), ChildQuery(parent=ONE, status=Status.FAILED, limit=4)
 
     first = await show.list_children(asked)
     second = await show.list_children(replace(asked, before=first[-1].order))
@@ -103,102 +87,78 @@ async def test_pages_of_failed_children_continue_where_they_ended():
     assert {it.status for it in (*first, *second)} == {Status.FAILED}
 
 
-async def test_a_restarted_server_shows_the_same_ends():
-    desk = await array_of(SIZE)
-    await desk.process(to(ONE, TERMINATE))
-    await desk.process(ContinueWork())
-    before = await shown(desk)
-
-    desk.loop._arrays = arrays.ArrayCoordinator()
-    await desk.loop.load()
-
-    assert await shown(desk) == before
-
-
 async def test_an_order_that_is_not_saved_is_not_shown():
-    desk = await array_of(SIZE)
-    before = await shown(desk)
-    desk.store.failing = True
+    harness = await array_of(SIZE)
+    before = await shown(harness)
+    harness.store.failing = True
     order = to(ONE, CANCEL)
 
-    await desk.process(order)
+    await harness.process(order)
 
     assert order.answer.exception() is not None
-    assert await shown(desk) == before
+    assert await shown(harness) == before
 
 
 async def test_an_order_saved_during_a_read_is_shown_by_the_next_read():
     """Whoever is shown an end is shown it ever after; this one was not."""
-    desk = await array_of(SIZE)
-    before, sealed_before = await shown(desk), desk.loop.pending_array_orders
-    await desk.process(to(ONE, CANCEL))
+    harness = await array_of(SIZE)
+    before, sealed_before = await shown(harness), harness.loop.pending_array_orders
+    await harness.process(to(ONE, CANCEL))
 
-    found = await PendingOrdersView(desk.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
+    found = await PendingOrdersView(harness.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
 
     assert {it: _told(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
 
 
-async def test_an_end_that_was_shown_stands_after_a_later_order_for_the_child():
-    desk = await array_of(SIZE)
-    await desk.process(to(ONE, CANCEL))
-    before = await shown(desk)
-
-    await desk.process(to(child_id(ONE, 5), on.TerminateRequested(reason="this one too")))
-    await desk.process(to(ONE, TERMINATE))
-    await at_rest(desk)
-
-    assert await shown(desk) == await stored(desk) == before
-
-
 async def test_an_order_for_a_child_shown_as_ended_does_not_end_it_again():
-    desk = await array_of(SIZE)
-    await desk.process(to(ONE, CANCEL))
+    harness = await array_of(SIZE)
+    await harness.process(to(ONE, CANCEL))
 
-    await desk.process(replace(to(child_id(ONE, 5), TERMINATE), caller=ADMIN))
+    await harness.process(replace(to(child_id(ONE, 5), TERMINATE), caller=ADMIN))
 
-    assert (await desk.store.jobs([child_id(ONE, 5)]))[child_id(ONE, 5)].status_reason == "enough"
-    assert await desk.store.audit_records(AuditQuery(limit=10, resource=f"job/{child_id(ONE, 5)}")) == ()
+    assert (await harness.store.jobs([child_id(ONE, 5)]))[child_id(ONE, 5)].status_reason == "enough"
+    assert await harness.store.audit_records(AuditQuery(limit=10, resource=f"job/{child_id(ONE, 5)}")) == ()
 
 
 async def test_dependents_of_a_child_are_decided_when_its_row_is_written():
-    desk = await array_of(SIZE)
-    await desk.process(submit(TWO, depends_on=[child_id(ONE, 5)]))
-    await desk.process(to(ONE, CANCEL))
-    waits = (await shown_by(desk).jobs([TWO]))[TWO]
+    harness = await array_of(SIZE)
+    await harness.process(submit(TWO, depends_on=[child_id(ONE, 5)]))
+    await harness.process(to(ONE, CANCEL))
+    waits = (await shown_by(harness).jobs([TWO]))[TWO]
 
-    await at_rest(desk)
+    await at_rest(harness)
 
     assert waits.status is Status.PENDING
-    assert (await desk.store.jobs([TWO]))[TWO].status is Status.FAILED
+    assert (await harness.store.jobs([TWO]))[TWO].status is Status.FAILED
 
 
 async def test_a_child_shown_as_ended_is_in_no_queue_snapshot():
-    desk = await array_of(SIZE)
-    await desk.process(submit(TWO))
-    await desk.process(to(ONE, CANCEL))
+    harness = await array_of(SIZE)
+    await harness.process(submit(TWO))
+    await harness.process(to(ONE, CANCEL))
 
-    assert [job_id for job_id, _ in (await desk.loop.snapshot(DEFAULT)).jobs] == [TWO]
+    assert [job_id for job_id, _ in (await harness.loop.snapshot(DEFAULT)).jobs] == [TWO]
 
 
 async def test_the_history_has_the_end_that_was_shown():
-    desk = await array_of(SIZE)
-    await desk.loop._clock.sleep(1)
-    await desk.process(to(ONE, CANCEL))
-    ends = {job_id: job.stopped_at for job_id, job in (await shown(desk)).items()}
-    await desk.loop._clock.sleep(1)
-    await at_rest(desk)
+    harness = await array_of(SIZE)
+    await harness.loop._clock.sleep(1)
+    await harness.process(to(ONE, CANCEL))
+    ends = {job_id: job.stopped_at for job_id, job in (await shown(harness)).items()}
+    await harness.loop._clock.sleep(1)
+    await at_rest(harness)
 
-    assert {job_id: (await desk.store.history(job_id))[-1].at for job_id in ends} == ends
-    assert set(ends.values()) == {(await desk.store.jobs([ONE]))[ONE].array_state.ordered_at}
+    assert {job_id: (await harness.store.history(job_id))[-1].at for job_id in ends} == ends
+    assert set(ends.values()) == {(await harness.store.jobs([ONE]))[ONE].array_state.ordered_at}
 
 
 async def test_an_array_does_not_end_while_a_child_placed_with_the_order_runs():
     """As what restored data does not know of is taken up."""
-    desk = await array_of(2)
+    harness = await array_of(2)
     runs, waits = family_of(2)[1:]
 
-    await desk.process(to(runs, on.Placed(environment="local")), to(ONE, CANCEL))
-    at_once = await shown(desk, 2)
+    await harness.process(to(runs, on.Placed(environment="local")), to(ONE, CANCEL))
+    at_once = await shown(harness, 2)
 
     assert [at_once[it].status for it in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
 
@@ -215,57 +175,57 @@ DEEDS = any_.lists(
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(deeds=DEEDS, turns=any_.integers(0, 4), attempts=any_.integers(1, 2))
 async def test_an_end_that_was_shown_is_the_end_that_is_written(deeds, turns, attempts):
-    desk = await desk_over()
-    await desk.process(submit(ONE, array_size=SIZE, attempts=attempts, millicpus=2000))
+    harness = await harness_with()
+    await harness.process(submit(ONE, array_size=SIZE, attempts=attempts, millicpus=2000))
     over = {}
     for deed in [*[("turn", 0)] * turns, ("cancel", 0), *deeds, ("terminate", 0)]:
-        await happen(desk, *deed)
-        await hold(desk, over)
-    await at_rest(desk)
+        await happen(harness, *deed)
+        await hold(harness, over)
+    await at_rest(harness)
     for index in range(SIZE):
-        await happen(desk, "ends", index)
+        await happen(harness, "ends", index)
 
-    assert await stored(desk) == over | await shown(desk)
-    assert {it.status for it in (await stored(desk)).values()} <= FINISHED
+    assert await stored(harness) == over | await shown(harness)
+    assert {it.status for it in (await stored(harness)).values()} <= FINISHED
 
 
-async def happen(desk, what, index):
+async def happen(harness, what, index):
     """Of what does not fit nothing comes."""
     child = child_id(ONE, index)
-    there = (await desk.store.jobs([child])).get(child)
+    there = (await harness.store.jobs([child])).get(child)
     attempt = 1 if there is None else len(there.attempts) + 1
-    await desk.loop._clock.sleep(0.5)
+    await harness.loop._clock.sleep(0.5)
     match what:
         case "turn":
-            await desk.process(LOOKED)
+            await harness.process(SURVEYED)
         case "cancel":
-            await desk.process(to(ONE, CANCEL))
+            await harness.process(to(ONE, CANCEL))
         case "terminate":
-            await desk.process(to(ONE, TERMINATE))
+            await harness.process(to(ONE, TERMINATE))
         case "child":
-            await desk.process(to(child, on.CancelRequested(reason="this one")))
+            await harness.process(to(child, on.CancelRequested(reason="this one")))
         case "tag":
-            await desk.process(UpdateTags(job_id=child, change=_tagged, caller=None, answer=answer()))
+            await harness.process(UpdateTags(job_id=child, change=_tagged, caller=None, answer=answer()))
         case "runs":
-            await desk.process(JobEvent(job_id=child, event=on.ContainerStarted(attempt=attempt, started_at=NOON)))
+            await harness.process(JobEvent(job_id=child, event=on.ContainerStarted(attempt=attempt, started_at=NOON)))
         case "ends" | "fails":
             ended = on.ContainerExited(attempt=attempt, exit_code=what == "fails", started_at=NOON, stopped_at=NOON)
-            await desk.process(JobEvent(job_id=child, event=ended))
+            await harness.process(JobEvent(job_id=child, event=ended))
         case "restart":
-            await desk.loop.load()
+            await harness.loop.load()
 
 
 def _tagged(job):
     return replace(job, tags=(("a", "b"),))
 
 
-async def hold(desk, over):
+async def hold(harness, over):
     """Who was over is as it was; lists say what is shown; and so does the array of its children."""
-    now = await shown(desk)
+    now = await shown(harness)
     assert {it: now[it] for it in over} == over
     over.update({it: job for it, job in now.items() if job.status in FINISHED})
     for status in Status:
-        assert await listed(desk, status) == {it: status for it, job in now.items() if job.status is status}
+        assert await listed(harness, status) == {it: status for it, job in now.items() if job.status is status}
     counts = {}
     for job_id, job in now.items():
         if job_id != ONE:
@@ -278,8 +238,8 @@ async def hold(desk, over):
 class ReadLate:
     """A store whose answers come when the order to the array is carried out whole: it shows what was before."""
 
-    def __init__(self, desk):
-        self._desk = desk
+    def __init__(self, harness):
+        self._desk = harness
 
     def __getattr__(self, name):
         async def read(*args, **how):
@@ -299,10 +259,10 @@ class ReadLate:
     ],
 )
 async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):
-    desk = await array_of(SIZE)
-    await desk.process(to(ONE, CANCEL))
+    harness = await array_of(SIZE)
+    await harness.process(to(ONE, CANCEL))
 
-    found = await read(PendingOrdersView(ReadLate(desk), lambda: desk.loop.pending_array_orders, lambda: None))
+    found = await read(PendingOrdersView(ReadLate(harness), lambda: harness.loop.pending_array_orders, lambda: None))
 
     shown = list(found.values()) if isinstance(found, dict) else list(found)
     assert {it.status for it in shown} == {Status.FAILED}

@@ -1,14 +1,23 @@
 """A unit of work reads only the queues in which a job may start or become the head."""
 
+import pytest
+from msgspec.structs import replace
+
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import Dependency, Status
-from batchq.engine.mailbox import CatalogChanged
+from batchq.domain.catalog import ResourceKind
+from batchq.domain.ids import ConsumableName, QueueName
+from batchq.domain.job import ConsumableRequirement, Dependency, Status
+from batchq.engine.mailbox import CatalogChanged, SearchQueues
+from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.queue_cache import QueueCache
+from batchq.engine.scheduling.queue_reader import SearchPosition, next_searches
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
-from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
-from tests.engine.turns import ground
-from tests.support.builders import environment, queue
+from tests.engine.harness import ONE, SURVEYED, catalog_of, event_message, harness_with, request, submit
+from tests.support import builders
+from tests.support import world as worlds
+from tests.support.builders import ADMIN, consumable, environment, policy, queue
+from tests.support.scripts import Script
 
 FULL = 4000
 FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
@@ -26,149 +35,249 @@ class Watched(QueueCache):
         return await super().runnable(queue, *asked, **options)
 
 
-async def desk_that_looked(*jobs, on_ground=None):
-    """A desk over these jobs after its first unit of work; what it looks at from here on is in its `ahead`."""
-    desk = await desk_over(*jobs, on_ground=on_ground)
-    desk.ahead = desk.loop.scheduler.queue_cache = Watched(desk.store)
-    await desk.process(LOOKED)
-    desk.ahead.looked.clear()
-    return desk
+async def surveyed_harness(*jobs, catalog=None):
+    """A harness over these jobs after its first unit of work; what it looks at from here on is in its `ahead`."""
+    harness = await harness_with(*jobs, catalog=catalog)
+    harness.ahead = harness.loop.scheduler.queue_cache = Watched(harness.store)
+    await harness.process(SURVEYED)
+    harness.ahead.looked.clear()
+    return harness
 
 
-async def reason(desk, job):
-    return (await desk.store.jobs([job.id]))[job.id].status_reason
+async def reason(harness, job):
+    return (await harness.store.jobs([job.id]))[job.id].status_reason
 
 
 async def test_a_job_submitted_behind_the_head_of_a_full_queue_reads_no_queue():
-    desk = await desk_that_looked(running(millicpus=FULL), runnable())
+    harness = await surveyed_harness(running(millicpus=FULL), runnable())
 
-    await desk.process(submit(ONE))
+    await harness.process(submit(ONE))
 
-    assert desk.ahead.looked == []
-    assert (await desk.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
+    assert harness.ahead.looked == []
+    assert (await harness.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
 
 
 async def test_a_job_cancelled_behind_the_head_reads_no_queue():
     behind = runnable(order=9)
-    desk = await desk_that_looked(running(millicpus=FULL), runnable(order=8), behind)
+    harness = await surveyed_harness(running(millicpus=FULL), runnable(order=8), behind)
 
-    await desk.process(request(behind, cancel()))
+    await harness.process(request(behind, cancel()))
 
-    assert desk.ahead.looked == []
-    assert await desk.status(behind) is Status.FAILED
+    assert harness.ahead.looked == []
+    assert await harness.status(behind) is Status.FAILED
 
 
 async def test_a_job_that_was_not_examined_starts_when_capacity_is_free():
     runs, head = running(millicpus=FULL), runnable()
-    desk = await desk_that_looked(runs, head)
-    await desk.process(submit(ONE))
+    harness = await surveyed_harness(runs, head)
+    await harness.process(submit(ONE))
 
-    await desk.process(news(runs, exited(0)))
+    await harness.process(event_message(runs, exited(0)))
 
-    assert [await desk.status(it) for it in (head, (await desk.store.jobs([ONE]))[ONE])] == [Status.STARTING] * 2
+    assert [await harness.status(it) for it in (head, (await harness.store.jobs([ONE]))[ONE])] == [Status.STARTING] * 2
 
 
 async def test_a_job_that_was_not_examined_starts_after_a_change_of_the_catalog():
-    on_ground = ground()
-    desk = await desk_that_looked(running(millicpus=FULL), runnable(), on_ground=on_ground)
-    await desk.process(submit(ONE))
-    on_ground.environments["local"] = environment(max_millicpus=2 * FULL)
+    catalog = catalog_of()
+    harness = await surveyed_harness(running(millicpus=FULL), runnable(), catalog=catalog)
+    await harness.process(submit(ONE))
+    catalog.environments["local"] = environment(max_millicpus=2 * FULL)
 
-    await desk.process(CatalogChanged())
+    await harness.process(CatalogChanged())
 
-    assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
+    assert (await harness.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
 async def test_an_older_job_that_becomes_runnable_is_the_new_head():
     runs, last = running(millicpus=FULL), running(millicpus=FULL)
     older, head = pending(order=1, depends_on=(Dependency(job_id=last.id),)), runnable(order=2)
-    desk = await desk_that_looked(runs, last, older, head)
+    harness = await surveyed_harness(runs, last, older, head)
 
-    await desk.process(news(last, exited(0)))
+    await harness.process(event_message(last, exited(0)))
 
-    assert [await reason(desk, it) for it in (older, head)] == [FOR_VCPUS, None]
+    assert [await reason(harness, it) for it in (older, head)] == [FOR_VCPUS, None]
 
 
 async def test_the_job_behind_a_terminated_head_is_the_new_head():
     head, behind = runnable(order=8), runnable(order=9)
-    desk = await desk_that_looked(running(millicpus=FULL), head, behind)
+    harness = await surveyed_harness(running(millicpus=FULL), head, behind)
 
-    await desk.process(request(head, terminate()))
+    await harness.process(request(head, terminate()))
 
-    assert await reason(desk, behind) == FOR_VCPUS
+    assert await reason(harness, behind) == FOR_VCPUS
 
 
 async def test_a_job_behind_the_head_is_examined_while_capacity_is_free():
-    desk = await desk_that_looked(running(millicpus=3000), runnable(millicpus=FULL, order=9))
+    harness = await surveyed_harness(running(millicpus=3000), runnable(millicpus=FULL, order=9))
 
-    await desk.process(submit(ONE))
+    await harness.process(submit(ONE))
 
-    assert desk.ahead.looked == ["default"]
+    assert harness.ahead.looked == ["default"]
 
 
 async def test_a_job_that_begins_to_run_causes_no_placement():
     runs = running(millicpus=1000)
-    desk = await desk_that_looked(runs, runnable(millicpus=FULL))
+    harness = await surveyed_harness(runs, runnable(millicpus=FULL))
 
-    await desk.process(news(runs, started()))
+    await harness.process(event_message(runs, started()))
 
-    assert desk.ahead.looked == []
+    assert harness.ahead.looked == []
 
 
 async def test_an_empty_queue_is_read_once():
     runs = running()
-    desk = await desk_that_looked(runs, on_ground=ground(queue(), queue("other")))
+    harness = await surveyed_harness(runs, catalog=catalog_of(queue(), queue("other")))
 
-    await desk.process(news(runs, exited(0)))
+    await harness.process(event_message(runs, exited(0)))
 
-    assert desk.ahead.looked == []
+    assert harness.ahead.looked == []
 
 
 async def test_a_job_that_waits_in_a_queue_that_was_empty_starts_when_capacity_is_free():
     runs = running(millicpus=FULL)
-    desk = await desk_that_looked(runs)
-    await desk.process(submit(ONE))
+    harness = await surveyed_harness(runs)
+    await harness.process(submit(ONE))
 
-    await desk.process(news(runs, exited(0)))
+    await harness.process(event_message(runs, exited(0)))
 
-    assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
+    assert (await harness.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
 async def test_a_blocked_head_starts_when_capacity_is_free():
     runs, head = running(millicpus=FULL), after(runnable(), on.FoundBlocked(reason=FOR_VCPUS))
-    desk = await desk_that_looked(runs, head)
+    harness = await surveyed_harness(runs, head)
 
-    await desk.process(news(runs, exited(0)))
+    await harness.process(event_message(runs, exited(0)))
 
-    assert await desk.status(head) is Status.STARTING
+    assert await harness.status(head) is Status.STARTING
 
 
 async def test_a_queue_whose_last_job_started_is_not_read_again():
     runs = running(millicpus=FULL)
-    desk = await desk_that_looked(runs, runnable())
-    await desk.process(news(runs, exited(0)))
-    desk.ahead.looked.clear()
+    harness = await surveyed_harness(runs, runnable())
+    await harness.process(event_message(runs, exited(0)))
+    harness.ahead.looked.clear()
 
-    await desk.process(submit(ONE))
+    await harness.process(submit(ONE))
 
-    assert desk.ahead.looked == []
-    assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
+    assert harness.ahead.looked == []
+    assert (await harness.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
 async def test_a_retried_job_waits_in_its_queue():
     again, other = running(attempts=2, millicpus=FULL), queue("other", priority=9)
-    desk = await desk_that_looked(again, on_ground=ground(queue(), other))
-    await desk.process(news(again, exited(1)), submit(ONE, queue="other", millicpus=FULL))
+    harness = await surveyed_harness(again, catalog=catalog_of(queue(), other))
+    await harness.process(event_message(again, exited(1)), submit(ONE, queue="other", millicpus=FULL))
 
-    await desk.process(news((await desk.store.jobs([ONE]))[ONE], exited(0)))
+    await harness.process(event_message((await harness.store.jobs([ONE]))[ONE], exited(0)))
 
-    assert await desk.status(again) is Status.STARTING
+    assert await harness.status(again) is Status.STARTING
 
 
 async def test_after_a_reload_every_queue_is_read():
-    desk = await desk_that_looked(running(millicpus=FULL), runnable())
+    harness = await surveyed_harness(running(millicpus=FULL), runnable())
 
-    await desk.loop.load()
-    await desk.process(submit(ONE))
+    await harness.loop.load()
+    await harness.process(submit(ONE))
 
-    assert desk.ahead.looked == ["default"]
+    assert harness.ahead.looked == ["default"]
+
+
+LICENCE = ConsumableName("licence")
+Q = QueueName("q")
+WIDE = environment(max_millicpus=64_000)
+
+
+async def held_licence(world):
+    """The one licence is held by a job, and another waits for it."""
+    await world.catalog.consumable_resources.create(builders.consumable(LICENCE, total=1), caller=ADMIN)
+    holder = await waiting(world, 1, Script(seconds=3600))
+    await world.wait_for(holder[0], Status.RUNNING)
+
+
+async def waiting(world, count, script=None):
+    submission = replace(
+        await world.submission(script, millicpus=1, memory_mib=4),
+        needs=(ConsumableRequirement(resource=LICENCE, quantity=1),),
+    )
+    return [(await world.jobs.submit(submission, caller=ADMIN)).id for _ in range(count)]
+
+
+@pytest.mark.fault("CO05")
+async def test_an_array_behind_a_blocked_head_uses_the_free_capacity():
+    async with worlds.simulated() as world:
+        await held_licence(world)
+        await waiting(world, 1)
+
+        array = await world.submit(Script(seconds=600), array_size=200, millicpus=1, memory_mib=4)
+        await world.sleep(5)
+
+        counts = dict((await world.job(array)).array_state.counts)
+        assert counts == {Status.RUNNING: 200}
+
+
+@pytest.mark.fault("CO05")
+@pytest.mark.parametrize("blocked", [66, 200])
+async def test_jobs_behind_many_blocked_jobs_start_and_then_no_search_runs(blocked):
+    async with worlds.simulated() as world:
+        await held_licence(world)
+        await waiting(world, blocked)
+
+        free = await world.submit_many(5, Script(seconds=600), millicpus=1, memory_mib=4)
+
+        for it in free:
+            await world.wait_for(it, Status.RUNNING)
+        await world.sleep(2)
+        assert world.engine.loop.scheduler.searching is False
+
+
+def licensed(**fields):
+    return runnable(needs=(ConsumableRequirement(resource=LICENCE, quantity=1),), **fields)
+
+
+@pytest.mark.parametrize("shares", [False, True], ids=["first in first out", "fair share"])
+async def test_a_search_reads_a_bounded_number_of_jobs_and_the_next_continues_behind_them(monkeypatch, shares):
+    monkeypatch.setattr(placement_pass, "MAX_READ", 4)
+    monkeypatch.setattr(placement_pass, "MAX_SEARCHED", 10)
+    monkeypatch.setattr(placement_pass, "SEARCH_PAGE", 5)
+    share = {"share_identifier": "red", "scheduling_priority": 1} if shares else {}
+    blocked, last = [licensed(millicpus=1, **share) for _ in range(40)], runnable(millicpus=1, **share)
+    fair = {"policy": "fair"} if shares else {}
+    there = catalog_of(
+        queue(**fair),
+        environments=[WIDE],
+        policies=[policy("fair")],
+        consumables=[consumable(LICENCE, total=1, kind=ResourceKind.REPLENISHABLE)],
+    )
+    harness = await harness_with(licensed(millicpus=1, **share), *blocked, last, catalog=there)
+    await harness.process(SURVEYED)
+
+    searches = 0
+    while await harness.status(last) is Status.RUNNABLE:
+        searches += 1
+        await harness.process(SearchQueues())
+
+    assert searches == 4
+
+
+def test_a_search_continues_at_its_position_and_then_covers_the_jobs_before_it():
+    at = {Q: SearchPosition(after=500)}
+
+    grown = next_searches(at, {Q: 64}, {}, capacity_freed=True)[Q]
+    new_at_the_end = next_searches(at, {Q: 64}, {Q: 900}, capacity_freed=False)[Q]
+    new_in_front = next_searches(at, {Q: 64}, {Q: 100}, capacity_freed=False)[Q]
+
+    assert grown == new_in_front == SearchPosition(after=500, wraps=500)
+    assert grown.from_front() == SearchPosition(until=500)
+    assert grown.from_front().from_front() is None
+    assert new_at_the_end == at[Q]
+
+
+def test_after_a_complete_search_only_new_jobs_are_examined():
+    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=False) == {Q: SearchPosition(after=899)}
+    assert next_searches({}, {Q: 64}, {}, capacity_freed=False) == {}
+    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=True) == {Q: SearchPosition(after=64)}
+
+
+def test_a_queue_without_room_or_without_more_jobs_is_not_searched():
+    assert next_searches({Q: SearchPosition(after=500)}, {}, {Q: 900}, capacity_freed=True) == {}

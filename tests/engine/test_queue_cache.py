@@ -12,8 +12,7 @@ from batchq.engine.scheduling.queue_cache import MAX_CANDIDATES, PAGE, READ_AHEA
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, cancel, placed, runnable, running
-from tests.engine.desk import LOOKED, Desk, request
-from tests.engine.turns import ground
+from tests.engine.harness import SURVEYED, LoopHarness, catalog_of, request
 from tests.support.builders import NO_ACCOUNTS, environment
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
@@ -154,30 +153,30 @@ async def test_an_invalidated_job_is_read_again():
 
 async def test_a_stop_order_for_a_cached_job_reads_nothing():
     line = [running(millicpus=environment().max_millicpus), *(runnable() for _ in range(3))]
-    desk = Desk(Counting(), ground(), NO_ACCOUNTS)
-    await desk.store.commit(Changes(inserted=line))
-    await desk.loop.load()
-    await desk.process(LOOKED)
-    before = desk.store.read
+    harness = LoopHarness(Counting(), catalog_of(), NO_ACCOUNTS)
+    await harness.store.commit(Changes(inserted=line))
+    await harness.loop.load()
+    await harness.process(SURVEYED)
+    before = harness.store.read
 
-    await desk.process(request(line[1], cancel()), request(line[2], cancel()))
+    await harness.process(request(line[1], cancel()), request(line[2], cancel()))
 
-    assert desk.store.read == before
-    assert await desk.status(line[2]) is Status.FAILED
+    assert harness.store.read == before
+    assert await harness.status(line[2]) is Status.FAILED
 
 
 async def test_a_pass_does_not_examine_jobs_that_left_behind_a_head_that_left():
     runs, *line = running(millicpus=environment().max_millicpus), *(runnable() for _ in range(6 * PAGE))
-    desk = Desk(Counting(), ground(), NO_ACCOUNTS)
-    await desk.store.commit(Changes(inserted=(runs, *line)))
-    await desk.loop.load()
-    await desk.process(LOOKED)
-    before = desk.store.asked
+    harness = LoopHarness(Counting(), catalog_of(), NO_ACCOUNTS)
+    await harness.store.commit(Changes(inserted=(runs, *line)))
+    await harness.loop.load()
+    await harness.process(SURVEYED)
+    before = harness.store.asked
 
-    await desk.process(*(request(it, cancel()) for it in line[: 5 * PAGE]))
+    await harness.process(*(request(it, cancel()) for it in line[: 5 * PAGE]))
 
-    assert desk.store.asked == before + 1
-    assert (await desk.store.jobs([line[5 * PAGE].id]))[line[5 * PAGE].id].status_reason is not None
+    assert harness.store.asked == before + 1
+    assert (await harness.store.jobs([line[5 * PAGE].id]))[line[5 * PAGE].id].status_reason is not None
 
 
 ORDERS = st.sets(st.integers(0, 600), max_size=150)

@@ -3,26 +3,16 @@
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain.catalog import State
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.engine.scheduling import queue_reader
 from batchq.engine.scheduling.placement_pass import MAX_DECISIONS
 from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE, Skip
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
-from tests.engine.turns import fill, filled, ground, placed_in, statuses, stored, turn_over
-from tests.support.builders import consumable, environment, queue, resources
+from tests.engine.harness import after_placement, catalog_of, environments_of, new_unit, run_placement, statuses, stored
+from tests.support.builders import consumable, environment, queue
 
 # ---------------------------------------------------------------------------------------------------------------- order
-
-
-async def test_the_oldest_jobs_start_first():
-    old, young = runnable(millicpus=3000), runnable(millicpus=3000)
-    store = await stored(young, old)
-
-    unit = await filled(store, ground())
-
-    assert placed_in(unit, old, young) == ["local", None]
 
 
 async def test_the_order_is_kept_across_pages():
@@ -30,20 +20,20 @@ async def test_the_order_is_kept_across_pages():
     jobs = [runnable(millicpus=1) for _ in range(many)]
     store = await stored(*jobs[::-1])
 
-    unit = await filled(store, ground(environments=[environment(max_millicpus=many - 5)]))
+    unit = await after_placement(store, catalog_of(environments=[environment(max_millicpus=many - 5)]))
 
     assert [it.after.id for it in unit.job_changes() if it.after.status is Status.STARTING] == [
         job.id for job in jobs[: many - 5]
     ]
-    assert placed_in(unit, *jobs[many - 5 :]) == [None] * 5
+    assert environments_of(unit, *jobs[many - 5 :]) == [None] * 5
 
 
 async def test_a_unit_of_work_places_a_bounded_number_and_reports_that_more_remain():
     jobs = [runnable(millicpus=1, memory_mib=1) for _ in range(MAX_DECISIONS + 1)]
     store = await stored(*jobs)
-    unit = turn_over()
+    unit = new_unit()
 
-    told = await fill(unit, store, ground())
+    told = await run_placement(unit, store, catalog_of())
 
     assert not told.finished
     assert statuses(unit, *jobs[:-1]) == [Status.STARTING] * MAX_DECISIONS
@@ -53,17 +43,7 @@ async def test_a_unit_of_work_places_a_bounded_number_and_reports_that_more_rema
 async def test_a_unit_of_work_reports_that_nothing_remains():
     store = await stored(runnable(millicpus=4000), runnable(millicpus=4000))
 
-    assert (await fill(turn_over(), store, ground())).finished
-
-
-async def test_a_smaller_job_does_not_pass_a_waiting_head():
-    runs = running(millicpus=2000)
-    head, small = runnable(millicpus=3000), runnable(millicpus=1000)
-    store = await stored(runs, head, small)
-
-    unit = await filled(store, ground())
-
-    assert placed_in(unit, head, small) == [None, None]
+    assert (await run_placement(new_unit(), store, catalog_of())).finished
 
 
 async def test_jobs_of_queues_of_lower_priority_do_not_pass_a_waiting_head():
@@ -72,9 +52,9 @@ async def test_jobs_of_queues_of_lower_priority_do_not_pass_a_waiting_head():
     small = runnable(millicpus=1000, queue="low")
     store = await stored(runs, head, small)
 
-    unit = await filled(store, ground(queue("low", priority=1), queue("high", priority=9)))
+    unit = await after_placement(store, catalog_of(queue("low", priority=1), queue("high", priority=9)))
 
-    assert placed_in(unit, head, small) == [None, None]
+    assert environments_of(unit, head, small) == [None, None]
 
 
 async def test_queues_of_lower_priority_use_other_environments():
@@ -84,19 +64,9 @@ async def test_queues_of_lower_priority_use_other_environments():
     store = await stored(runs, head, small)
     queues = queue("high", priority=9), queue("low", priority=1, environments=("other",))
 
-    unit = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
+    unit = await after_placement(store, catalog_of(*queues, environments=[environment("local"), environment("other")]))
 
-    assert placed_in(unit, head, small) == [None, "other"]
-
-
-async def test_the_queue_of_higher_priority_comes_first_though_its_jobs_are_younger():
-    old = runnable(millicpus=4000, queue="low")
-    young = runnable(millicpus=4000, queue="high")
-    store = await stored(old, young)
-
-    unit = await filled(store, ground(queue("low", priority=1), queue("high", priority=2)))
-
-    assert placed_in(unit, old, young) == [None, "local"]
+    assert environments_of(unit, head, small) == [None, "other"]
 
 
 async def test_queues_of_equal_priority_are_merged_by_age():
@@ -105,18 +75,18 @@ async def test_queues_of_equal_priority_are_merged_by_age():
     third = runnable(millicpus=1500, queue="b")
     store = await stored(first, second, third)
 
-    unit = await filled(store, ground(queue("a"), queue("b")))
+    unit = await after_placement(store, catalog_of(queue("a"), queue("b")))
 
-    assert placed_in(unit, first, second, third) == ["local", "local", None]
+    assert environments_of(unit, first, second, third) == ["local", "local", None]
 
 
 async def test_at_equal_priority_the_older_job_starts_first_whatever_its_queue_is_named():
     old, young = runnable(millicpus=3000, queue="b"), runnable(millicpus=3000, queue="a")
     store = await stored(old, young)
 
-    unit = await filled(store, ground(queue("a"), queue("b")))
+    unit = await after_placement(store, catalog_of(queue("a"), queue("b")))
 
-    assert placed_in(unit, old, young) == ["local", None]
+    assert environments_of(unit, old, young) == ["local", None]
 
 
 async def test_a_waiting_head_does_not_block_a_queue_of_equal_priority_on_another_environment():
@@ -125,19 +95,9 @@ async def test_a_waiting_head_does_not_block_a_queue_of_equal_priority_on_anothe
     store = await stored(*waits, goes)
     queues = queue("a"), queue("b", environments=("other",))
 
-    unit = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
+    unit = await after_placement(store, catalog_of(*queues, environments=[environment("local"), environment("other")]))
 
-    assert placed_in(unit, *waits, goes) == ["local", None, "other"]
-
-
-@pytest.mark.fault("SP27")
-async def test_jobs_of_a_disabled_queue_are_placed_too():
-    job = runnable()
-    store = await stored(job)
-
-    unit = await filled(store, ground(queue(state=State.DISABLED)))
-
-    assert placed_in(unit, job) == ["local"]
+    assert environments_of(unit, *waits, goes) == ["local", None, "other"]
 
 
 # ------------------------------------------------------------------------------------------- what this unit has changed
@@ -145,48 +105,35 @@ async def test_jobs_of_a_disabled_queue_are_placed_too():
 
 async def test_a_job_that_became_runnable_in_this_unit_of_work_is_placed_in_it():
     job, store = submitted(), await stored()
-    unit = turn_over()
+    unit = new_unit()
     unit.insert(job, None)
     unit.step(job.id, on.DependenciesMet())
 
-    await filled(store, ground(), unit)
+    await after_placement(store, catalog_of(), unit)
 
-    assert placed_in(unit, job) == ["local"]
+    assert environments_of(unit, job) == ["local"]
 
 
 async def test_a_new_job_is_placed_after_older_jobs():
     old, new = runnable(millicpus=3000), submitted(millicpus=3000)
     store = await stored(old)
-    unit = turn_over()
+    unit = new_unit()
     unit.insert(new, None)
     unit.step(new.id, on.DependenciesMet())
 
-    await filled(store, ground(), unit)
+    await after_placement(store, catalog_of(), unit)
 
-    assert placed_in(unit, old, new) == ["local", None]
-
-
-@pytest.mark.fault("TM07")
-async def test_a_retried_job_keeps_its_position():
-    again, waited = running(attempts=2, millicpus=3000), runnable(millicpus=3000)
-    store = await stored(again, waited)
-    unit = turn_over(again)
-    unit.step(again.id, exited(1))
-
-    await filled(store, ground(), unit)
-
-    assert placed_in(unit, again, waited) == ["local", None]
-    assert unit.get(again.id).attempt.number == 2
+    assert environments_of(unit, old, new) == ["local", None]
 
 
 async def test_a_job_cancelled_in_this_unit_of_work_is_not_placed():
     job, other = runnable(millicpus=3000), runnable(millicpus=3000)
     store = await stored(job, other)
-    unit = turn_over()
+    unit = new_unit()
     unit.load([job])
     unit.step(job.id, cancel())
 
-    await filled(store, ground(), unit)
+    await after_placement(store, catalog_of(), unit)
 
     assert statuses(unit, job, other) == [Status.FAILED, Status.STARTING]
 
@@ -194,47 +141,38 @@ async def test_a_job_cancelled_in_this_unit_of_work_is_not_placed():
 async def test_a_job_changed_in_this_unit_of_work_is_placed_once():
     job = runnable()
     store = await stored(job)
-    unit = turn_over()
+    unit = new_unit()
     unit.load([job])
     unit.update(job, after(after(job, on.FoundUnschedulable(reason="x")), on.FoundSchedulable()))
 
-    await filled(store, ground(), unit)
+    await after_placement(store, catalog_of(), unit)
 
-    assert placed_in(unit, job) == ["local"]
+    assert environments_of(unit, job) == ["local"]
     assert len(unit.effects) == 1
 
 
 async def test_capacity_released_in_this_unit_of_work_is_used_in_it():
     runs, waits = running(millicpus=4000), runnable(millicpus=4000)
     store = await stored(runs, waits)
-    unit = turn_over(runs)
+    unit = new_unit(runs)
     unit.step(runs.id, exited(0))
 
-    await filled(store, ground(), unit)
+    await after_placement(store, catalog_of(), unit)
 
-    assert placed_in(unit, waits) == ["local"]
+    assert environments_of(unit, waits) == ["local"]
 
 
 async def test_capacity_used_in_this_unit_of_work_is_not_free():
     waits, other = runnable(millicpus=4000), runnable(millicpus=4000)
     store = await stored(waits, other)
-    unit = turn_over()
+    unit = new_unit()
     unit.load([waits])
     unit.step(waits.id, placed())
 
-    await filled(store, ground(), unit)
+    await after_placement(store, catalog_of(), unit)
 
     assert statuses(unit, waits) == [Status.STARTING]
-    assert placed_in(unit, other) == [None]
-
-
-async def test_vcpus_are_limited_by_the_environment_and_memory_by_the_host():
-    jobs = [runnable(millicpus=1000, memory_mib=128) for _ in range(2)]
-    store = await stored(*jobs)
-
-    unit = await filled(store, ground(), host=resources(millicpus=1, memory_mib=255))
-
-    assert placed_in(unit, *jobs) == ["local", None]
+    assert environments_of(unit, other) == [None]
 
 
 # ------------------------------------------------------------------------------------------- less than what jobs hold
@@ -244,14 +182,14 @@ async def test_vcpus_are_limited_by_the_environment_and_memory_by_the_host():
 async def test_an_environment_reduced_below_its_usage_gets_no_job_until_capacity_is_free():
     runs, small = running(millicpus=3000), runnable(millicpus=500)
     store = await stored(runs, small)
-    shrunk = ground(environments=[environment(max_millicpus=1000)])
+    shrunk = catalog_of(environments=[environment(max_millicpus=1000)])
 
-    unit = await filled(store, shrunk, turn_over(runs))
-    assert (placed_in(unit, small), unit.get(runs.id)) == ([None], runs)
+    unit = await after_placement(store, shrunk, new_unit(runs))
+    assert (environments_of(unit, small), unit.get(runs.id)) == ([None], runs)
     unit.step(runs.id, exited(0))
-    await fill(unit, store, shrunk)
+    await run_placement(unit, store, shrunk)
 
-    assert placed_in(unit, small) == ["local"]
+    assert environments_of(unit, small) == ["local"]
 
 
 async def test_units_held_of_a_deleted_resource_count_against_its_successor():
@@ -259,9 +197,9 @@ async def test_units_held_of_a_deleted_resource_count_against_its_successor():
     one, two = (runnable(needs=(ConsumableRequirement(resource="licences", quantity=2),)) for _ in range(2))
     store = await stored(runs, one, two)
 
-    unit = await filled(store, ground(consumables=[consumable(total=6)]), turn_over(runs))
+    unit = await after_placement(store, catalog_of(consumables=[consumable(total=6)]), new_unit(runs))
 
-    assert placed_in(unit, one, two) == ["local", None]
+    assert environments_of(unit, one, two) == ["local", None]
 
 
 async def test_a_total_reduced_below_its_usage_takes_no_units_from_jobs():
@@ -269,19 +207,19 @@ async def test_a_total_reduced_below_its_usage_takes_no_units_from_jobs():
     waits, other = runnable(needs=(ConsumableRequirement(resource="licences", quantity=1),)), runnable()
     store = await stored(runs, waits, other)
 
-    unit = await filled(store, ground(consumables=[consumable(total=1)]), turn_over(runs))
+    unit = await after_placement(store, catalog_of(consumables=[consumable(total=1)]), new_unit(runs))
 
-    assert (unit.get(runs.id), placed_in(unit, waits, other)) == (runs, [None, "local"])
+    assert (unit.get(runs.id), environments_of(unit, waits, other)) == (runs, [None, "local"])
 
 
-TWO_QUEUES = ground(queue("urgent", priority=2), queue("low", priority=1))
+TWO_QUEUES = catalog_of(queue("urgent", priority=2), queue("low", priority=1))
 
 
 async def placed_behind(skipped, skip):
     """Where a job behind those that are skipped is placed, and one of a lower queue, with room for one."""
     behind, low = runnable(queue="urgent", millicpus=4000), runnable(queue="low", millicpus=4000)
-    unit = await filled(await stored(*skipped, behind, low), TWO_QUEUES, skip=skip)
-    return placed_in(unit, behind, low)
+    unit = await after_placement(await stored(*skipped, behind, low), TWO_QUEUES, skip=skip)
+    return environments_of(unit, behind, low)
 
 
 @pytest.mark.fault("CO07")

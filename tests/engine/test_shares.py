@@ -1,4 +1,4 @@
-"""A queue with a fair-share policy, filled by units of work from the store."""
+"""A queue with a fair-share policy, after_placement by units of work from the store."""
 
 import asyncio
 from datetime import timedelta
@@ -13,8 +13,17 @@ from batchq.domain.scheduling.fairshare import MAX_SHARES, ShareKey, ShareUse
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, exited, placed, runnable, running, submitted
-from tests.engine.desk import LOOKED, desk_over, submit
-from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
+from tests.engine.harness import (
+    SURVEYED,
+    after_placement,
+    catalog_of,
+    environments_of,
+    harness_with,
+    new_unit,
+    run_placement,
+    stored,
+    submit,
+)
 from tests.support.builders import NOON, environment, job_id, queue
 
 
@@ -27,21 +36,13 @@ def policy(reservation=0, **weights):
 
 def fair(*environments, reservation=0, **weights):
     """The queue named default goes by shares."""
-    return ground(queue(policy="fair"), environments=environments or None, policies=[policy(reservation, **weights)])
+    return catalog_of(
+        queue(policy="fair"), environments=environments or None, policies=[policy(reservation, **weights)]
+    )
 
 
-def waiting(share, **asked):
-    return runnable(share_identifier=share, **asked)
-
-
-async def test_shares_alternate_although_one_submitted_first():
-    first = [waiting("red") for _ in range(4)]
-    second = [waiting("blue") for _ in range(4)]
-    store = await stored(*first, *second)
-
-    unit = await filled(store, fair())
-
-    assert placed_in(unit, *first, *second) == ["local", "local", None, None] * 2
+def waiting(share, **fields):
+    return runnable(share_identifier=share, **fields)
 
 
 async def test_a_share_of_half_the_weight_gets_twice_as_much():
@@ -49,53 +50,43 @@ async def test_a_share_of_half_the_weight_gets_twice_as_much():
     second = [waiting("blue", millicpus=500) for _ in range(8)]
     store = await stored(*first, *second)
 
-    unit = await filled(store, fair(environment(max_millicpus=3000), red=1.0, blue=0.5))
+    unit = await after_placement(store, fair(environment(max_millicpus=3000), red=1.0, blue=0.5))
 
-    assert placed_in(unit, *first).count("local") == 2
-    assert placed_in(unit, *second).count("local") == 4
+    assert environments_of(unit, *first).count("local") == 2
+    assert environments_of(unit, *second).count("local") == 4
 
 
 async def test_the_share_with_less_usage_is_first():
     red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=4000)
     store = await stored(red, blue)
 
-    unit = await filled(store, fair(), uses={ShareKey("default", "red"): ShareUse(used=1.0, as_of=NOON)})
+    unit = await after_placement(store, fair(), uses={ShareKey("default", "red"): ShareUse(used=1.0, as_of=NOON)})
 
-    assert placed_in(unit, red, blue) == [None, "local"]
-
-
-async def test_within_a_share_jobs_start_by_priority_then_by_age():
-    old, young = waiting("red", millicpus=2000), waiting("red", millicpus=2000)
-    urgent = waiting("red", millicpus=2000, scheduling_priority=9)
-    store = await stored(old, young, urgent)
-
-    unit = await filled(store, fair())
-
-    assert placed_in(unit, old, young, urgent) == ["local", None, "local"]
+    assert environments_of(unit, red, blue) == [None, "local"]
 
 
 async def test_a_job_changed_in_this_unit_of_work_is_ordered_in_its_share():
     old = waiting("red", millicpus=4000)
     urgent = submitted(share_identifier="red", scheduling_priority=9, millicpus=4000)
     store = await stored(old)
-    unit = turn_over()
+    unit = new_unit()
     unit.insert(urgent, None)
     unit.step(urgent.id, on.DependenciesMet())
 
-    await fill(unit, store, fair())
+    await run_placement(unit, store, fair())
 
-    assert placed_in(unit, old, urgent) == [None, "local"]
+    assert environments_of(unit, old, urgent) == [None, "local"]
 
 
 async def test_a_share_new_in_this_unit_of_work_is_considered():
     new, store = submitted(share_identifier="green"), await stored()
-    unit = turn_over()
+    unit = new_unit()
     unit.insert(new, None)
     unit.step(new.id, on.DependenciesMet())
 
-    await fill(unit, store, fair())
+    await run_placement(unit, store, fair())
 
-    assert placed_in(unit, new) == ["local"]
+    assert environments_of(unit, new) == ["local"]
 
 
 async def test_a_job_of_another_share_does_not_pass_a_job_that_does_not_fit():
@@ -103,10 +94,10 @@ async def test_a_job_of_another_share_does_not_pass_a_job_that_does_not_fit():
     head, small = waiting("a", millicpus=3000), waiting("b", millicpus=1000)
     store = await stored(runs, head, small)
 
-    unit = turn_over(runs)
-    told = await fill(unit, store, fair())
+    unit = new_unit(runs)
+    told = await run_placement(unit, store, fair())
 
-    assert placed_in(unit, head, small) == [None, None]
+    assert environments_of(unit, head, small) == [None, None]
     assert told.heads["default"].job_id == head.id
 
 
@@ -115,23 +106,23 @@ async def test_a_reservation_keeps_capacity_for_inactive_shares(active, placed_o
     jobs = [waiting("red") for _ in range(4)]
     store = await stored(*jobs)
     uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(active)}
-    unit = turn_over()
+    unit = new_unit()
 
-    told = await fill(unit, store, fair(reservation=50), uses=uses)
+    told = await run_placement(unit, store, fair(reservation=50), uses=uses)
 
-    assert placed_in(unit, *jobs).count("local") == placed_of_four
+    assert environments_of(unit, *jobs).count("local") == placed_of_four
     assert told.heads["default"].reason == status_reasons.KEPT_FOR_SHARES
 
 
 async def test_capacity_reserved_for_shares_is_available_to_other_queues():
     jobs, other = [waiting("red") for _ in range(4)], runnable(queue="other", millicpus=2000)
     store = await stored(*jobs, other)
-    on_ground = ground(queue(policy="fair"), queue("other", priority=0), policies=[policy(reservation=50)])
+    catalog = catalog_of(queue(policy="fair"), queue("other", priority=0), policies=[policy(reservation=50)])
     uses = {ShareKey("default", "red"): ShareUse(active=4, as_of=NOON)}
 
-    unit = await filled(store, on_ground, uses=uses)
+    unit = await after_placement(store, catalog, uses=uses)
 
-    assert placed_in(unit, other) == ["local"]
+    assert environments_of(unit, other) == ["local"]
 
 
 async def test_a_job_larger_than_the_unreserved_capacity_is_placed_when_its_queue_is_idle():
@@ -139,9 +130,9 @@ async def test_a_job_larger_than_the_unreserved_capacity_is_placed_when_its_queu
     store = await stored(large)
     uses = {ShareKey("default", "red"): ShareUse(active=1, as_of=NOON)}
 
-    unit = await filled(store, fair(reservation=50), uses=uses)
+    unit = await after_placement(store, fair(reservation=50), uses=uses)
 
-    assert placed_in(unit, large) == ["local"]
+    assert environments_of(unit, large) == ["local"]
 
 
 async def test_running_jobs_of_the_queue_count_against_the_reservation():
@@ -150,24 +141,24 @@ async def test_running_jobs_of_the_queue_count_against_the_reservation():
     store = await stored(runs, waits)
     uses = {ShareKey("default", "red"): ShareUse(active=2, millicpus=2000, as_of=NOON)}
 
-    unit = await filled(store, fair(environment(max_millicpus=5000), reservation=50), uses=uses)
+    unit = await after_placement(store, fair(environment(max_millicpus=5000), reservation=50), uses=uses)
 
-    assert placed_in(unit, waits) == [None]
+    assert environments_of(unit, waits) == [None]
 
 
 async def test_disabled_environments_do_not_count_for_the_reservation():
     jobs = [waiting("red") for _ in range(4)]
     store = await stored(*jobs)
-    on_ground = ground(
+    catalog = catalog_of(
         queue(policy="fair", environments=("local", "off")),
         environments=[environment(), environment("off", state="DISABLED")],
         policies=[policy(reservation=50)],
     )
     uses = {ShareKey("default", "red"): ShareUse(active=1, as_of=NOON)}
 
-    unit = await filled(store, on_ground, uses=uses)
+    unit = await after_placement(store, catalog, uses=uses)
 
-    assert placed_in(unit, *jobs).count("local") == 2
+    assert environments_of(unit, *jobs).count("local") == 2
 
 
 @pytest.mark.fault("TM07")
@@ -175,24 +166,24 @@ async def test_a_retried_job_is_placed_before_younger_jobs_of_its_share():
     again = running(share_identifier="red", attempts=2, millicpus=4000)
     waits = waiting("red", millicpus=4000)
     store = await stored(again, waits)
-    unit = turn_over(again)
+    unit = new_unit(again)
     unit.step(again.id, exited(1))
 
-    await fill(unit, store, fair())
+    await run_placement(unit, store, fair())
 
-    assert placed_in(unit, again, waits) == ["local", None]
+    assert environments_of(unit, again, waits) == ["local", None]
     assert unit.get(again.id).status is Status.STARTING
 
 
 async def test_one_active_share_too_many_is_refused():
-    on_ground = fair()
-    desk = await desk_over(on_ground=on_ground)
+    catalog = fair()
+    harness = await harness_with(catalog=catalog)
     uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(MAX_SHARES - 1)}
-    await desk.store.commit(Changes(shares=tuple(uses.items())))
-    await desk.loop.load()
+    await harness.store.commit(Changes(shares=tuple(uses.items())))
+    await harness.loop.load()
     last, known, more = (submit(job_id(it), share_identifier=name) for it, name in ((1, "new"), (2, "7"), (3, "more")))
 
-    await desk.process(last, known, more)
+    await harness.process(last, known, more)
 
     assert (last.answer.exception(), known.answer.exception()) == (None, None)
     assert isinstance(more.answer.exception(), Invalid)
@@ -202,27 +193,27 @@ async def test_an_unschedulable_job_does_not_wait_for_its_share():
     runs, huge, small = running(millicpus=1000), waiting("red", millicpus=9000), waiting("red")
     store = await stored(runs, huge, small)
     uses = {ShareKey("default", "red"): ShareUse(active=3, millicpus=1000, as_of=NOON)}
-    unit = turn_over(runs)
+    unit = new_unit(runs)
 
-    await fill(unit, store, fair(reservation=50), uses=uses)
+    await run_placement(unit, store, fair(reservation=50), uses=uses)
 
     assert unit.get(huge.id).unschedulable
-    assert placed_in(unit, small) == ["local"]
+    assert environments_of(unit, small) == ["local"]
 
 
 async def test_the_order_of_shares_follows_the_decay_of_usage():
     runs = running(share_identifier="red", millicpus=2000)
     red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=1000)
-    desk = await desk_over(runs, red, blue, on_ground=fair())
+    harness = await harness_with(runs, red, blue, catalog=fair())
     uses = {"red": ShareUse(active=2, millicpus=2000, as_of=NOON), "blue": ShareUse(active=1, used=6e5, as_of=NOON)}
-    await desk.store.commit(Changes(shares=tuple((ShareKey("default", it), use) for it, use in uses.items())))
-    await desk.loop.load()
-    await desk.process(LOOKED)
-    assert await desk.status(blue) is Status.RUNNABLE
-    following = asyncio.create_task(desk.loop.revisit_shares())
+    await harness.store.commit(Changes(shares=tuple((ShareKey("default", it), use) for it, use in uses.items())))
+    await harness.loop.load()
+    await harness.process(SURVEYED)
+    assert await harness.status(blue) is Status.RUNNABLE
+    following = asyncio.create_task(harness.loop.revisit_shares())
 
-    while await desk.status(blue) is Status.RUNNABLE:
-        await desk.process(*await desk.inbox.take(10))
+    while await harness.status(blue) is Status.RUNNABLE:
+        await harness.process(*await harness.mailbox.take(10))
 
     following.cancel()
-    assert desk.loop._clock.now() - NOON < timedelta(minutes=20)
+    assert harness.loop._clock.now() - NOON < timedelta(minutes=20)

@@ -12,19 +12,19 @@ from batchq.engine.mailbox import TimerFired
 from batchq.engine.timers import Timers
 from tests.domain.lives import (
     after,
-    asked,
     at,
     due_event,
     exited,
-    grace_over,
+    grace_expired,
     placed,
     running,
+    signal_delivered,
     started,
     starting,
     terminate,
 )
-from tests.domain.part_lives import app, ganged, is_asked, runs, sidecar, tasked
-from tests.engine.desk import desk_over
+from tests.domain.part_lives import app, is_signalled, multi_node_job, runs, sidecar, task_job
+from tests.engine.harness import harness_with
 from tests.support.builders import gang, task, task_container
 from tests.support.clock import VirtualClock
 
@@ -107,7 +107,7 @@ async def test_a_timer_moved_earlier_fires_once_at_the_earlier_time(bell):
     job = running(timeout=10 * MINUTE, stop_grace=timedelta(seconds=5))
     bell.alarms.set(job)
 
-    bell.alarms.set(after(job, terminate(), asked()))
+    bell.alarms.set(after(job, terminate(), signal_delivered()))
     await bell.clock.sleep(1000)
 
     assert bell.rang == [(job.id, 5)]
@@ -117,7 +117,7 @@ async def test_a_timer_moved_later_fires_once_at_the_later_time(bell):
     job = running(timeout=MINUTE, stop_grace=3 * MINUTE)
     bell.alarms.set(job)
 
-    bell.alarms.set(after(job, terminate(), asked()))
+    bell.alarms.set(after(job, terminate(), signal_delivered()))
     await bell.clock.sleep(1000)
 
     assert bell.rang == [(job.id, 180)]
@@ -166,11 +166,11 @@ async def test_a_timer_removed_and_set_again_fires_once(bell):
 
 
 async def test_the_timer_of_a_killed_job_fires_again_to_repeat_the_kill(bell):
-    job = after(running(stop_grace=timedelta(seconds=30)), terminate(), asked())
+    job = after(running(stop_grace=timedelta(seconds=30)), terminate(), signal_delivered())
     bell.alarms.set(job)
     await bell.clock.sleep(31)
 
-    bell.alarms.set(after(job, grace_over(), now=at(31)))
+    bell.alarms.set(after(job, grace_expired(), now=at(31)))
     await bell.clock.sleep(1000)
 
     assert bell.rang == [(job.id, 30), (job.id, 36)]
@@ -185,8 +185,8 @@ async def test_a_job_without_a_deadline_has_no_timer(bell):
 
 
 async def test_the_timer_fires_for_each_of_two_containers_due_at_once(bell):
-    job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"), terminate())
-    job = after(job, is_asked("0/app"), is_asked("0/sidecar"))
+    job = after(task_job(app(), sidecar()), runs("0/app"), runs("0/sidecar"), terminate())
+    job = after(job, is_signalled("0/app"), is_signalled("0/sidecar"))
     bell.alarms.set(job)
     await bell.clock.sleep(31)
 
@@ -212,36 +212,36 @@ async def test_removed_timers_do_not_accumulate(bell):
 
 
 async def test_a_timeout_applies_after_an_inspection_of_the_essential_container():
-    begun = tasked(sidecar(), app(), timeout=MINUTE)
+    begun = task_job(sidecar(), app(), timeout=MINUTE)
     job = after(begun, runs("0/sidecar"), runs("0/app"))
-    desk = await desk_over(job)
+    harness = await harness_with(job)
     await asyncio.sleep(61)
     look = do.InspectContainer(tag=replace(job.tag, container_key="0/app"))
 
-    await desk.process(
+    await harness.process(
         TimerFired(job_id=job.id),
         TimerFired(job_id=job.id, running_container=replace(job.tag, container_key="0/sidecar")),
     )
-    assert desk.asked == [look, look]
+    assert harness.effects == [look, look]
 
-    await desk.process(TimerFired(job_id=job.id, running_container=look.tag))
-    assert desk.asked[2:] == [
+    await harness.process(TimerFired(job_id=job.id, running_container=look.tag))
+    assert harness.effects[2:] == [
         do.StopContainer(tag=replace(job.tag, container_key=key)) for key in ("0/sidecar", "0/app")
     ]
 
 
 async def test_an_overdue_container_is_inspected_before_its_dependent_gives_up():
     late = task_container("late", essential=False, start_timeout=MINUTE)
-    job = after(tasked(late, app(after={"late": "SUCCESS"})), runs("0/late"))
-    desk = await desk_over(job)
+    job = after(task_job(late, app(after={"late": "SUCCESS"})), runs("0/late"))
+    harness = await harness_with(job)
     await asyncio.sleep(61)
     look = do.InspectContainer(tag=replace(job.tag, container_key="0/late"))
 
-    await desk.process(TimerFired(job_id=job.id))
-    assert desk.asked == [look]
+    await harness.process(TimerFired(job_id=job.id))
+    assert harness.effects == [look]
 
-    await desk.process(TimerFired(job_id=job.id, running_container=look.tag))
-    assert desk.asked[1:] == [do.StopContainer(tag=look.tag)]
+    await harness.process(TimerFired(job_id=job.id, running_container=look.tag))
+    assert harness.effects[1:] == [do.StopContainer(tag=look.tag)]
 
 
 async def test_an_unanswered_inspection_does_not_delay_a_kill():
@@ -249,12 +249,18 @@ async def test_an_unanswered_inspection_does_not_delay_a_kill():
     waits = task_container("waits", essential=False, after={"late": "SUCCESS"})
     deaf = task_container("deaf", essential=False, stop_timeout=MINUTE)
     nodes = gang(count=2, leader=task(late, waits, app()), each=task(deaf, app()))
-    begun = after(ganged(nodes), runs("0/late"), runs("0/app"), runs("1/deaf"), runs("1/app"))
-    job = after(begun, TerminateRequested(reason="this node", node=1), is_asked("1/deaf"))
-    desk = await desk_over(job)
+    begun = after(
+        multi_node_job(nodes),
+        runs("0/late"),
+        runs("0/app"),
+        runs("1/deaf"),
+        runs("1/app"),
+    )
+    job = after(begun, TerminateRequested(reason="this node", node=1), is_signalled("1/deaf"))
+    harness = await harness_with(job)
     await asyncio.sleep(61)
 
-    await desk.process(TimerFired(job_id=job.id))
+    await harness.process(TimerFired(job_id=job.id))
 
-    asked = [(type(it), it.tag.container_key) for it in desk.asked]
+    asked = [(type(it), it.tag.container_key) for it in harness.effects]
     assert asked == [(do.InspectContainer, "0/late"), (do.KillContainer, "1/deaf")]

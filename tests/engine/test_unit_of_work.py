@@ -14,22 +14,21 @@ from batchq.engine.mailbox import TimerFired
 from batchq.errors import IllegalTransition
 from tests.domain.lives import (
     after,
-    asked,
     cancel,
     exited,
-    not_started,
     pending,
     placed,
     runnable,
     running,
+    signal_delivered,
+    start_failed,
     started,
     starting,
     submitted,
     succeeded,
     terminate,
 )
-from tests.engine.desk import LOOKED, desk_over, news, request
-from tests.engine.turns import changes, learnt, turn_over
+from tests.engine.harness import SURVEYED, changes, event_message, harness_with, new_unit, unit_with
 from tests.support.builders import job_id
 
 # -------------------------------------------------------------------------------------------------------------- knowing
@@ -37,7 +36,7 @@ from tests.support.builders import job_id
 
 def test_active_jobs_are_known_and_other_jobs_once_loaded():
     active, queued, stranger = running(), runnable(), runnable()
-    unit = turn_over(active)
+    unit = new_unit(active)
 
     unit.load([queued])
 
@@ -46,7 +45,7 @@ def test_active_jobs_are_known_and_other_jobs_once_loaded():
 
 def test_loading_a_job_again_keeps_the_changes_of_the_unit_of_work():
     job = runnable()
-    unit = learnt(job)
+    unit = unit_with(job)
     unit.step(job.id, placed())
 
     unit.load([job])
@@ -55,7 +54,7 @@ def test_loading_a_job_again_keeps_the_changes_of_the_unit_of_work():
 
 
 def test_an_event_of_an_unknown_job_has_no_effect():
-    unit = turn_over()
+    unit = new_unit()
 
     unit.step(JobId("nobody"), cancel())
 
@@ -65,7 +64,7 @@ def test_an_event_of_an_unknown_job_has_no_effect():
 
 def test_an_illegal_event_leaves_the_unit_of_work_unchanged():
     job = running()
-    unit = turn_over(job)
+    unit = new_unit(job)
 
     with pytest.raises(IllegalTransition):
         unit.step(job.id, placed())
@@ -79,7 +78,7 @@ def test_an_illegal_event_leaves_the_unit_of_work_unchanged():
 
 def test_an_effect_is_paired_with_the_job_after_the_step():
     job = runnable()
-    unit = learnt(job)
+    unit = unit_with(job)
 
     unit.step(job.id, placed())
 
@@ -89,7 +88,7 @@ def test_an_effect_is_paired_with_the_job_after_the_step():
 
 def test_effects_have_the_order_of_their_events():
     first, second = running(), running()
-    unit = turn_over(first, second)
+    unit = new_unit(first, second)
 
     unit.step(second.id, terminate())
     unit.step(first.id, exited(0))
@@ -107,7 +106,7 @@ def test_effects_have_the_order_of_their_events():
 
 def test_active_jobs_are_those_after_the_unit_of_work():
     stays, ends, begins = running(), running(), runnable()
-    unit = turn_over(stays, ends)
+    unit = new_unit(stays, ends)
     unit.load([begins])
 
     unit.step(ends.id, exited(0))
@@ -120,7 +119,7 @@ def test_active_jobs_are_those_after_the_unit_of_work():
 
 def test_job_changes_have_the_jobs_after_the_unit_of_work():
     new, again, untouched = submitted(), running(attempts=2), running()
-    unit = turn_over(again, untouched)
+    unit = new_unit(again, untouched)
 
     unit.insert(new, None)
     unit.step(new.id, on.DependenciesMet())
@@ -135,7 +134,7 @@ def test_job_changes_have_the_jobs_after_the_unit_of_work():
 
 def test_an_ended_job_is_taken_once():
     done, goes_on = running(), running(attempts=2)
-    unit = turn_over(done, goes_on)
+    unit = new_unit(done, goes_on)
     unit.step(done.id, exited(0))
     unit.step(goes_on.id, exited(1))
 
@@ -147,11 +146,11 @@ def test_an_ended_job_is_taken_once():
     [
         (running(attempts=2), exited(1)),
         (running(), exited(0)),
-        (starting(), not_started()),
+        (starting(), start_failed()),
     ],
 )
 def test_placement_is_due_after(job, event):
-    unit = turn_over(job)
+    unit = new_unit(job)
     unit.load([job])
 
     unit.step(job.id, event)
@@ -169,7 +168,7 @@ def test_placement_is_due_after(job, event):
     ],
 )
 def test_a_queue_is_changed_by(job, event):
-    unit = turn_over()
+    unit = new_unit()
     later = replace(job, id=job_id(999_999), order=job.order + 1)
     unit.load([job, later])
 
@@ -186,12 +185,12 @@ def test_a_queue_is_changed_by(job, event):
         (pending(), cancel()),
         (starting(), started()),
         (running(), terminate()),
-        (after(running(), terminate()), asked()),
+        (after(running(), terminate()), signal_delivered()),
         (succeeded(), cancel()),
     ],
 )
 def test_no_placement_is_due_after(job, event):
-    unit = turn_over(job)
+    unit = new_unit(job)
     unit.load([job])
 
     unit.step(job.id, event)
@@ -207,58 +206,25 @@ def rings(job):
     return TimerFired(job_id=job.id, running_container=job.tag)
 
 
-@pytest.mark.fault("SP26")
-async def test_a_terminate_before_the_timeout_is_the_only_stop_order():
-    job = running(timeout=AT_ONCE)
-    desk = await desk_over(job)
-
-    await desk.process(LOOKED, request(job, terminate("enough")), rings(job))
-
-    assert desk.loop.state.active[job.id].status_reason == "enough"
-    assert desk.asked.count(do.StopContainer(tag=job.tag)) == 1
-
-
-@pytest.mark.fault("SP26")
-async def test_a_timeout_before_the_terminate_is_the_only_stop_order():
-    job = running(timeout=AT_ONCE)
-    desk = await desk_over(job)
-
-    await desk.process(LOOKED, rings(job), request(job, terminate("enough")))
-
-    assert desk.loop.state.active[job.id].status_reason == status_reasons.TIMED_OUT
-    assert desk.asked.count(do.StopContainer(tag=job.tag)) == 1
-
-
 @pytest.mark.fault("TM03")
 async def test_an_exit_before_the_timeout_decides():
     job = running(timeout=AT_ONCE)
-    desk = await desk_over(job)
+    harness = await harness_with(job)
 
-    await desk.process(LOOKED, news(job, exited(0)), rings(job))
+    await harness.process(SURVEYED, event_message(job, exited(0)), rings(job))
 
-    assert await desk.status(job) is Status.SUCCEEDED
+    assert await harness.status(job) is Status.SUCCEEDED
 
 
 @pytest.mark.fault("TM03")
 @pytest.mark.parametrize("code", [0, 1])
 async def test_an_exit_after_the_timeout_fails_the_job_without_a_retry(code):
     job = running(timeout=AT_ONCE, attempts=3)
-    desk = await desk_over(job)
+    harness = await harness_with(job)
 
-    await desk.process(LOOKED, rings(job), news(job, exited(code)))
+    await harness.process(SURVEYED, rings(job), event_message(job, exited(code)))
 
-    done = (await desk.store.jobs([job.id]))[job.id]
+    done = (await harness.store.jobs([job.id]))[job.id]
     assert (done.status, done.status_reason) == (Status.FAILED, status_reasons.TIMED_OUT)
     assert [it.exit_code for it in done.attempts] == [code]
-    assert do.StartContainer(tag=job.tag) not in desk.asked
-
-
-@pytest.mark.fault("SP13")
-async def test_a_failure_after_terminate_is_not_retried():
-    job = running(attempts=3)
-    desk = await desk_over(job)
-
-    await desk.process(LOOKED, request(job, terminate("enough")), news(job, exited(1)))
-
-    done = (await desk.store.jobs([job.id]))[job.id]
-    assert (done.status, done.status_reason, len(done.attempts)) == (Status.FAILED, "enough", 1)
+    assert do.StartContainer(tag=job.tag) not in harness.effects

@@ -11,22 +11,31 @@ from batchq.domain.ids import stream_name
 from batchq.domain.job import Status
 from tests.domain.lives import (
     after,
-    asked,
     at,
     cancel,
     exited,
-    grace_over,
-    not_started,
+    grace_expired,
     placed,
     runnable,
     running,
+    signal_delivered,
+    start_failed,
     started,
     starting,
     submitted,
     terminate,
 )
-from tests.domain.part_lives import app, ends, ganged, given_up, is_asked, runs, sidecar, tasked
-from tests.engine.turns import changes, learnt, turn_over
+from tests.domain.part_lives import (
+    app,
+    ends,
+    is_abandoned,
+    is_signalled,
+    multi_node_job,
+    runs,
+    sidecar,
+    task_job,
+)
+from tests.engine.harness import changes, new_unit, unit_with
 from tests.support.builders import NOON, submission
 
 # --------------------------------------------------------------------------------------------------------------- saving
@@ -34,7 +43,7 @@ from tests.support.builders import NOON, submission
 
 def test_a_unit_of_work_in_which_nothing_changed_saves_nothing():
     job = running()
-    unit = turn_over(job)
+    unit = new_unit(job)
 
     unit.step(job.id, started())
 
@@ -44,7 +53,7 @@ def test_a_unit_of_work_in_which_nothing_changed_saves_nothing():
 
 def test_a_changed_job_is_saved_over_the_version_that_was_read():
     job = replace(runnable(), version=7)
-    unit = learnt(job)
+    unit = unit_with(job)
 
     unit.step(job.id, placed())
     unit.step(job.id, started())
@@ -55,7 +64,7 @@ def test_a_changed_job_is_saved_over_the_version_that_was_read():
 
 def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
     job = submitted()
-    unit = turn_over()
+    unit = new_unit()
 
     unit.insert(job, None)
     unit.step(job.id, on.DependenciesMet())
@@ -68,7 +77,7 @@ def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
 
 def test_a_change_of_tags_is_saved_without_a_history_entry():
     job = runnable()
-    unit = learnt(job)
+    unit = unit_with(job)
 
     unit.update(job, replace(job, tags=(("team", "blue"),)))
 
@@ -78,7 +87,7 @@ def test_a_change_of_tags_is_saved_without_a_history_entry():
 
 def test_a_submission_key_is_saved_with_its_job_and_old_keys_are_deleted():
     job, key = submitted(), submission()
-    unit = turn_over()
+    unit = new_unit()
 
     unit.insert(job, key)
 
@@ -89,7 +98,7 @@ def test_a_submission_key_is_saved_with_its_job_and_old_keys_are_deleted():
 
 def test_a_unit_of_work_without_submissions_deletes_no_key():
     job = running()
-    unit = turn_over(job)
+    unit = new_unit(job)
 
     unit.step(job.id, cancel())
 
@@ -101,7 +110,7 @@ def test_a_unit_of_work_without_submissions_deletes_no_key():
 
 def test_the_history_has_an_entry_for_each_status():
     job = submitted()
-    unit = turn_over(now=at(5))
+    unit = new_unit(now=at(5))
 
     unit.insert(job, None)
     unit.step(job.id, on.DependenciesMet())
@@ -124,13 +133,13 @@ def test_the_history_has_an_entry_for_each_status():
 
 def test_the_history_has_an_entry_for_each_step_of_a_stop_order():
     job = running()
-    unit = turn_over(job, now=at(5))
+    unit = new_unit(job, now=at(5))
 
     unit.step(job.id, cancel())
     unit.step(job.id, terminate())
-    unit.step(job.id, asked())
+    unit.step(job.id, signal_delivered())
     unit.step(job.id, on.StopSignalDelivered(attempt=1))
-    unit.step(job.id, grace_over())
+    unit.step(job.id, grace_expired())
     unit.step(job.id, exited(137))
 
     history = changes(unit).history
@@ -144,11 +153,11 @@ def test_the_history_has_an_entry_for_each_step_of_a_stop_order():
 
 
 def test_the_history_names_the_node_that_an_order_stops_alone():
-    job = after(ganged(), runs("0/app", address="10.0.0.2"), runs("1/app"))
-    unit = turn_over(job, now=at(5))
+    job = after(multi_node_job(), runs("0/app", address="10.0.0.2"), runs("1/app"))
+    unit = new_unit(job, now=at(5))
 
     unit.step(job.id, on.TerminateRequested(reason="not you", user="ada", node=1))
-    unit.step(job.id, is_asked("1/app"))
+    unit.step(job.id, is_signalled("1/app"))
 
     steps = [it.stop for it in changes(unit).history]
     assert [(it.progress, it.user, it.node) for it in steps] == [("ORDERED", "ada", 1), ("SIGNALLED", "ada", 1)]
@@ -156,7 +165,7 @@ def test_the_history_names_the_node_that_an_order_stops_alone():
 
 def test_each_status_change_has_the_status_before_and_after():
     job = submitted()
-    unit = turn_over()
+    unit = new_unit()
 
     unit.insert(job, None)
     unit.step(job.id, cancel())
@@ -172,7 +181,7 @@ def test_each_status_change_has_the_status_before_and_after():
 
 def test_an_attempt_that_runs_has_a_log_stream():
     job = starting()
-    unit = turn_over(job, now=at(3))
+    unit = new_unit(job, now=at(3))
 
     unit.step(job.id, started())
 
@@ -184,7 +193,7 @@ def test_an_attempt_that_runs_has_a_log_stream():
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_an_attempt_that_ended_before_it_was_reported_as_running_has_a_log_stream(attempts):
     job = starting(attempts=attempts)
-    unit = turn_over(job)
+    unit = new_unit(job)
 
     unit.step(job.id, exited(1))
 
@@ -193,7 +202,7 @@ def test_an_attempt_that_ended_before_it_was_reported_as_running_has_a_log_strea
 
 def test_an_attempt_has_one_log_stream_after_several_events():
     job = starting()
-    unit = turn_over(job, now=NOON + timedelta(seconds=1))
+    unit = new_unit(job, now=NOON + timedelta(seconds=1))
 
     unit.step(job.id, started())
     unit.step(job.id, exited(0))
@@ -204,14 +213,14 @@ def test_an_attempt_has_one_log_stream_after_several_events():
 @pytest.mark.parametrize(
     ("job", "event"),
     [
-        (starting(), not_started()),
+        (starting(), start_failed()),
         (starting(), on.ContainerLost(attempt=1, reason=status_reasons.DISAPPEARED)),
         (after(starting(), terminate()), on.StartAbandoned(attempt=1)),
         (running(), exited(0)),
     ],
 )
 def test_these_events_add_no_log_stream(job, event):
-    unit = turn_over(job)
+    unit = new_unit(job)
 
     unit.step(job.id, event)
 
@@ -219,8 +228,8 @@ def test_these_events_add_no_log_stream(job, event):
 
 
 def test_each_container_that_runs_has_its_own_log_stream():
-    job = tasked(app(), sidecar())
-    unit = turn_over(job)
+    job = task_job(app(), sidecar())
+    unit = new_unit(job)
 
     unit.step(job.id, runs("0/app"))
     unit.step(job.id, runs("0/sidecar"))
@@ -233,8 +242,8 @@ def test_each_container_that_runs_has_its_own_log_stream():
 
 
 def test_the_last_container_has_a_log_stream_although_it_ended_before_it_was_reported():
-    job = tasked(app())
-    unit = turn_over(job)
+    job = task_job(app())
+    unit = new_unit(job)
 
     unit.step(job.id, ends("0/app"))
 
@@ -242,10 +251,10 @@ def test_the_last_container_has_a_log_stream_although_it_ended_before_it_was_rep
 
 
 def test_an_abandoned_container_has_no_log_stream():
-    job = tasked(app(), attempts=2)
-    unit = turn_over(job)
+    job = task_job(app(), attempts=2)
+    unit = new_unit(job)
 
     unit.step(job.id, terminate())
-    unit.step(job.id, given_up("0/app"))
+    unit.step(job.id, is_abandoned("0/app"))
 
     assert changes(unit).streams == ()

@@ -12,24 +12,33 @@ from batchq.engine.mailbox import CatalogChanged, ContinueWork, EngineLost
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.placement_pass import recheck_unschedulable as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running
-from tests.engine.desk import LOOKED, desk_over
-from tests.engine.turns import filled, ground, placed_in, site, statuses, stored, turn_over
+from tests.engine.harness import (
+    SURVEYED,
+    after_placement,
+    catalog_of,
+    environments_of,
+    harness_with,
+    new_unit,
+    site,
+    statuses,
+    stored,
+)
 from tests.support.builders import environment
 
 
-def misfit(**asked):
-    return after(runnable(**asked), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS))
+def misfit(**fields):
+    return after(runnable(**fields), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS))
 
 
-WIDER = ground(environments=[environment(max_millicpus=9000)])
+WIDER = catalog_of(environments=[environment(max_millicpus=9000)])
 
 
-async def free_misfits(unit, store, on_ground):
+async def free_misfits(unit, store, catalog):
     await free_misfits_of(
         unit,
         store,
-        on_ground,
-        capacity=FreeCapacity(cluster=site(on_ground), usage=Usage().after(()), now=unit.now),
+        catalog,
+        capacity=FreeCapacity(cluster=site(catalog), usage=Usage().after(()), now=unit.now),
         after=-1,
     )
 
@@ -39,20 +48,20 @@ async def test_an_unschedulable_job_is_marked_and_blocks_no_job():
     huge, small = runnable(millicpus=9000), runnable()
     store = await stored(huge, small)
 
-    unit = await filled(store, ground())
+    unit = await after_placement(store, catalog_of())
 
     assert (unit.get(huge.id).unschedulable, unit.get(huge.id).status_reason) == (
         True,
         status_reasons.too_many_vcpus(9000, 4000),
     )
-    assert placed_in(unit, huge, small) == [None, "local"]
+    assert environments_of(unit, huge, small) == [None, "local"]
 
 
 async def test_a_marked_unschedulable_job_is_not_written_again():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
 
-    unit = await filled(store, ground())
+    unit = await after_placement(store, catalog_of())
 
     assert not unit.has_loaded(huge.id)
 
@@ -60,7 +69,7 @@ async def test_a_marked_unschedulable_job_is_not_written_again():
 async def test_unschedulable_jobs_become_schedulable_when_the_catalog_can_hold_them():
     huge, still = misfit(millicpus=9000), misfit(millicpus=10_000)
     store = await stored(huge, still)
-    unit = turn_over()
+    unit = new_unit()
 
     await free_misfits(unit, store, WIDER)
 
@@ -71,16 +80,16 @@ async def test_unschedulable_jobs_become_schedulable_when_the_catalog_can_hold_t
 async def test_a_job_that_became_schedulable_is_placed_in_the_same_unit_of_work_in_order():
     huge, small = misfit(millicpus=9000), runnable(millicpus=1000)
     store = await stored(huge, small)
-    unit = turn_over()
+    unit = new_unit()
     await free_misfits(unit, store, WIDER)
 
-    await filled(store, WIDER, unit)
+    await after_placement(store, WIDER, unit)
 
-    assert placed_in(unit, huge, small) == ["local", None]
+    assert environments_of(unit, huge, small) == ["local", None]
 
 
-async def misfits_of(desk, jobs):
-    stored = await desk.store.jobs([job.id for job in jobs])
+async def misfits_of(harness, jobs):
+    stored = await harness.store.jobs([job.id for job in jobs])
     return [it.unschedulable for it in stored.values()].count(True)
 
 
@@ -91,63 +100,63 @@ def few_at_a_time(monkeypatch):
 
 async def test_unschedulable_jobs_are_rechecked_a_page_a_unit_of_work(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
-    desk = await desk_over(*jobs, on_ground=WIDER)
+    harness = await harness_with(*jobs, catalog=WIDER)
 
     left = []
-    await desk.process(LOOKED)
-    while not desk.inbox.is_empty:
-        left.append(await misfits_of(desk, jobs))
-        await desk.process(*await desk.inbox.take(10))
+    await harness.process(SURVEYED)
+    while not harness.mailbox.is_empty:
+        left.append(await misfits_of(harness, jobs))
+        await harness.process(*await harness.mailbox.take(10))
 
     assert left == [3, 1]
-    assert await misfits_of(desk, jobs) == 0
+    assert await misfits_of(harness, jobs) == 0
 
 
 async def test_a_page_that_was_not_saved_is_examined_again(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
-    desk = await desk_over(*jobs, on_ground=WIDER)
-    await desk.process(LOOKED)
-    desk.store.failing = True
-    await desk.process(ContinueWork())
-    desk.store.failing = False
+    harness = await harness_with(*jobs, catalog=WIDER)
+    await harness.process(SURVEYED)
+    harness.store.failing = True
+    await harness.process(ContinueWork())
+    harness.store.failing = False
 
-    await desk.process(ContinueWork())
-    await desk.process(ContinueWork())
+    await harness.process(ContinueWork())
+    await harness.process(ContinueWork())
 
-    assert await misfits_of(desk, jobs) == 0
-    await desk.tasks.cancel()
+    assert await misfits_of(harness, jobs) == 0
+    await harness.tasks.cancel()
 
 
 async def test_a_second_change_of_the_catalog_restarts_the_recheck(few_at_a_time):
     jobs = [misfit(millicpus=it) for it in (10_000, 9000, 9000)]
-    on_ground = ground(environments=[environment(max_millicpus=9000)])
-    desk = await desk_over(*jobs, on_ground=on_ground)
-    await desk.process(LOOKED)
-    on_ground.environments.update({"local": environment(max_millicpus=10_000)})
+    catalog = catalog_of(environments=[environment(max_millicpus=9000)])
+    harness = await harness_with(*jobs, catalog=catalog)
+    await harness.process(SURVEYED)
+    catalog.environments.update({"local": environment(max_millicpus=10_000)})
 
-    await desk.process(CatalogChanged())
-    await desk.process(ContinueWork())
+    await harness.process(CatalogChanged())
+    await harness.process(ContinueWork())
 
-    assert await misfits_of(desk, jobs) == 0
+    assert await misfits_of(harness, jobs) == 0
 
 
 async def test_the_recheck_waits_while_the_engine_is_away(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
-    desk = await desk_over(*jobs, on_ground=WIDER)
-    await desk.process(LOOKED)
+    harness = await harness_with(*jobs, catalog=WIDER)
+    await harness.process(SURVEYED)
 
-    await desk.process(*await desk.inbox.take(10), EngineLost())
-    await desk.process(LOOKED)
-    while not desk.inbox.is_empty:
-        await desk.process(*await desk.inbox.take(10))
+    await harness.process(*await harness.mailbox.take(10), EngineLost())
+    await harness.process(SURVEYED)
+    while not harness.mailbox.is_empty:
+        await harness.process(*await harness.mailbox.take(10))
 
-    assert await misfits_of(desk, jobs) == 0
+    assert await misfits_of(harness, jobs) == 0
 
 
 async def test_running_jobs_make_no_job_unschedulable():
     runs, huge = running(millicpus=9000), misfit(millicpus=9000)
     store = await stored(runs, huge)
-    unit = turn_over(runs)
+    unit = new_unit(runs)
 
     await free_misfits(unit, store, WIDER)
 
@@ -157,7 +166,7 @@ async def test_running_jobs_make_no_job_unschedulable():
 async def test_an_unschedulable_job_cancelled_in_this_unit_of_work_stays_cancelled():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
-    unit = turn_over()
+    unit = new_unit()
     unit.load([huge])
     unit.step(huge.id, cancel())
 
@@ -169,7 +178,7 @@ async def test_an_unschedulable_job_cancelled_in_this_unit_of_work_stays_cancell
 async def test_an_unschedulable_job_tagged_in_this_unit_of_work_becomes_schedulable():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
-    unit = turn_over()
+    unit = new_unit()
     unit.load([huge])
     unit.update(huge, replace(huge, tags=(("team", "blue"),)))
 
@@ -181,7 +190,7 @@ async def test_an_unschedulable_job_tagged_in_this_unit_of_work_becomes_schedula
 async def test_an_unschedulable_job_of_a_deleted_queue_does_not_stop_the_recheck():
     orphan, huge = misfit(millicpus=9000, queue="gone"), misfit(millicpus=9000)
     store = await stored(orphan, huge)
-    unit = turn_over()
+    unit = new_unit()
 
     await free_misfits(unit, store, WIDER)
 

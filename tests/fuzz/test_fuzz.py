@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from tests.fuzz.forwarder import forwarded
-from tests.fuzz.fuzz import fuzz, fuzzed_server
+from tests.fuzz.fuzz import forwarded, fuzz, fuzzed_server
 
 EXPECTED = "every user who can connect"
 TROUBLE = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^ *Traceback.*", re.MULTILINE)

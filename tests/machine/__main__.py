@@ -5,8 +5,8 @@ import sys
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.machine.check import check
 from tests.machine.requests import sequences
+from tests.machine.run import check
 
 
 def main() -> int:

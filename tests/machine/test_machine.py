@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from tests.machine.check import check
 from tests.machine.requests import After, AttemptScript, HoldRequest, Order, Restart, Sequence, Submit, Wait, sequences
+from tests.machine.run import check
 from tests.support.examples import examples
 
 ONE_OF_EACH = Sequence(

@@ -11,8 +11,8 @@ from batchq.domain.catalog import Network
 from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.errors import Invalid
+from tests.support.proxies import StatusChanges
 from tests.support.scripts import FOR_EVER, Script
-from tests.support.store_proxy import StatusChanges
 from tests.support.world import simulated
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not

@@ -6,8 +6,9 @@ import pytest
 
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
+from batchq.errors import StoreFailed
 from tests.support.containers import over
-from tests.support.scripts import Script
+from tests.support.scripts import Script, lasting
 from tests.support.world import GRACE
 
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
@@ -129,3 +130,156 @@ async def test_a_timeout_that_passed_without_a_server_is_applied_once(world):
     assert done.stop.ordered_at - booted < world.slack
     assert [it.exit_code for it in done.attempts] == [137]
     assert await world.engine_calls(job) == ["stop", "kill", "remove"]
+
+
+SIGNAL = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
+
+
+async def running(world, *, tags=SIGNAL, **script):
+    writes = lasting(**{"output": ("ready",), "checkpoints": ("step-1",), "on_request": "final"} | script)
+    job = await world.submit(writes, tags=tags)
+    await world.wait_for_output(job, "ready")
+    return job
+
+
+async def ends_with_one_final_checkpoint(world, job, *, kept=("step-1", "final"), signals=(2,)):
+    """`signals`: the permitted numbers of checkpoint and stop signals, together."""
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    await world.wait_until_idle()
+    assert done.stop.final_checkpoint == "final"
+    assert await world.checkpoint_names(job) == list(kept)
+    assert len(done.attempts) == 1
+    calls = await world.engine_calls(job)
+    assert (calls.count("start"), calls.count("kill")) == (1, 0)
+    assert calls.count("stop") in signals
+
+
+async def fail(*_):
+    raise StoreFailed("input/output error")
+
+
+@pytest.mark.fault("CK01")
+async def test_killed_after_the_order(world):
+    job = await running(world)
+    await dies_in_the_commit_of(world, world.terminate(job, checkpoint=True))
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job)
+
+
+@pytest.mark.fault("CK01")
+async def test_killed_after_the_checkpoint_signal_before_its_delivery_was_saved(world):
+    """The signal is not sent again: the checkpoint that it requested is awaited."""
+    job = await running(world, request_delay=5)
+    world.runtime.hold("stop")
+    await world.terminate(job, checkpoint=True)
+    await world.wait_for_call(job, "stop")
+    await world.crash_after("stop")
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job)
+
+
+@pytest.mark.fault("CK01")
+async def test_a_server_that_returns_after_the_timeout_finds_the_checkpoint_before_it_repeats_the_signal(world):
+    job = await running(world, tags=SIGNAL | {"batchq:checkpoint-timeout": "3"}, request_delay=1)
+    world.runtime.hold("stop")
+    await world.terminate(job, checkpoint=True)
+    await world.wait_for_call(job, "stop")
+    await world.crash_after("stop")
+    await world.wait_for_checkpoint(job, "final")
+    await world.sleep(3)
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job)
+
+
+@pytest.mark.fault("CK01")
+async def test_killed_between_the_save_and_the_checkpoint_signal(world):
+    """The signal is sent again once the time for a checkpoint is over."""
+    job = await running(world, tags=SIGNAL | {"batchq:checkpoint-timeout": "3"})
+    world.runtime.hold("stop")
+    await world.terminate(job, checkpoint=True)
+    await world.wait_for_call(job, "stop")
+    await world.crash()
+    world.runtime.release("stop")
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job, signals=(3,))  # the first did not reach the engine
+
+
+@pytest.mark.fault("CK01")
+async def test_killed_after_the_checkpoint_before_it_was_seen(world):
+    job = await running(world, request_delay=4)
+    await world.terminate(job, checkpoint=True)
+    await world.wait_for_signal(job)
+    await world.crash()
+    await world.wait_for_checkpoint(job, "final")
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job)
+
+
+@pytest.mark.fault("CK01")
+async def test_killed_while_the_program_saves_and_exits_by_itself(world):
+    """The container is gone when the server returns: a stop signal has no effect any more."""
+    job = await running(world, request_delay=4, request_exit=0)
+    await world.terminate(job, checkpoint=True)
+    await world.wait_for_signal(job)
+    tag = (await world.job(job)).tag
+    await world.crash()
+    await over(world.machine, tag)
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job, signals=(1, 2))
+
+
+@pytest.mark.fault("CK01")
+async def test_killed_after_the_stop_signal(world):
+    job = await running(world, term_delay=5)
+    await world.terminate(job, checkpoint=True)
+    await world.wait_until(job, lambda it: it.stop.signalled_at is not None)
+    await world.crash()
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job)
+
+
+@pytest.mark.fault("CK02")
+async def test_killed_before_the_deletion(world, monkeypatch):
+    job = await running(world)
+    with monkeypatch.context() as disk:
+        disk.setattr(world.checkpoints, "discard_except", fail)
+        await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+        await world.wait_for(job, Status.FAILED)
+        await world.crash()
+    assert await world.checkpoint_names(job) == ["step-1", "final"]
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job, kept=("final",))
+
+
+@pytest.mark.fault("CK02")
+async def test_nothing_is_deleted_for_an_order_that_is_not_saved(world):
+    job = await running(world)
+    world.store.failing = True
+    with pytest.raises(Exception, match="no space left on device"):
+        await world.terminate(job, keep_checkpoints=False)
+    await world.crash()
+    world.store.failing = False
+
+    await world.boot()
+
+    await world.wait_for(job, Status.RUNNING)
+    assert await world.checkpoint_names(job) == ["step-1"]
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert await world.checkpoint_names(job) == ["step-1"]

@@ -4,8 +4,7 @@ import argparse
 import sys
 import time
 
-from tests.schedule.metrics import Metrics
-from tests.schedule.run import run_workload
+from tests.schedule.run import Metrics, run_workload
 from tests.support.clock import TimerLoop
 
 

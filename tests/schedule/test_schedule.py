@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.schedule.run import run_workload
-from tests.schedule.workload import LONGEST
+from tests.schedule.run import LONGEST, run_workload
 
 
 @pytest.mark.exhaustive

@@ -26,7 +26,7 @@ from tests.simulation.clocks import MachineClock, StampedReports
 from tests.simulation.invariants import Invariants
 from tests.simulation.lifetime import Lifetime
 from tests.simulation.run_log import RunLog
-from tests.support.runtime_proxy import RuntimeProxy
+from tests.support.proxies import RuntimeProxy
 
 
 class ObservedEngine(SimulatedEngine):

@@ -1,5 +1,11 @@
-"""I13 of the feed: every committed history entry has one number, in the order of the commits, also after crashes."""
+"""Checks at each commit: histories, audit records, and stop orders stay true and in order."""
 
+from collections.abc import Mapping
+
+from batchq.domain.access.accounts import UserName
+from batchq.domain.ids import JobId, child_id
+from batchq.domain.job import Job
+from batchq.domain.stop_orders import StopKind, StopOrder, StopProgress
 from batchq.engine.history_feed import HistoryFeed
 from batchq.ports.history import FeedFilter, HistoryEntry
 from batchq.ports.jobs import Changes
@@ -49,3 +55,77 @@ class HistoryChecks:
             self._run_log.fail("I13 the feed ends with the last commit", f"{after} instead of {len(self.committed)}")
         if any(gaps) != bool(deleted):
             self._run_log.fail("I13 a gap is reported where jobs were deleted", f"{gaps} {deleted}")
+
+
+class OrderChecks:
+    """`jobs` are as last committed."""
+
+    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        self._jobs = jobs
+        self._run_log = run_log
+
+    def written(self, changes: Changes) -> None:
+        """Called before `jobs` has the changes."""
+        ordered = {
+            (it.job_id, it.stop.kind, it.stop.user, it.stop.reason)
+            for it in changes.history
+            if it.stop is not None and it.stop.progress is StopProgress.ORDERED and it.stop.node is None
+        }
+        for job in (*changes.inserted, *changes.updated):
+            before = self._jobs.get(job.id)
+            known = () if before is None else before.stop_orders
+            self._stay_visible(job, known)
+            for order in job.stop_orders[len(known) :]:
+                if (job.id, order.kind, order.user, order.reason) not in ordered:
+                    self._fail("I27 each stop order has an entry in the history", job)
+            for order in job.stop_orders:
+                first = min(it.ordered_at for it in job.stop_orders)  # an order takes over what a pause has begun
+                times = [it for it in (first, order.signalled_at, order.killed_at) if it is not None]
+                if times != sorted(times):
+                    self._fail("I28 an order is requested, then signalled, then kills", job)
+
+    def _stay_visible(self, job: Job, known: tuple[StopOrder, ...]) -> None:
+        if [_facts(it) for it in job.stop_orders[: len(known)]] != [_facts(it) for it in known]:
+            self._fail("I26 an accepted stop order stays visible with its author", job)
+
+    def _fail(self, what: str, job: Job) -> None:
+        self._run_log.fail(what, f"{self._run_log.name_of(job.id)} {job.stop_orders}")
+
+
+def _facts(order: StopOrder) -> tuple[object, ...]:
+    return order.kind, order.user, order.reason, order.ordered_at
+
+
+class AuditChecks:
+    def __init__(self, *, run_log: RunLog) -> None:
+        self._run_log = run_log
+        self._orders: dict[str, frozenset[tuple[StopKind, str, UserName]]] = {}
+
+    def written(self, changes: Changes) -> None:
+        """Each submission and stop order has an audit record, and no audit record names an unchanged job."""
+        audited = [it.resource.removeprefix("job/") for it in changes.audit_records if it.resource.startswith("job/")]
+        changed = {job.id for job in (*changes.inserted, *changes.updated)}
+        # An order to a child that is not spawned yet is saved in the row of its array.
+        changed |= {
+            child_id(job.id, index) for job in changes.updated for order in job.child_orders for index in order.indices
+        }
+        for job in (it for it in changes.inserted if it.child is None):
+            if audited.count(job.id) < 1:
+                self._run_log.fail("acts", f"{job.id} was submitted, without an audit record")
+        for about in audited:
+            if about.partition("#")[0] not in changed:
+                self._run_log.fail("acts", f"an audit record names {about}, which has not changed")
+        for job in changes.updated:
+            self._ordered(job, audited)
+        self._orders |= {job.id: _orders(job) for job in (*changes.inserted, *changes.updated)}
+
+    def _ordered(self, job: Job, audited: list[str]) -> None:
+        """Only orders of users have audit records; orders by a time limit or by the job's array have none."""
+        before = self._orders.get(job.id, frozenset())
+        by_user = any(user for _, _, user in _orders(job) - before)
+        if by_user and job.child is None and job.id not in {it.partition("#")[0] for it in audited}:
+            self._run_log.fail("acts", f"{job.id} was ordered to stop, without an audit record")
+
+
+def _orders(job: Job) -> frozenset[tuple[StopKind, str, UserName]]:
+    return frozenset((it.kind, it.reason, it.user) for it in job.stop_orders)

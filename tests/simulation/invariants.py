@@ -30,9 +30,8 @@ from tests.simulation.container_checks import (
 )
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.dependency_checks import DependencyChecks, is_over
-from tests.simulation.history_checks import HistoryChecks
+from tests.simulation.history_checks import HistoryChecks, OrderChecks
 from tests.simulation.holds import HoldChecks
-from tests.simulation.order_checks import OrderChecks
 from tests.simulation.resource_checks import ResourceChecks
 from tests.simulation.run_log import RunLog
 from tests.simulation.signal_checks import SignalChecks, without_checkpoint

@@ -18,12 +18,12 @@ def before_its_answer_is_sent(play: CaseRun, at: Point) -> bool:
     return at.when == "after" and bool(_new(at)) and not play.ids
 
 
-def before_a_placing_is_saved(play: CaseRun, at: Point) -> bool:
+def before_a_placement_is_saved(play: CaseRun, at: Point) -> bool:
     placed = (it for it in _changed(at) if it.status is Status.STARTING)
     return at.when == "before" and any(_stored(play, it).status is Status.RUNNABLE for it in placed)
 
 
-def placed_and_nothing_made(play: CaseRun, at: Point) -> bool:
+def after_the_placement_before_the_create(play: CaseRun, at: Point) -> bool:
     placed = (it for it in play.world.invariants.jobs.values() if it.status is Status.STARTING)
     return any(not play.world.invariants.containers.of_job(it.id) for it in placed)
 
@@ -32,11 +32,11 @@ def during_a_pull(_play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("during", "pull")
 
 
-def a_create_is_not_answered(play: CaseRun, at: Point) -> bool:
+def create_without_a_reply(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("unanswered", "create") and _state(play, at.about) is ContainerState.CREATED
 
 
-def created_and_not_noted(play: CaseRun, at: Point) -> bool:
+def after_the_create_before_its_commit(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("after", "create") and _state(play, at.about) is ContainerState.CREATED
 
 
@@ -44,15 +44,15 @@ def before_the_start(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "start") and _state(play, at.about) is ContainerState.CREATED
 
 
-def a_start_is_not_answered(play: CaseRun, at: Point) -> bool:
+def start_without_a_reply(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("unanswered", "start") and _state(play, at.about) is ContainerState.RUNNING
 
 
-def started_and_not_noted(play: CaseRun, at: Point) -> bool:
+def after_the_start_before_its_commit(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("after", "start") and play.job("a").status is Status.STARTING
 
 
-def over_and_not_seen(play: CaseRun, at: Point) -> bool:
+def after_the_exit_before_an_inspection(play: CaseRun, at: Point) -> bool:
     """Its start and its end are not seen yet."""
     starting = (it for it in play.world.invariants.jobs.values() if it.status is Status.STARTING)
     return any(_state(play, it.tag) is ContainerState.EXITED for it in starting) and at.what != "a read"
@@ -62,70 +62,70 @@ def before_an_end_is_saved(play: CaseRun, at: Point) -> bool:
     return at.when == "before" and any(len(it.attempts) > len(_stored(play, it).attempts) for it in _changed(at))
 
 
-def before_it_is_cleared_away(play: CaseRun, at: Point) -> bool:
+def before_the_container_is_removed(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "remove") and at.about in play.world.machine.engine.containers
 
 
 # ------------------------------------------------------------------------------------------------------ the stop path
 
 
-def an_order_is_saved_and_not_answered(_play: CaseRun, at: Point) -> bool:
+def after_the_commit_of_a_stop_order(_play: CaseRun, at: Point) -> bool:
     return at.when == "after" and any(it.stop is not None and it.stop.next_step_at is None for it in _changed(at))
 
 
-def ordered_and_not_asked(_play: CaseRun, at: Point) -> bool:
+def before_the_stop_signal(_play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "signal_stop")
 
 
-def asked_and_not_noted(play: CaseRun, at: Point) -> bool:
+def after_the_stop_signal_before_its_commit(play: CaseRun, at: Point) -> bool:
     counted = any(it.stop is not None and it.stop.next_step_at is not None for it in _changed(at))
     noted = counted and at.when == "before" and _asked(play)
     return noted or (at.when, at.what) == ("after", "signal_stop")
 
 
-def in_the_grace(play: CaseRun, _at: Point) -> bool:
+def in_the_grace_period(play: CaseRun, _at: Point) -> bool:
     stop = play.job("a").stop if "a" in play.ids else None
     return stop is not None and stop.next_step_at is not None and stop.killed_at is None and _lives(play)
 
 
-def killed_and_not_seen(play: CaseRun, at: Point) -> bool:
+def after_sigkill_before_the_exit_is_seen(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("after", "kill") and play.job("a").status is Status.RUNNING
 
 
 # ------------------------------------------------------------------------------------------------ a user asks meanwhile
 
 
-def it_runs(play: CaseRun, _at: Point) -> bool:
+def the_job_is_running(play: CaseRun, _at: Point) -> bool:
     return "a" in play.ids and play.job("a").status is Status.RUNNING and _lives(play)
 
 
-def it_is_over(play: CaseRun, _at: Point) -> bool:
+def the_job_has_succeeded(play: CaseRun, _at: Point) -> bool:
     return "a" in play.ids and play.job("a").status is Status.SUCCEEDED
 
 
-def it_has_ended_unseen(play: CaseRun, at: Point) -> bool:
+def the_container_has_exited_unseen(play: CaseRun, at: Point) -> bool:
     """The inspection that will find it begins."""
     ended = (at.when, at.what) == ("before", "inspect") and _state(play, at.about) is ContainerState.EXITED
     return ended and play.job("a").status is Status.RUNNING and not play.job("a").attempts
 
 
-def its_image_is_pulled(_play: CaseRun, at: Point) -> bool:
+def its_image_is_being_pulled(_play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "pull")
 
 
-def it_is_made_and_waits_to_start(play: CaseRun, at: Point) -> bool:
+def the_created_container_waits_for_its_start(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("refused", "start") and _state(play, at.about) is ContainerState.CREATED
 
 
-def its_time_is_up(play: CaseRun, at: Point) -> bool:
+def near_the_timeout(play: CaseRun, at: Point) -> bool:
     """Within the second before and after."""
-    if not it_runs(play, at):
+    if not the_job_is_running(play, at):
         return False
     ran = (play.world.clock.now() - play.started("a")[0].it.started_at).total_seconds()
     return abs(ran - play.job("a").spec.timeout.total_seconds()) < 1
 
 
-def the_last_waits_for_room(play: CaseRun, _at: Point) -> bool:
+def the_last_job_waits_for_capacity(play: CaseRun, _at: Point) -> bool:
     return "c" in play.ids and play.job("c").status is Status.RUNNABLE
 
 

@@ -12,12 +12,11 @@ from tests.simulation import accounts, budgets
 from tests.simulation.choices import Choices
 from tests.simulation.clocks import ServerClock
 from tests.simulation.container_engine import FaultyEngine, FaultyRuntime
-from tests.simulation.explanation_checks import ExplanationChecks
 from tests.simulation.invariants import Invariants
 from tests.simulation.lifetime import Lifetime
 from tests.simulation.planned_faults import SURVEY_INTERVAL
 from tests.simulation.run_log import RunLog
-from tests.simulation.state_checks import StateChecks
+from tests.simulation.state_checks import ExplanationChecks, StateChecks
 from tests.simulation.store import FaultyDatabase, ObservedStore
 from tests.support.in_process_server import InProcessServer
 

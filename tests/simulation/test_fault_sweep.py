@@ -108,20 +108,20 @@ def test_a_slow_engine_does_not_delay_replies_to_users(case):
     [
         pytest.param(cases.ONE, moments.before_a_submission_is_saved, marks=pytest.mark.fault("ST01")),
         pytest.param(cases.ONE, moments.before_its_answer_is_sent, marks=pytest.mark.fault("ST02")),
-        pytest.param(cases.NO_ROOM, moments.before_a_placing_is_saved, marks=pytest.mark.fault("ST03")),
-        pytest.param(cases.ONE, moments.placed_and_nothing_made, marks=pytest.mark.fault("ST04")),
+        pytest.param(cases.NO_ROOM, moments.before_a_placement_is_saved, marks=pytest.mark.fault("ST03")),
+        pytest.param(cases.ONE, moments.after_the_placement_before_the_create, marks=pytest.mark.fault("ST04")),
         pytest.param(cases.PULLED, moments.during_a_pull, marks=pytest.mark.fault("ST05")),
-        pytest.param(cases.ONE, moments.created_and_not_noted, marks=pytest.mark.fault("ST07", "EN30")),
+        pytest.param(cases.ONE, moments.after_the_create_before_its_commit, marks=pytest.mark.fault("ST07", "EN30")),
         pytest.param(cases.ONE, moments.before_the_start, marks=pytest.mark.fault("ST08", "EN30")),
-        pytest.param(cases.ONE, moments.started_and_not_noted, marks=pytest.mark.fault("ST10")),
-        pytest.param(cases.END_AT_ONCE, moments.over_and_not_seen, marks=pytest.mark.fault("ST11")),
+        pytest.param(cases.ONE, moments.after_the_start_before_its_commit, marks=pytest.mark.fault("ST10")),
+        pytest.param(cases.END_AT_ONCE, moments.after_the_exit_before_an_inspection, marks=pytest.mark.fault("ST11")),
         pytest.param(cases.DEPENDENT, moments.before_an_end_is_saved, marks=pytest.mark.fault("ST12")),
         pytest.param(cases.AGAIN, moments.before_an_end_is_saved, marks=pytest.mark.fault("ST12")),
-        pytest.param(cases.ONE, moments.before_it_is_cleared_away, marks=pytest.mark.fault("ST13")),
-        pytest.param(cases.STOPPED, moments.an_order_is_saved_and_not_answered, marks=pytest.mark.fault("SP01")),
-        pytest.param(cases.STOPPED, moments.ordered_and_not_asked, marks=pytest.mark.fault("SP02")),
-        pytest.param(cases.KILLED, moments.asked_and_not_noted, marks=pytest.mark.fault("SP03")),
-        pytest.param(cases.KILLED, moments.killed_and_not_seen, marks=pytest.mark.fault("SP05")),
+        pytest.param(cases.ONE, moments.before_the_container_is_removed, marks=pytest.mark.fault("ST13")),
+        pytest.param(cases.STOPPED, moments.after_the_commit_of_a_stop_order, marks=pytest.mark.fault("SP01")),
+        pytest.param(cases.STOPPED, moments.before_the_stop_signal, marks=pytest.mark.fault("SP02")),
+        pytest.param(cases.KILLED, moments.after_the_stop_signal_before_its_commit, marks=pytest.mark.fault("SP03")),
+        pytest.param(cases.KILLED, moments.after_sigkill_before_the_exit_is_seen, marks=pytest.mark.fault("SP05")),
     ],
     ids=lambda it: it.name if isinstance(it, cases.Case) else it.__name__,
 )
@@ -135,8 +135,8 @@ def test_a_crash_at_a_moment_of_the_catalogue_does_not_change_the_outcome(case, 
 @pytest.mark.parametrize(
     ("call", "moment"),
     [
-        pytest.param(0, moments.a_create_is_not_answered, marks=pytest.mark.fault("ST06")),
-        pytest.param(1, moments.a_start_is_not_answered, marks=pytest.mark.fault("ST09")),
+        pytest.param(0, moments.create_without_a_reply, marks=pytest.mark.fault("ST06")),
+        pytest.param(1, moments.start_without_a_reply, marks=pytest.mark.fault("ST09")),
     ],
 )
 def test_a_crash_before_the_reply_starts_the_container_once(call, moment):
@@ -149,7 +149,7 @@ def test_a_crash_before_the_reply_starts_the_container_once(call, moment):
 
 @pytest.mark.fault("SP04")
 def test_a_crash_in_the_grace_period_keeps_the_deadline():
-    runs = [(it, run_case(cases.KILLED, it)) for it in crashes_at(cases.KILLED, moments.in_the_grace)]
+    runs = [(it, run_case(cases.KILLED, it)) for it in crashes_at(cases.KILLED, moments.in_the_grace_period)]
 
     assert runs
     for planned, it in runs:
@@ -165,7 +165,7 @@ def test_a_crash_in_the_grace_period_keeps_the_deadline():
 def test_a_terminated_job_that_exits_before_the_signal_has_failed_with_its_exit_code():
     slow = PlannedFault(delays={"signal_stop": 5.0})
 
-    runs = requests_at(cases.ONE, moments.it_runs, slow)
+    runs = requests_at(cases.ONE, moments.the_job_is_running, slow)
 
     assert runs
     assert {it.ends()["a"] for it in runs} == {TERMINATED}
@@ -175,7 +175,7 @@ def test_a_terminated_job_that_exits_before_the_signal_has_failed_with_its_exit_
 
 @pytest.mark.fault("SP07")
 def test_a_terminate_does_not_change_a_finished_job():
-    runs = requests_at(cases.ONE, moments.it_is_over)
+    runs = requests_at(cases.ONE, moments.the_job_has_succeeded)
 
     assert runs
     assert {it.ends()["a"] for it in runs} == {cases.SUCCEEDED}
@@ -183,7 +183,7 @@ def test_a_terminate_does_not_change_a_finished_job():
 
 @pytest.mark.fault("SP08")
 def test_a_terminate_before_an_exit_is_seen_fails_the_job():
-    runs = requests_at(cases.ONE, moments.it_has_ended_unseen, SLOW_LOOKS)
+    runs = requests_at(cases.ONE, moments.the_container_has_exited_unseen, SLOW_LOOKS)
 
     assert runs
     assert {it.ends()["a"] for it in runs} == {TERMINATED}
@@ -194,7 +194,7 @@ def test_a_terminate_before_an_exit_is_seen_fails_the_job():
 def test_a_terminate_during_the_pull_prevents_the_container():
     slow = PlannedFault(delays={"pull": 5.0})
 
-    runs = requests_at(cases.PULLED, moments.its_image_is_pulled, slow)
+    runs = requests_at(cases.PULLED, moments.its_image_is_being_pulled, slow)
 
     assert runs
     assert {(it.job("a").status, it.job("a").status_reason) for it in runs} == {(Status.FAILED, TERMINATED.reason)}
@@ -203,7 +203,7 @@ def test_a_terminate_during_the_pull_prevents_the_container():
 
 @pytest.mark.fault("SP10")
 def test_a_terminate_before_the_start_prevents_the_start():
-    runs = requests_at(cases.REFUSED, moments.it_is_made_and_waits_to_start)
+    runs = requests_at(cases.REFUSED, moments.the_created_container_waits_for_its_start)
 
     assert runs
     assert {(it.job("a").status, it.job("a").status_reason) for it in runs} == {(Status.FAILED, TERMINATED.reason)}
@@ -212,7 +212,7 @@ def test_a_terminate_before_the_start_prevents_the_start():
 
 @pytest.mark.fault("SP13")
 def test_a_terminate_before_a_failure_is_seen_prevents_a_retry():
-    runs = requests_at(cases.FAILING, moments.it_has_ended_unseen, SLOW_LOOKS)
+    runs = requests_at(cases.FAILING, moments.the_container_has_exited_unseen, SLOW_LOOKS)
 
     assert runs
     assert {it.ends()["a"] for it in runs} == {TERMINATED}
@@ -225,7 +225,7 @@ def test_a_terminate_near_the_timeout_sends_one_signal_for_the_first_reason():
 
     runs = requests_at(
         cases.TOO_LONG,
-        moments.its_time_is_up,
+        moments.near_the_timeout,
         on_point=lambda it, at: signals.append(it) if (at.when, at.what) == ("after", "signal_stop") else None,
     )
 
@@ -237,7 +237,7 @@ def test_a_terminate_near_the_timeout_sends_one_signal_for_the_first_reason():
 
 @pytest.mark.fault("SP15")
 def test_a_cancel_during_the_placement_either_cancels_the_job_or_lets_it_run():
-    runs = requests_at(cases.NO_ROOM, moments.the_last_waits_for_room, on_request=cancel_c)
+    runs = requests_at(cases.NO_ROOM, moments.the_last_job_waits_for_capacity, on_request=cancel_c)
 
     ends = {(it.job("c").status, len(it.job("c").attempts), len(it.started("c"))) for it in runs}
     assert ends == {(Status.FAILED, 0, 0), (Status.SUCCEEDED, 1, 1)}

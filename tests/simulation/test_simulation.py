@@ -1,16 +1,29 @@
 """Every invariant holds in random runs with faults. `make simulate` runs thousands more seeds."""
 
 import inspect
+from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
+from batchq.compute.simulated.script import Script
+from batchq.domain import events as on
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
+from batchq.domain.bulk_stop import BulkStopOrder, JobOutcome, Kind, Outcome
+from batchq.domain.job import Status
+from batchq.domain.lifecycle.arrays import begin, spawn, step
 from batchq.engine import loop
-from tests.house.rooms import ROOT
+from batchq.ports.jobs import Changes
+from tests.simulation.budgets import CURRENCY
+from tests.simulation.bulk_stops import BulkStopChecks
+from tests.simulation.cases import HANDLES_SIGNAL, SUCCEEDED, Case, CaseRun, End
 from tests.simulation.choices import Choices
-from tests.simulation.mutants import MUTANTS
-from tests.simulation.operator_scenario import OperatorScenario
+from tests.simulation.fault_sweep import crashes, crashes_at, run_case, transaction_faults
+from tests.simulation.random_scenario import OperatorScenario
 from tests.simulation.run import run_checked, run_seed, simulate
-from tests.simulation.run_log import MESSAGE_REJECTED
+from tests.simulation.run_log import MESSAGE_REJECTED, RunLog
+from tests.support import builders
+from tests.support.builders import NOON
 
 SEEDS, ATTENDED, PER_TEST = 2000, 200, 25
 QUICK = 5  # seeds of `make check`
@@ -50,6 +63,75 @@ def test_a_run_fails_when_the_engine_logs_a_rejected_message():
     assert f'"{MESSAGE_REJECTED}%s"' in inspect.getsource(loop)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda it: it.breaks)
-def test_the_text_of_each_mutant_occurs_once(mutant):
-    assert (ROOT / mutant.file).read_text().count(mutant.old) == 1
+USUAL = BudgetKey(BudgetScope.QUEUE, "usual")
+ORDERED = "The {} limit of the budget of queue usual is reached: 0.00 EUR"
+
+
+async def _runs_and_waits(play: CaseRun, script: Script, **limits: Decimal) -> None:
+    await play.submit("a", script)
+    await play.submit("b", script, after="a")
+    await play.until(lambda: play.started("a"))
+    await play.world.client.set_budget_until_acknowledged(Budget(key=USUAL, currency=CURRENCY, **limits))
+
+
+SOFT = Case(
+    name="a soft limit is crossed",
+    steps=lambda it: _runs_and_waits(it, Script(seconds=40), soft=Decimal(0)),
+    ends={"a": SUCCEEDED, "b": End(status=Status.FAILED, attempts=0, starts=0, reason=ORDERED.format("soft"))},
+)
+HARD = Case(
+    name="a hard limit is crossed",
+    steps=lambda it: _runs_and_waits(it, HANDLES_SIGNAL, hard=Decimal(0)),
+    ends={
+        "a": End(status=Status.FAILED, attempts=1, starts=1, reason=ORDERED.format("hard")),
+        "b": End(status=Status.FAILED, attempts=0, starts=0, reason=ORDERED.format("hard")),
+    },
+)
+
+
+def crossing(_play: CaseRun, at) -> bool:
+    return isinstance(at.about, Changes) and bool(at.about.bulk_stops)
+
+
+@pytest.mark.fault("BU01")
+@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda it: it.name)
+def test_a_crash_in_the_commit_of_a_crossing_changes_nothing(case):
+    runs = [run_case(case, planned) for planned in crashes_at(case, crossing)]
+
+    assert len(runs) >= 4
+    assert {it.world.run_log.counts["crashes"] for it in runs} == {1}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda it: it.name)
+def test_a_crash_at_any_point_of_a_crossing_changes_nothing(case):
+    assert [run_case(case, planned) for planned in crashes(case)]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda it: it.name)
+def test_a_failed_commit_of_a_crossing_changes_nothing(case):
+    assert [run_case(case, planned) for planned in transaction_faults(case)]
+
+
+CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
+
+
+def family(*, under_order):
+    """An array of two RUNNABLE children whose rows do not contain the order to its array yet."""
+    parent, children = spawn(begin(builders.job(array_size=2), NOON), 2, NOON)
+    if under_order:
+        parent, _ = step(parent, on.CancelRequested(reason="enough"), NOON)
+    return parent, *(replace(it, status=Status.RUNNABLE) for it in children)
+
+
+@pytest.mark.parametrize("under_order", [True, False])
+async def test_a_waiting_child_may_be_reported_as_finished_once_its_array_is_under_order(under_order):
+    parent, child, other = family(under_order=under_order)
+    run_log = RunLog()
+    bulk_stops = BulkStopChecks(jobs={it.id: it for it in (parent, child, other)}, run_log=run_log)
+
+    bulk_stops.reported(CANCEL, (JobOutcome(job_id=child.id, outcome=Outcome.ALREADY_FINISHED),))
+
+    assert (run_log.failure is None) is under_order
+    assert bulk_stops.last_allowed(child) == 0

@@ -28,7 +28,7 @@ from batchq.engine.monitors import UNKNOWN_CAUSE
 from tests.support.docker_api import docker_api
 
 BATCHQ = Path(sys.executable).parent / "batchq"
-NOBODYS = "AKIDEXAMPLE", "secret"  # what clients sign with where nobody is asked
+ANY_KEY = "AKIDEXAMPLE", "secret"  # what clients sign with where nobody is asked
 READY = "batchq is ready at "
 PATIENCE = 60.0  # seconds
 HELD_UP, NOT_OURS = "the event loop was blocked", "other programs"
@@ -47,7 +47,7 @@ class Service:
         *extra: str,
         under: Sequence[str] = (),
         bundle: Path | None = None,
-        key: Sequence[str] = NOBODYS,
+        key: Sequence[str] = ANY_KEY,
     ) -> None:
         self.data = data
         self.log = data.parent / f"{data.name}.log"
@@ -97,7 +97,7 @@ class Service:
     def health(self) -> dict[str, Any]:
         """As a stranger is told it, or whoever has the key."""
         asked = AWSRequest("GET", f"{self.url}/healthz")
-        if self._key != NOBODYS:
+        if self._key != ANY_KEY:
             SigV4Auth(Credentials(*self._key), "batch", "eu-central-1").add_auth(asked)
         signed = urllib.request.Request(asked.url, headers=dict(asked.headers.items()))
         with urllib.request.urlopen(signed, context=self.trust) as answer:

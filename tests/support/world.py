@@ -49,9 +49,8 @@ from tests.support.clock import VirtualClock
 from tests.support.containers import insisting, leaves_nothing, left_over, until
 from tests.support.in_process_server import InProcessServer, Store
 from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoints
-from tests.support.recording_runtime import RecordingRuntime
+from tests.support.proxies import RecordingRuntime, StoreProxy
 from tests.support.scripts import AMPLE, Script
-from tests.support.store_proxy import StoreProxy
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
 GRACE = timedelta(seconds=2)  # between stop signal and kill, of jobs that ignore the signal
