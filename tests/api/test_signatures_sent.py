@@ -1,4 +1,4 @@
-"""Signed requests through a real socket, byte by byte: quoted paths and raw headers."""
+"""Signed requests through a real socket, byte by byte: quoted paths and raw headers; and the callers of their keys."""
 
 import asyncio
 from functools import partial
@@ -24,7 +24,7 @@ SEEDS = range(500)
 
 
 class Server:
-    """Whatever is let in is written down as it came."""
+    """A server that records each request that it admits."""
 
     def __init__(self, keys=(KEY,), rate=1_000_000):
         verifier = CredentialVerifier(find={it.id: it for it in keys}.get, now=wall_time)
@@ -151,3 +151,31 @@ async def test_a_signed_header_that_is_not_ascii_is_refused_without_a_traceback(
 
     assert await server.receive(with_header(sent, "X-Amz-Meta", "\udcff")) == 403
     assert "Traceback" not in caplog.text
+
+
+def people(*users):
+    return Directory(users={it.name: it for it in users})
+
+
+@pytest.mark.fault("SE07")
+def test_changes_of_a_user_apply_to_the_next_request():
+    now, key_of = [people(User(name=ADA, role=Role.ADMIN))], {"BQIA": ADA}
+    callers = Callers(directory=lambda: now[-1], user_of=key_of.get)
+
+    as_admin = callers.find("BQIA")
+    now.append(people(User(name=ADA)))
+    as_user = callers.find("BQIA")
+    now.append(people())
+    gone = callers.find("BQIA")
+
+    assert (as_admin.role, as_user.role, gone) == (Role.ADMIN, Role.USER, None)
+
+
+def test_a_user_added_later_is_found_at_once():
+    now = [people()]
+    callers = Callers(directory=lambda: now[-1], user_of={"BQIA": ADA}.get)
+
+    unknown = callers.find("BQIA")
+    now.append(people(User(name=ADA)))
+
+    assert (unknown, callers.find("BQIA").user) == (None, ADA)
