@@ -11,7 +11,7 @@ from socket import create_server
 import aiohttp
 import botocore.session
 import pytest
-from aiohttp import web
+from aiohttp import web, web_app
 from botocore.config import Config
 from yarl import URL
 
@@ -122,6 +122,8 @@ class Server(Backend):
 
     async def stop(self):
         await self._runner.cleanup()
+        await self.store.close()
+        web_app._cached_build_middleware.cache_clear()  # else a process keeps the servers of 1,024 tests in memory
 
     async def report_health(self):
         return self.health
