@@ -1,5 +1,7 @@
-"""`batchq serve --auth sigv4`, and what jobs of an account may use of a real machine: faults.md 3, SE09, SE10."""
+"""What jobs may use of a real machine: the policy of their account and of the server that starts them."""
 
+import json
+import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from tests.service.job_queue import create_key, run
 from tests.service.waiting import container, output, reaches
-from tests.support.service import serving
+from tests.support.service import Service, serving
 
 pytestmark = pytest.mark.docker
 
@@ -16,7 +18,7 @@ WHO = ("sh", "-c", "id; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; to
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A server for ada of the lab, whose containers may mount one folder and not run as root, and for amy, an admin."""
+    """A server with clients of two users: ada of the account lab, which has a policy, and the admin amy."""
     folder = tmp_path_factory.mktemp("policy")
     data, allowed = folder / "data", folder / "allowed"
     allowed.mkdir()
@@ -24,9 +26,9 @@ def lab(tmp_path_factory):
     key = create_key("amy", data)
     run("account", "add", "lab", "--volumes", allowed, "--data", data)
     run("user", "add", "ada", "--account", "lab", "--data", data)
-    hers = create_key("ada", data)
+    ada_key = create_key("ada", data)
     with serving(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
-        clients = SimpleNamespace(amy=service.client(), ada=service.client(key=hers))
+        clients = SimpleNamespace(amy=service.client(), ada=service.client(key=ada_key))
         yield SimpleNamespace(service=service, allowed=allowed, outside=folder / "outside", **vars(clients))
 
 
@@ -77,7 +79,7 @@ def test_a_forbidden_definition_is_refused_and_permitted_to_an_admin(lab, asked,
     assert why in refused(lab.ada, "no", **asked)
 
     done = reaches(lab.amy, submit(lab.amy, register(lab.amy, "yes", **asked)), "SUCCEEDED", "FAILED")
-    assert "not allowed" not in str(done), "what this machine's engine itself refuses is another matter"
+    assert "not allowed" not in str(done), "the engine of this machine may refuse it for other reasons"
 
 
 @pytest.mark.fault("SE09")
@@ -96,8 +98,8 @@ def test_a_container_that_may_not_be_root_has_no_rights_of_root(lab):
 
     ids, *privileges, last = output(lab.service, done["container"]["logStreamName"])
     assert (ids, last) == ("uid=1001 gid=1001 groups=1001", "written")
-    told = {name: int(value, 16) for name, value in map(str.split, privileges)}
-    assert told == {"CapEff:": 0, "CapBnd:": 0, "NoNewPrivs:": 1}
+    sets = {name: int(value, 16) for name, value in map(str.split, privileges)}
+    assert sets == {"CapEff:": 0, "CapBnd:": 0, "NoNewPrivs:": 1}
     (attempt,) = failed["attempts"]
     assert "user 'root' of its image is not a number above 0" in attempt["container"]["reason"]
 
@@ -130,3 +132,66 @@ def test_a_tightened_policy_applies_to_queued_jobs(lab):
     (attempt,) = failed["attempts"]
     assert attempt["container"]["reason"].endswith(f"Host path '{lab.allowed}' is not allowed to account lab.")
     assert reaches(lab.ada, submit(lab.ada, definition), "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"
+
+
+def held(batch, name, **members):
+    """The id of a job that stays RUNNABLE, because its environment is disabled."""
+    properties = container("true") | members
+    batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
+    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
+
+
+@pytest.fixture
+def queued(tmp_path):
+    """Jobs that a server without restrictions has accepted and not started, by what they request."""
+    with serving(tmp_path / "data") as loose:
+        batch = loose.client()
+        batch.update_compute_environment(computeEnvironment="local", state="DISABLED")
+        disk = {"linuxParameters": {"devices": [{"hostPath": "/dev/null"}]}}
+        jobs = {
+            "privileges": held(batch, "privileges", privileged=True),
+            "a device": held(batch, "device", **disk),
+            "a path": held(batch, "path", **mounting(tmp_path / "outside")),
+            "a link": held(batch, "link", **mounting(tmp_path / "allowed" / "link")),
+            "nothing": held(batch, "nothing"),
+        }
+        assert [reaches(batch, it, "RUNNABLE")["attempts"] for it in jobs.values()] == [[]] * len(jobs)
+    return jobs
+
+
+@pytest.fixture
+def tightened(tmp_path, queued):
+    """A server on the same data that permits one folder, in which a link leads outside."""
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    (allowed / "link").symlink_to(tmp_path)
+    service = Service(tmp_path / "data", "--privileged", "refuse", "--volumes", str(allowed)).start()
+    yield service
+    service.stop()
+    service.sweep()
+
+
+def statuses(service, job_id):
+    """All statuses in the history of the job."""
+    with urllib.request.urlopen(f"{service.url}/v1/batchq/jobs/{job_id}/history") as answer:
+        return {moment["status"] for moment in json.load(answer)["history"]}
+
+
+@pytest.mark.fault("SE09", "SE10")
+def test_jobs_queued_under_an_older_policy_get_the_newer_one(tmp_path, queued, tightened):
+    batch = tightened.client()
+
+    batch.update_compute_environment(computeEnvironment="local", state="ENABLED")
+
+    fine = reaches(batch, queued.pop("nothing"), "SUCCEEDED", "FAILED")
+    refused = {what: reaches(batch, job_id, "SUCCEEDED", "FAILED") for what, job_id in queued.items()}
+    assert fine["status"] == "SUCCEEDED"
+    assert {what: job["status"] for what, job in refused.items()} == dict.fromkeys(refused, "FAILED")
+    assert [len(job["attempts"]) for job in refused.values()] == [1] * len(refused)
+    reasons = {what: job["attempts"][0]["container"]["reason"] for what, job in refused.items()}
+    assert "privileged" in reasons["privileges"]
+    assert "not below a path that this server permits" in reasons["a path"]
+    assert [statuses(tightened, job_id) & {"RUNNING", "SUCCEEDED"} for job_id in queued.values()] == [set()] * len(
+        refused
+    )
+    assert not (tmp_path / "outside").exists()
