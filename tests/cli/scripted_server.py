@@ -13,10 +13,10 @@ NOWHERE = "http://127.0.0.1:1"
 
 
 class Server:
-    """It remembers what it was asked, and answers as it is told to."""
+    """Records the requests, and returns the responses that the test sets."""
 
     def __init__(self):
-        self.asked = []
+        self.requests = []
         self.jobs = []
         self.knows = {"user": "ann"}
         self.refuses = None
@@ -35,7 +35,7 @@ class Server:
         content = await request.json()
         if request.match_info["operation"] == "whoami":
             return web.json_response(self.knows)
-        self.asked.append((request.match_info["operation"], content))
+        self.requests.append((request.match_info["operation"], content))
         if self.refuses:
             status, message = self.refuses
             return web.json_response({"message": message}, status=status)
@@ -47,7 +47,7 @@ class Server:
         return web.Response(body=answer, content_type=self.media)
 
     async def _give_some(self, request, text):
-        """The beginning of it, if any; and then no more, at once or when nobody waits for it any longer."""
+        """Sends the first part of the response, if any, and closes: at once, or when the client has disconnected."""
         response = web.StreamResponse(headers={"Content-Type": self.media})
         response.enable_chunked_encoding()
         if self.holds_after != 0:
@@ -65,7 +65,7 @@ async def batchq(*words):
 
 
 async def ended(*words):
-    """The status, also where nothing was asked."""
+    """Run a command. Returns its exit status, also of a command that sent no request."""
     try:
         return await batchq(*words)
     except SystemExit as left:

@@ -1,4 +1,4 @@
-"""`batchq key`, and the file that it writes: whole or not at all, and read by nobody but the server's user."""
+"""`batchq key` and its file, which is replaced as a whole and readable only for the user of the server."""
 
 import os
 import resource
@@ -65,7 +65,7 @@ def test_key_files_are_private_to_their_owner(key, tmp_path):
 
 @pytest.fixture
 def anothers():
-    """A data directory of another user, who has a folder of his own beside a file of root's."""
+    """A data directory of another user, with a folder of that user beside a file of root."""
     if os.geteuid() != 0:
         pytest.skip("only root acts for another user")
     with TemporaryDirectory() as place:
@@ -134,10 +134,10 @@ def test_an_invalid_key_file_is_reported_in_one_line_without_its_content(tmp_pat
 
     assert main(["key", "list", "--data", str(tmp_path)]) == 1
 
-    said = capsys.readouterr().err
-    assert said.startswith(f"batchq: {file} is not a valid file of access keys")
-    assert "told to nobody" not in said
-    assert said.count("\n") == 1
+    text = capsys.readouterr().err
+    assert text.startswith(f"batchq: {file} is not a valid file of access keys")
+    assert "told to nobody" not in text
+    assert text.count("\n") == 1
 
 
 @pytest.mark.fault("SE36")
@@ -148,9 +148,9 @@ def test_a_response_that_is_not_a_key_is_not_printed_for_the_shell(capsys, monke
 
     assert main(["key", "create"]) == 1
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("batchq: the response of the server contains no valid access key")
+    text = capsys.readouterr()
+    assert text.out == ""
+    assert text.err.startswith("batchq: the response of the server contains no valid access key")
 
 
 @pytest.mark.fault("SE33")

@@ -35,7 +35,7 @@ def batchq(data, capsys):
 
 @pytest.fixture
 def refused(data, capsys):
-    """Runs one that is to fail, and to change nothing; answers what it says of that."""
+    """Run a command that must fail and change nothing. Returns stderr."""
 
     def run(*words):
         before = AccountsFile(data).load(), AccessKeyFile(data).all(), Journal(data).read()
@@ -72,17 +72,17 @@ def group(data, group_files):
     shutil.copytree(group_files, data)
 
 
-def told(batchq, *words):
+def described(batchq, *words):
     return json.loads(batchq(*words, "--json"))
 
 
 def test_the_first_user_with_a_key_is_an_admin(data, batchq, capsys):
     assert main(["key", "create", "--user", "amy"]) == 0
 
-    said = capsys.readouterr()
-    assert said.err == "batchq: amy is the first user, with the role ADMIN\n"
-    assert said.out.startswith("export AWS_ACCESS_KEY_ID=BQIA")
-    assert told(batchq, "user", "list")["users"] == [
+    text = capsys.readouterr()
+    assert text.err == "batchq: amy is the first user, with the role ADMIN\n"
+    assert text.out.startswith("export AWS_ACCESS_KEY_ID=BQIA")
+    assert described(batchq, "user", "list")["users"] == [
         {"name": "amy", "account": "root", "role": "ADMIN", "coordinates": []}
     ]
 
@@ -97,7 +97,7 @@ def test_the_next_must_be_a_user(group, refused):
 
 
 def test_an_account_has_what_its_parent_has_unless_it_says(group, batchq):
-    (team,) = told(batchq, "account", "show", "team")["accounts"]
+    (team,) = described(batchq, "account", "show", "team")["accounts"]
 
     assert team["queues"] is team["allowance"] is None
     assert team["inEffect"]["queues"] == ["default"]
@@ -108,11 +108,11 @@ def test_an_account_has_what_its_parent_has_unless_it_says(group, batchq):
 
 def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
     batchq("account", "set", "team", "--job-vcpus", "2", "--queues", "", "--queued", "none", "--submits", "0.5")
-    (said,) = told(batchq, "account", "show", "team")["accounts"]
+    (text,) = described(batchq, "account", "show", "team")["accounts"]
     batchq("account", "set", "team", "--allowance", "none", "--queues", "none")
-    (taken,) = told(batchq, "account", "show", "team")["accounts"]
+    (taken,) = described(batchq, "account", "show", "team")["accounts"]
 
-    assert said["allowance"] == {
+    assert text["allowance"] == {
         "privileged": False,
         "devices": [],
         "volumes": ["/data"],
@@ -123,10 +123,10 @@ def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
         "logDrivers": [],
         "registries": None,
     }
-    assert (said["queues"], said["parent"]) == ([], "lab")
-    assert said["limits"] == {"queued": None, "submits": 0.5, "vcpus": None, "logMib": None}
+    assert (text["queues"], text["parent"]) == ([], "lab")
+    assert text["limits"] == {"queued": None, "submits": 0.5, "vcpus": None, "logMib": None}
     assert taken["allowance"] is taken["queues"] is None
-    assert taken["limits"] == said["limits"]
+    assert taken["limits"] == text["limits"]
 
 
 def test_the_root_has_limits_as_others_have(group, batchq):
@@ -134,7 +134,7 @@ def test_the_root_has_limits_as_others_have(group, batchq):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (("account", "add", "lab"), "account lab already exists"),
         (("account", "add", "root"), "account root already exists"),
@@ -156,8 +156,8 @@ def test_the_root_has_limits_as_others_have(group, batchq):
         (("key", "delete", "gone"), "there is no key gone"),
     ],
 )
-def test_an_invalid_change_is_refused_in_one_line_and_changes_nothing(group, refused, words, said):
-    assert refused(*words) == f"batchq: {said}\n"
+def test_an_invalid_change_is_refused_in_one_line_and_changes_nothing(group, refused, words, text):
+    assert refused(*words) == f"batchq: {text}\n"
 
 
 @pytest.mark.fault("SE12")
@@ -170,9 +170,9 @@ def test_a_name_that_could_be_more_than_a_name_is_none(group, data, capsys, name
     statuses = [main([what, "add", "--", name]) for what in ("user", "account")]
 
     assert statuses == [1, 1]
-    said = capsys.readouterr().err
-    assert said.count("\n") == 2
-    assert "\x1b" not in said
+    text = capsys.readouterr().err
+    assert text.count("\n") == 2
+    assert "\x1b" not in text
     assert AccountsFile(data).load() == before
 
 
@@ -189,7 +189,7 @@ def test_a_user_has_so_many_keys_and_no_more(group, data, batchq, refused):
     give_keys(batchq, "ada", admin.MAX_KEYS)
 
     assert "has 10 keys, the maximum" in refused("key", "create", "--user", "ada")
-    assert len(told(batchq, "key", "list", "--user", "ada")["keys"]) == admin.MAX_KEYS
+    assert len(described(batchq, "key", "list", "--user", "ada")["keys"]) == admin.MAX_KEYS
 
 
 @pytest.mark.fault("SE14")

@@ -1,4 +1,4 @@
-"""The file that says which server is asked, and by whom: what goes before it, and what is refused of it."""
+"""The configuration file of the commands: server, key and defaults; their precedence, and invalid files."""
 
 import os
 from argparse import Namespace
@@ -66,12 +66,12 @@ def test_flag_goes_before_variable_and_that_before_file(write, monkeypatch):
 
 
 def test_the_default_config_file_is_read_if_it_exists(write):
-    asked = Namespace(url=None, ca_bundle=None, config=None)
-    assert url_of(asked) == "http://127.0.0.1:22824"
+    fields = Namespace(url=None, ca_bundle=None, config=None)
+    assert url_of(fields) == "http://127.0.0.1:22824"
 
     write('url = "http://home:1"', at="home/batchq/config.toml")
 
-    assert url_of(asked) == "http://home:1"
+    assert url_of(fields) == "http://home:1"
 
 
 def test_key_id_and_secret_come_from_one_source(write, monkeypatch):
@@ -112,7 +112,7 @@ def test_one_without_a_secret_may_be_read_by_all(write):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         (
             'uri = "http://there"',
@@ -129,16 +129,16 @@ def test_one_without_a_secret_may_be_read_by_all(write):
         (f"a = {'[' * 5000}", "is not valid TOML"),
     ],
 )
-def test_an_invalid_config_file_is_reported_in_one_line_without_its_secret(write, capsys, text, said):
+def test_an_invalid_config_file_is_reported_in_one_line_without_its_secret(write, capsys, text, printed):
     file = write(text)
 
     assert main(["cancel", "-t", "all", "-C", str(file)]) == 2
 
-    told = capsys.readouterr().err
-    assert str(file) in told
-    assert said in told
-    assert "told to nobody" not in told
-    assert told.count("\n") == 1
+    described = capsys.readouterr().err
+    assert str(file) in described
+    assert printed in described
+    assert "told to nobody" not in described
+    assert described.count("\n") == 1
     assert there() == {}
 
 

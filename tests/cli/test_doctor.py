@@ -9,7 +9,7 @@ from batchq.cli.main import main
 from tests.service.waiting import reaches, register
 from tests.support.service import BATCHQ, serving
 
-NOBODY = "http://127.0.0.1:9"  # discard: nobody listens
+NO_SERVER = "http://127.0.0.1:9"  # the port of `discard`, at which no program listens
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def no_engine(monkeypatch, tmp_path):
 
 
 def test_a_problem_is_told_in_a_line_and_by_the_status(no_engine, tmp_path, capsys):
-    status = main(["doctor", "--data", str(tmp_path / "none"), "--url", NOBODY])
+    status = main(["doctor", "--data", str(tmp_path / "none"), "--url", NO_SERVER])
 
     lines = capsys.readouterr().out.splitlines()
     assert status == 1
@@ -28,7 +28,7 @@ def test_a_problem_is_told_in_a_line_and_by_the_status(no_engine, tmp_path, caps
 
 
 def test_programs_read_it_as_json(no_engine, tmp_path, capsys):
-    main(["doctor", "--data", str(tmp_path), "--url", NOBODY, "--json"])
+    main(["doctor", "--data", str(tmp_path), "--url", NO_SERVER, "--json"])
 
     found = json.loads(capsys.readouterr().out)
     assert {"level", "component", "message", "advice"} == found[0].keys()

@@ -17,10 +17,10 @@ from tests.support.server import serving
 
 @pytest.fixture
 def app():
-    """It tells what it was asked, and one path of it is no JSON."""
+    """Returns its requests; one path returns invalid JSON."""
 
     async def echo(request):
-        return web.json_response({"method": request.method, "asked": await request.text()})
+        return web.json_response({"method": request.method, "members": await request.text()})
 
     async def refuse(request):
         return web.json_response({"message": "It cannot be."}, status=int(request.match_info["status"]))
@@ -47,7 +47,7 @@ async def url(app):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Those of a certificate that is believed by nobody yet."""
+    """The files of a certificate that no client trusts yet."""
     monkeypatch.setenv("AWS_CA_BUNDLE", "")
     return Authority(tmp_path).issue()
 
@@ -59,13 +59,13 @@ async def safe_url(app, files):
         yield url
 
 
-def asks(*asked, **more):
-    return asyncio.to_thread(call, *asked, **more)
+def asks(*members, **more):
+    return asyncio.to_thread(call, *members, **more)
 
 
 async def test_a_call_without_content_is_a_get_and_with_content_a_post(url):
-    assert await asks(url, "/echo") == {"method": "GET", "asked": ""}
-    assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
+    assert await asks(url, "/echo") == {"method": "GET", "members": ""}
+    assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
 async def test_a_4xx_response_is_invalid_with_the_servers_message(url):
@@ -89,7 +89,7 @@ async def test_a_redirect_is_not_followed(url):
 
 
 async def test_an_unreachable_server_is_reported_with_its_url(url):
-    with closing(socket()) as door:  # it is held, so that nobody else comes to listen there
+    with closing(socket()) as door:  # reserved, so that no other program listens there
         door.bind(("127.0.0.1", 0))
         mute = f"http://127.0.0.1:{door.getsockname()[1]}"
 
@@ -106,7 +106,7 @@ async def test_a_server_on_another_machine_is_called_through_the_proxy_of_the_en
     monkeypatch.setenv("http_proxy", url)
     monkeypatch.setenv("no_proxy", "")
 
-    assert await asks("http://batch.example.invalid", "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
+    assert await asks("http://batch.example.invalid", "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
 async def test_no_proxy_names_servers_that_are_called_directly(url, monkeypatch):
@@ -128,8 +128,8 @@ async def test_a_server_on_loopback_is_never_called_through_a_proxy(url, monkeyp
 async def test_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files):
     url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle), config=None))
 
-    assert await asks(url, "/echo") == {"method": "GET", "asked": ""}
-    assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
+    assert await asks(url, "/echo") == {"method": "GET", "members": ""}
+    assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
 async def test_aws_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files, monkeypatch):

@@ -129,6 +129,6 @@ async def test_history_prints_each_order_to_stop_with_its_author_and_its_signals
 
     assert await batchq("history", JOB) == 0
 
-    said = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
-    assert said[0].startswith("terminated by cora at ")
-    assert said[1:] == ["the stop signal was delivered", "SIGKILL was sent"]
+    text = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
+    assert text[0].startswith("terminated by cora at ")
+    assert text[1:] == ["the stop signal was delivered", "SIGKILL was sent"]

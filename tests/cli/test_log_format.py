@@ -15,8 +15,8 @@ FORGED = "2026-11-21 12:00:00,000 ERROR forged"
 HOSTILE = ["\n", "\r\n", "\x1b[31m", "\x85", "\u2028", "\u202e", "\u2066", "\x00", "\x9b31m"]
 
 
-def written(message, *said, exc_info=None):
-    record = logging.LogRecord("batchq", logging.WARNING, "somewhere", 1, message, said, exc_info)
+def written(message, *printed, exc_info=None):
+    record = logging.LogRecord("batchq", logging.WARNING, "somewhere", 1, message, printed, exc_info)
     return LogFormatter("%(levelname)s %(message)s").format(record)
 
 

@@ -18,20 +18,20 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
-    ("variable", "said"),
+    ("variable", "printed"),
     [
         (("BATCHQ_PORT", "many"), "--port: Input should be a valid integer"),
         (("BATCHQ_VOLUMES", "/srv"), 'a list in an environment variable must be JSON, for example ["a", "b"]'),
     ],
 )
-def test_a_variable_that_is_wrong_is_told_in_a_line(monkeypatch, capsys, variable, said):
+def test_an_invalid_variable_is_reported_in_one_line(monkeypatch, capsys, variable, printed):
     monkeypatch.setenv(*variable)
 
     assert main(["key", "list"]) == MISUSED
 
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    described = capsys.readouterr().err
+    assert printed in described
+    assert described.count("\n") == 1
 
 
 def test_the_operations_page_lists_each_flag_of_serve_with_its_variable(capsys):
@@ -176,8 +176,8 @@ def test_the_page_on_the_command_line_has_the_exit_statuses_of_the_help():
 
 
 @pytest.fixture
-def nobody():
-    """A pipe whose reader is gone already."""
+def closed_pipe():
+    """A pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer
@@ -190,19 +190,19 @@ def nobody():
     ("out", "end"),
     [(">&{nobody}", (1, "")), ("> /dev/full", (1, "batchq: [Errno 28] No space left on device\n")), (">&-", (0, ""))],
 )
-def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, nobody, unbuffered, out, end):
-    shell = f"{sys.executable} -m batchq account list --data {tmp_path} {out.format(nobody=nobody)}"
+def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, closed_pipe, unbuffered, out, end):
+    shell = f"{sys.executable} -m batchq account list --data {tmp_path} {out.format(nobody=closed_pipe)}"
 
-    told = subprocess.run(
+    described = subprocess.run(
         ["bash", "-c", shell],
         env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
-        pass_fds=[nobody],
+        pass_fds=[closed_pipe],
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert (told.returncode, told.stderr) == end
+    assert (described.returncode, described.stderr) == end
 
 
 @pytest.mark.process
@@ -213,6 +213,6 @@ def test_any_command_can_be_interrupted(tmp_path):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running, pipe.open("w"):
         running.send_signal(signal.SIGINT)
 
-        _, said = running.communicate()
+        _, printed = running.communicate()
 
-    assert (running.returncode, said) == (130, "batchq: interrupted\n")
+    assert (running.returncode, printed) == (130, "batchq: interrupted\n")

@@ -1,4 +1,4 @@
-"""`batchq cancel` and `batchq terminate`: what they ask a server, and what they refuse to."""
+"""The arguments of `batchq cancel` and `batchq terminate`: requests, and refused combinations."""
 
 import json
 import sys
@@ -42,14 +42,14 @@ from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, ended
 async def test_slurms_flags_become_members_of_the_request(server, command, words, content):
     assert await batchq(command, *words) == 0
 
-    assert server.asked == [(f"{command}jobs", {"dryRun": False} | content)]
+    assert server.requests == [(f"{command}jobs", {"dryRun": False} | content)]
 
 
 @pytest.mark.parametrize("signal", ["INT", "sigint", "SIGINT", "2"])
 async def test_terminate_sends_signal_and_grace(server, signal):
     assert await batchq("terminate", "-t", "running", "--signal", signal, "--grace", "5") == 0
 
-    assert server.asked == [
+    assert server.requests == [
         ("terminatejobs", {"dryRun": False, "states": ["RUNNING"], "signal": "SIGINT", "graceSeconds": 5})
     ]
 
@@ -60,7 +60,7 @@ async def test_me_stops_nothing_if_the_server_does_not_return_the_user(server, k
 
     assert await batchq("terminate", "--me", "-t", "all") == 3
 
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ async def test_me_stops_nothing_if_the_server_does_not_return_the_user(server, k
 async def test_invalid_arguments_stop_nothing_and_are_reported_in_one_line(server, capsys, command, words):
     assert await ended(command, *words) == 2
 
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("batchq: ")
-    assert told.err.count("\n") == 1
-    assert server.asked == []
+    described = capsys.readouterr()
+    assert described.out == ""
+    assert described.err.startswith("batchq: ")
+    assert described.err.count("\n") == 1
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ async def test_invalid_arguments_stop_nothing_and_are_reported_in_one_line(serve
 async def test_an_invalid_signal_or_grace_is_refused(server, words):
     assert await ended("terminate", "-t", "all", *words) == 2
 
-    assert server.asked == []
+    assert server.requests == []
 
 
 async def test_the_maximum_number_of_ids_is_sent(server):
     assert await batchq("cancel", ",".join(f"{ARRAY}:{index}" for index in range(5000, 10_000))) == 0
 
-    assert len(json.dumps(server.asked[0][1])) < BODY_LIMIT
+    assert len(json.dumps(server.requests[0][1])) < BODY_LIMIT
 
 
 async def test_cancel_has_no_flags_for_signal_and_grace(server):
     assert await ended("cancel", "-t", "all", "--grace", "5") == 2
 
-    assert server.asked == []
+    assert server.requests == []
 
 
 HABITS = ["-n", "-u", "-A", "-p", "-t", "-w", "--state", "--signal", "--grace", "--reason", "--json", "-Q", "--dry-run"]
@@ -179,7 +179,7 @@ async def test_the_jobs_of_stdin_are_stopped_and_an_empty_stdin_stops_nothing(
 
     assert await ended(command, "-", "-t", "pending") == 0
 
-    assert [content["jobs"] for _, content in server.asked] == requests
+    assert [content["jobs"] for _, content in server.requests] == requests
 
 
 @pytest.mark.parametrize(("rows", "status"), [([], 1), ([row("sim"), row("sim", jobId=ARRAY)], 2)])

@@ -33,14 +33,14 @@ OUTCOMES = [
 ]
 
 
-@pytest.mark.parametrize(("outcome", "status", "said"), OUTCOMES)
-async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, status, said):
+@pytest.mark.parametrize(("outcome", "status", "printed"), OUTCOMES)
+async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, status, printed):
     why = {} if outcome in DONE else {"message": f"Job {ARRAY} is as it is."}
     server.jobs = [job(outcome, **why)]
 
     assert await batchq("terminate", ARRAY) == status
 
-    assert capsys.readouterr().out.splitlines() == [f"{ARRAY}  {said[0]}", said[1]]
+    assert capsys.readouterr().out.splitlines() == [f"{ARRAY}  {printed[0]}", printed[1]]
 
 
 def test_the_states_and_outcomes_of_the_server_are_known():
@@ -59,7 +59,7 @@ async def test_a_dry_run_prints_what_would_be_done(server, capsys):
 
     assert await batchq("terminate", "-t", "all", "--dry-run") == 0
 
-    assert server.asked == [("terminatejobs", {"dryRun": True, "states": ["ALL"]})]
+    assert server.requests == [("terminatejobs", {"dryRun": True, "states": ["ALL"]})]
     assert capsys.readouterr().out.splitlines() == [
         f"{ARRAY}  would be stopped  sim (RUNNABLE)",
         f"1 would be stopped (SIGTERM, SIGKILL after the grace period, {NEVER}); nothing is changed",
@@ -165,10 +165,10 @@ async def test_an_interrupted_response_is_reported_with_the_outcomes_before_it(s
 
     assert await batchq("cancel", "-t", "all") == 3
 
-    told = capsys.readouterr()
-    assert told.out == f"{ARRAY}  cancelled  sim (RUNNABLE)\n"
+    described = capsys.readouterr()
+    assert described.out == f"{ARRAY}  cancelled  sim (RUNNABLE)\n"
     until = "before that: 1 cancelled. The server completes the request"
-    assert told.err == f"batchq: the response of {os.environ['BATCHQ_URL']} is incomplete; {until}\n"
+    assert described.err == f"batchq: the response of {os.environ['BATCHQ_URL']} is incomplete; {until}\n"
 
 
 LINE, LAST = json.dumps(job("CANCELLED")), json.dumps({"counts": {"CANCELLED": 1}, "dryRun": False})
@@ -231,22 +231,22 @@ async def test_a_closed_pipe_does_not_end_the_command(server, more):
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("holds_after", "said"),
+    ("holds_after", "printed"),
     [
         (0, "batchq: interrupted; it is unknown whether the server has accepted the request\n"),
         (1, "batchq: interrupted; before that: 1 cancelled. The server completes the request\n"),
     ],
 )
-async def test_an_interrupt_reports_the_outcomes_so_far(server, holds_after, said):
+async def test_an_interrupt_reports_the_outcomes_so_far(server, holds_after, printed):
     server.jobs, server.holds_after = [job("CANCELLED")], holds_after
     command = [sys.executable, "-u", "-m", "batchq", "cancel", "-t", "all"]
     piped = asyncio.subprocess.PIPE
     running = await asyncio.create_subprocess_exec(*command, env=os.environ, stdout=piped, stderr=piped)
     await server.is_asked.wait()
-    told = [await running.stdout.readline() for _ in range(holds_after)]
+    described = [await running.stdout.readline() for _ in range(holds_after)]
 
     running.send_signal(signal.SIGINT)
 
     _, err = await running.communicate()
-    assert (running.returncode, err.decode()) == (130, said)
-    assert len(told) == holds_after
+    assert (running.returncode, err.decode()) == (130, printed)
+    assert len(described) == holds_after

@@ -218,7 +218,7 @@ def test_an_invalid_script_is_refused(refused, folder, text, error):
     ],
 )
 def test_an_invalid_command_line_is_refused_in_one_line(refused, words, error):
-    said = refused(*words)
+    output_text = refused(*words)
 
-    assert error in said
-    assert said.count("\n") == 1
+    assert error in output_text
+    assert output_text.count("\n") == 1

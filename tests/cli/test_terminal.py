@@ -130,7 +130,7 @@ async def test_many_jobs_are_stopped_after_a_confirmation(crowd):
 
     assert shown["status"] == 0
     assert f"batchq: {EFFECT}" in "".join(shown["screen"])
-    (_, first), (_, second) = crowd.asked
+    (_, first), (_, second) = crowd.requests
     assert first == {"states": ["ALL"], "dryRun": True}
     assert second == {"states": ["ALL"], "dryRun": False, "jobs": [it["jobId"] for it in crowd.jobs]}
 
@@ -141,7 +141,7 @@ async def test_nothing_is_stopped_without_a_confirmation(crowd, answer):
 
     assert shown["status"] == 1
     assert "batchq: nothing is changed" in "\n".join(shown["screen"])
-    assert [content["dryRun"] for _, content in crowd.asked] == [True]
+    assert [content["dryRun"] for _, content in crowd.requests] == [True]
 
 
 @pytest.mark.parametrize("words", [["-t", "all", "-y"], [job_id("8f2c51a7")]])
@@ -149,7 +149,7 @@ async def test_jobs_that_are_named_or_confirmed_by_a_flag_are_stopped_at_once(cr
     shown = await batchq("terminate", *words)
 
     assert shown["status"] == 0
-    assert [content["dryRun"] for _, content in crowd.asked] == [False]
+    assert [content["dryRun"] for _, content in crowd.requests] == [False]
 
 
 async def test_up_to_20_jobs_are_stopped_without_a_question(crowd):
@@ -158,7 +158,7 @@ async def test_up_to_20_jobs_are_stopped_without_a_question(crowd):
     shown = await batchq("terminate", "-t", "all")
 
     assert shown["status"] == 0
-    assert [content["dryRun"] for _, content in crowd.asked] == [True, False]
+    assert [content["dryRun"] for _, content in crowd.requests] == [True, False]
 
 
 async def test_bash_completes_commands_and_values(native, tmp_path):

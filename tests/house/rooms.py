@@ -1,4 +1,4 @@
-"""Where the code of the house stands."""
+"""The source files of the product, their module names and syntax trees."""
 
 import ast
 from functools import cache

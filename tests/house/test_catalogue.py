@@ -1,4 +1,4 @@
-"""The catalogue of faults is whole: each row is proved by a test, or it is said why it cannot be."""
+"""Each row of the catalogue of faults is proved by a test, or has a reason why it cannot be."""
 
 from tests.faults.catalogue import ELSEWHERE, SECTIONS, claims, rows
 
@@ -10,14 +10,14 @@ def test_each_row_has_an_id_of_its_own_in_a_known_section():
     assert {it[:2] for it in IDS} == set(SECTIONS)
 
 
-def test_each_row_is_proved_by_a_test_or_it_is_said_why_not():
+def test_each_row_is_proved_by_a_test_or_has_a_reason_why_not():
     assert sorted(IDS - set(claims()) - set(ELSEWHERE)) == []
 
 
-def test_a_test_claims_only_rows_that_there_are():
+def test_tests_claim_only_existing_rows():
     assert sorted(set(claims()) - IDS) == []
 
 
-def test_what_is_proved_is_not_said_to_be_impossible():
+def test_a_proved_row_has_no_reason_why_it_is_not():
     assert sorted(set(ELSEWHERE) & set(claims())) == []
     assert sorted(set(ELSEWHERE) - IDS) == []

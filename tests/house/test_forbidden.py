@@ -1,4 +1,4 @@
-"""What no tool of the shelf forbids."""
+"""Rules of this repository that no linter has."""
 
 import ast
 import re
@@ -7,11 +7,11 @@ import pytest
 
 from tests.house.rooms import ROOT, name, sources, tree
 
-# Open and close a database file once beside SQLite, and its locks are gone: the next process deletes the live WAL.
+# Closing a database file that SQLite has open releases its locks: another process then deletes the WAL in use.
 BESIDE_SQLITE = re.compile(r"(?<!def )\bopen\((?!.*# not the database)|\bshutil\b|\.(read|write)_(bytes|text)\(")
 BLIND_WITH_REASON = re.compile(r"# noqa: BLE001 - \w+")
 A_DEVELOPERS_MACHINE = re.compile(rf"(?<![\w./-])/wor[k]/|{re.escape(str(ROOT))}/")
-# Their files are never those of the database.
+# These modules open other files than those of the database.
 FILES = {"log_files.py", "checkpoint_files.py", "checkpoint_removal.py"}
 TEXT = {".py", ".md", ".toml", ".txt", ".sql", ".html", ".js", ".css", ".json", ""}
 
@@ -41,7 +41,7 @@ def blind_excepts(source):
     return [it for it in every if not any(isinstance(line, ast.Raise) and not line.exc for line in ast.walk(it))]
 
 
-def test_a_blind_except_stands_in_the_loop_or_says_why():
+def test_a_blind_except_is_in_the_loop_or_has_a_reason():
     blind = [
         (name(it), source_line)
         for it in sources()
@@ -56,12 +56,12 @@ def test_a_blind_except_stands_in_the_loop_or_says_why():
     assert len(in_the_loop) <= 1
 
 
-def test_no_file_speaks_of_a_developers_machine():
+def test_no_file_names_a_path_of_a_developers_machine():
     assert [where for it in written_files() for where, line in lines(it) if A_DEVELOPERS_MACHINE.search(line)] == []
 
 
 def test_tests_make_clients_of_docker_by_docker_api_alone():
-    """Others would ask the usual engine whatever DOCKER_HOST says, or a version that it does not speak any more."""
+    """Other clients ignore DOCKER_HOST, or use an API version that the engine no longer supports."""
     tests = [it for it in (ROOT / "tests").rglob("*.py") if it.name != "docker_api.py"]
 
     assert [where for it in tests for where, line in lines(it) if re.search(r"\bAPIClient[(]", line)] == []

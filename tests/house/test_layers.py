@@ -1,4 +1,4 @@
-"""A module on no layer would be free to import anything, so there is none."""
+"""Every module is on a layer: a module on none could import anything."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Who is who in the tests of roles, and a real server that they call with keys of their own."""
+"""The users of the tests of roles, and a server that each of them calls with a key."""
 
 import asyncio
 import http.client
@@ -46,7 +46,7 @@ PEOPLE = Directory(
 )
 # Headers of an answer that differ between two requests.
 MODELARTS = "/v2/a-project"
-UNTOLD = {"date", "content-length", "x-amzn-requestid", "x-request-id"}
+VARYING_HEADERS = {"date", "content-length", "x-amzn-requestid", "x-request-id"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`headers` are those that two answers of the same meaning have alike."""
+    """`headers`: without those that differ between equal requests."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
 
     @property
-    def told(self):
+    def content(self):
         return parsed(self.body, dict(self.headers).get("content-type"))
 
     @property
@@ -75,17 +75,17 @@ class Answer:
 
 
 class Stage:
-    """A server that is called over loopback; each call is signed by whoever makes it."""
+    """Sends requests to a server on loopback, each signed with the key of its user."""
 
     def __init__(self, url, keys):
         self._at = urlsplit(url)
         self._keys = keys
 
-    def ask(self, user, request):
+    def send(self, user, request):
         headers = {"Content-Type": "application/json", **(request.headers or {})}
         data = b"" if request.body is None else json.dumps(request.body).encode()
         signed = AWSRequest(request.method, f"http://{self._at.netloc}{request.path}", headers=headers, data=data)
-        if request.path.startswith(MODELARTS):  # whose clients sign in another way, or send a token
+        if request.path.startswith(MODELARTS):  # its clients send a token
             signed.headers["X-Auth-Token"] = f"{self._keys[user].access_key}.{self._keys[user].secret_key}"
         else:
             SigV4Auth(self._keys[user], "batch", "us-east-1").add_auth(signed)
@@ -93,48 +93,52 @@ class Stage:
         try:
             connection.request(request.method, request.path, body=data, headers=dict(signed.headers.items()))
             answer = connection.getresponse()
-            kept = sorted((name.lower(), value) for name, value in answer.getheaders() if name.lower() not in UNTOLD)
+            kept = sorted(
+                (name.lower(), value) for name, value in answer.getheaders() if name.lower() not in VARYING_HEADERS
+            )
             return Answer(status=answer.status, headers=tuple(kept), body=answer.read())
         finally:
             connection.close()
 
     def whole(self, user, request):
-        """All pages of a list, one behind the other."""
-        answer = self.ask(user, request)
-        token = answer.told.get("nextToken") if answer.status == HTTPStatus.OK else None
+        """All pages of a list, concatenated."""
+        answer = self.send(user, request)
+        token = answer.content.get("nextToken") if answer.status == HTTPStatus.OK else None
         while token is not None:
-            page = self.ask(user, replace(request, body=request.body | {"nextToken": token}))
-            answer, token = replace(answer, body=answer.body + page.body), page.told.get("nextToken")
-        cursor = answer.told.get("nextCursor") if request.method == "GET" and answer.status == HTTPStatus.OK else None
+            page = self.send(user, replace(request, body=request.body | {"nextToken": token}))
+            answer, token = replace(answer, body=answer.body + page.body), page.content.get("nextToken")
+        cursor = (
+            answer.content.get("nextCursor") if request.method == "GET" and answer.status == HTTPStatus.OK else None
+        )
         while cursor is not None:
-            page = self.ask(user, replace(request, path=f"{request.path}&cursor={cursor}"))
-            answer, cursor = replace(answer, body=answer.body + page.body), page.told.get("nextCursor")
+            page = self.send(user, replace(request, path=f"{request.path}&cursor={cursor}"))
+            answer, cursor = replace(answer, body=answer.body + page.body), page.content.get("nextCursor")
         return answer
 
-    def do(self, user, operation, **asked):
-        """An operation of AWS Batch that is carried out; what it answers."""
-        answer = self.ask(user, batch(operation, **asked))
+    def do(self, user, operation, **members):
+        """Call an operation of AWS Batch that must succeed. Returns the content of the response."""
+        answer = self.send(user, batch(operation, **members))
         assert answer.status == HTTPStatus.OK, answer
-        return answer.told
+        return answer.content
 
 
-def batch(operation, **asked):
-    return Request(path=f"/v1/{operation.lower()}", body=asked)
+def batch(operation, **members):
+    return Request(path=f"/v1/{operation.lower()}", body=members)
 
 
-def logs(operation, **asked):
+def logs(operation, **members):
     content = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"Logs_20140328.{operation}"}
-    return Request(path="/", body=asked, headers=content)
+    return Request(path="/", body=members, headers=content)
 
 
-def sagemaker(operation, **asked):
+def sagemaker(operation, **members):
     content = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"SageMaker.{operation}"}
-    return Request(path="/", body=asked, headers=content)
+    return Request(path="/", body=members, headers=content)
 
 
 @contextmanager
 def stage(data):
-    """A server on simulated containers, in a thread of its own; its people each have a key."""
+    """A server with simulated containers in a thread, and a key for each user."""
     data.mkdir(mode=0o700)
     AccountsFile(data).change(lambda _: PEOPLE)
     keys = {name: new_key(name, wall_time()) for name in PEOPLE.users}

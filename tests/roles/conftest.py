@@ -1,4 +1,4 @@
-"""One server for all that is tried on it."""
+"""One server for all tests of roles."""
 
 import pytest
 
@@ -15,5 +15,5 @@ def stage(tmp_path_factory):
 @pytest.fixture(scope="package")
 def props(stage):
     props = Props(stage)
-    props.lay_ground()
+    props.prepare()
     return props

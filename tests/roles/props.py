@@ -1,4 +1,4 @@
-"""The things of users that others try to see and to change: jobs, with what belongs to them, and definitions."""
+"""Jobs and definitions of users, which other users try to read and to change."""
 
 import time
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tests.roles.cast import MODELARTS, Request, sagemaker
 LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"
 LICENCES = "licences"
-REASON = "said the matrix"
+REASON = "stopped by the matrix"
 
 _numbers = count(1)
 
@@ -39,29 +39,29 @@ class Thing:
         return quote(f"{ARN}job-definition/{self.ref}", safe="")
 
     def masked(self, text):
-        """What was said of it, as it would be said of any other."""
+        """`text` with the names of this thing replaced."""
         for name in (self.job, self.stream, self.definition):
             text = text.replace(name.encode() or b"\0", b"<it>")
         return text
 
 
 def nothing():
-    """A thing that is not there, named as if it could be."""
+    """A thing that does not exist, with valid names."""
     name = f"nothing-{next(_numbers)}"
     return Thing(job=str(uuid4()), definition=name, stream=f"{name}/default/{uuid4().hex}")
 
 
 class Props:
-    """What users have made on a stage. In the queue `still` jobs stay RUNNABLE, in `default` they run at once."""
+    """The resources of users on a server. In the queue `still` jobs stay RUNNABLE, in `default` they run at once."""
 
     def __init__(self, stage):
         self._stage = stage
         self._kept = {}
 
-    def lay_ground(self):
+    def prepare(self):
         machines = {"type": "EC2", "minvCpus": 0, "maxvCpus": 1, "subnets": [], "instanceRole": "a-role"}
-        asked = {"computeEnvironmentName": "narrow", "type": "MANAGED", "computeResources": machines}
-        self._stage.do("amy", "CreateComputeEnvironment", **asked)
+        fields = {"computeEnvironmentName": "narrow", "type": "MANAGED", "computeResources": machines}
+        self._stage.do("amy", "CreateComputeEnvironment", **fields)
         order = [{"order": 1, "computeEnvironment": "narrow"}]
         for name in ("still", "front"):
             self._stage.do("amy", "CreateJobQueue", jobQueueName=name, priority=1, computeEnvironmentOrder=order)
@@ -76,17 +76,17 @@ class Props:
         )
         return name
 
-    def submit(self, owner, definition, queue="still", **asked):
-        made = self._stage.do(owner, "SubmitJob", jobName="a-job", jobQueue=queue, jobDefinition=definition, **asked)
+    def submit(self, owner, definition, queue="still", **fields):
+        made = self._stage.do(owner, "SubmitJob", jobName="a-job", jobQueue=queue, jobDefinition=definition, **fields)
         return made["jobId"]
 
     def fresh(self, owner):
-        """A thing of his that nobody else has to do with."""
+        """A new thing of the owner, used by one cell."""
         definition = self.defined(owner)
         return Thing(job=self.submit(owner, definition), definition=definition)
 
     def kept(self, owner, kind="fresh"):
-        """The one of its kind that he has for all who only look."""
+        """The thing of this kind that all reading cells of the owner share."""
         if (owner, kind) not in self._kept:
             self._kept[owner, kind] = getattr(self, kind)(owner)
         return self._kept[owner, kind]
@@ -122,7 +122,7 @@ class Props:
     def sagemaker(self, owner):
         """A queued training job of the SageMaker dialect; `job` is its name."""
         name = f"{owner}-{next(_numbers)}"
-        answer = self._stage.ask(owner, sagemaker("CreateTrainingJob", **training_job(name)))
+        answer = self._stage.send(owner, sagemaker("CreateTrainingJob", **training_job(name)))
         assert answer.status == HTTPStatus.OK, answer
         return Thing(job=name, definition="")
 
@@ -131,10 +131,12 @@ class Props:
         name = f"{owner}-{next(_numbers)}"
         variable, value = write(Script(seconds=0, output=("hello",)))
         request = training_job(name) | {"Tags": [], "Environment": {variable: value}}
-        answer = self._stage.ask(owner, sagemaker("CreateTrainingJob", **request))
+        answer = self._stage.send(owner, sagemaker("CreateTrainingJob", **request))
         assert answer.status == HTTPStatus.OK, answer
         end = time.monotonic() + LIMIT
-        while b'"Completed"' not in self._stage.ask(owner, sagemaker("DescribeTrainingJob", TrainingJobName=name)).body:
+        while (
+            b'"Completed"' not in self._stage.send(owner, sagemaker("DescribeTrainingJob", TrainingJobName=name)).body
+        ):
             assert time.monotonic() < end, name
             time.sleep(0.05)
         return Thing(job=name, definition="")
@@ -142,9 +144,9 @@ class Props:
     def modelarts(self, owner):
         """A queued job of the ModelArts dialect."""
         name = f"{owner}-{next(_numbers)}"
-        answer = self._stage.ask(owner, Request(path=f"{MODELARTS}/training-jobs", body=modelarts_job(name)))
+        answer = self._stage.send(owner, Request(path=f"{MODELARTS}/training-jobs", body=modelarts_job(name)))
         assert answer.status == HTTPStatus.CREATED, answer
-        return Thing(job=answer.told["metadata"]["id"], definition="")
+        return Thing(job=answer.content["metadata"]["id"], definition="")
 
     def until(self, job, status):
         end = time.monotonic() + LIMIT

@@ -1,7 +1,7 @@
-"""The matrix: every operation, and to whom what of it is done. faults.md 3.
+"""The matrix of permissions: each operation for each role and each owner of the resource.
 
-A cell is a letter for each of WHOSE, in that order: D it is done; H it is as if the thing did not exist; X it is
-denied. An operation that is about nobody's things has one letter.
+A cell has a letter for each of WHOSE, in that order: D the operation is carried out; H the response is that for a
+resource that does not exist; X the operation is denied. An operation without resources of users has one letter.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,34 +27,37 @@ CHANGE: Cells = {USER: "DXHXH", COORDINATOR: "DDDXH", OPERATOR: "DDDDD", ADMIN: 
 NAME: Cells = {USER: "DXXXX", COORDINATOR: "DDDXX", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
 
 ALL: Cells = {USER: "D", COORDINATOR: "D", OPERATOR: "D", ADMIN: "D"}
-GROUND: Cells = {USER: "X", COORDINATOR: "X", OPERATOR: "D", ADMIN: "D"}
-PEOPLE: Cells = {USER: "X", COORDINATOR: "D", OPERATOR: "D", ADMIN: "D"}
+SHARED: Cells = {USER: "X", COORDINATOR: "X", OPERATOR: "D", ADMIN: "D"}
+ACCOUNTS: Cells = {USER: "X", COORDINATOR: "D", OPERATOR: "D", ADMIN: "D"}
 DATA: Cells = {USER: "X", COORDINATOR: "X", OPERATOR: "X", ADMIN: "D"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`ask` is asked about a thing of this `kind`; one that is to be changed is new for each cell.
+    """A row of the matrix.
 
-    It is done where the answer names `tells` of the thing, or where an admin then sees what is `seen`; else where it is
-    answered otherwise than about a thing that is not there.
+    The operation counts as carried out if the response contains what `revealed` returns, if an admin then sees what
+    `seen` describes, or otherwise if the response differs from that for a resource that does not exist.
     """
 
     cells: Cells
-    ask: Callable[[Thing], Request]
+    request: Callable[[Thing], Request]
+    #: The method of Props that makes the resource.
     kind: str = "fresh"
+    #: Whether the operation changes the resource: each cell then has a new one.
     changes: bool = False
-    tells: Callable[[Thing], str] | None = None
+    revealed: Callable[[Thing], str] | None = None
+    #: A request of the admin, and a part of its response after the change.
     seen: tuple[Callable[[Thing], Request], str] | None = None
 
 
-def _told(operation: str, kind: str = "fresh", *, cells: Cells = REACH, of=lambda it: it.job, **asked) -> Row:
-    """A list, in which the thing is or is not."""
-    return Row(cells=cells, ask=lambda _: batch(operation, **asked), kind=kind, tells=of)
+def _listed(operation: str, kind: str = "fresh", *, cells: Cells = REACH, of=lambda it: it.job, **members) -> Row:
+    """A list that contains the resource or does not."""
+    return Row(cells=cells, request=lambda _: batch(operation, **members), kind=kind, revealed=of)
 
 
-def _stop(ask: Callable[[Thing], Request]) -> Row:
-    return Row(cells=REACH, ask=ask, changes=True, seen=(_describe, f'"statusReason":"{REASON}"'))
+def _stop(request: Callable[[Thing], Request]) -> Row:
+    return Row(cells=REACH, request=request, changes=True, seen=(_describe, f'"statusReason":"{REASON}"'))
 
 
 def _describe(it: Thing) -> Request:
@@ -70,22 +73,22 @@ def _tags(arn: Callable[[Thing], str], method: str = "GET", **more) -> Callable[
     return lambda it: Request(path=f"/v1/tags/{arn(it)}{keys}", method=method, **more)
 
 
-def _open(operation: str, cells: Cells = ALL, **asked) -> Row:
-    """What is about nobody's things."""
-    return Row(cells=cells, ask=lambda _: batch(operation, **asked))
+def _shared(operation: str, cells: Cells = ALL, **members) -> Row:
+    """An operation without resources of users."""
+    return Row(cells=cells, request=lambda _: batch(operation, **members))
 
 
 def _native(path: str, cells: Cells) -> Row:
-    return Row(cells=cells, ask=lambda _: Request(path=f"/v1/batchq/{path}", body={}))
+    return Row(cells=cells, request=lambda _: Request(path=f"/v1/batchq/{path}", body={}))
 
 
-def _found(asked) -> Request:
-    return Request(path="/v1/batchq/listjobs", body=asked)
+def _found(members) -> Request:
+    return Request(path="/v1/batchq/listjobs", body=members)
 
 
 def _get(part: str, kind: str = "fresh") -> Row:
-    ask = lambda it: Request(path=f"/v1/batchq/jobs/{it.job}{part}", method="GET")  # noqa: E731 - it is one expression
-    return Row(cells=REACH, ask=ask, kind=kind)
+    request = lambda it: Request(path=f"/v1/batchq/jobs/{it.job}{part}", method="GET")  # noqa: E731 - it is one expression
+    return Row(cells=REACH, request=request, kind=kind)
 
 
 def _changed(path: str) -> Callable[[Thing], Request]:
@@ -98,12 +101,12 @@ def _training(path: str, **more) -> Request:
 
 def _modelarts(part: str = "", method: str = "GET", kind: str = "fresh", **more) -> Row:
     body = more.pop("body", None)
-    ask = lambda it: Request(path=f"{MODELARTS}/training-jobs/{it.job}{part}", method=method, body=body)  # noqa: E731 - it is one expression
-    return Row(cells=REACH, ask=ask, kind=kind, **more)
+    request = lambda it: Request(path=f"{MODELARTS}/training-jobs/{it.job}{part}", method=method, body=body)  # noqa: E731 - it is one expression
+    return Row(cells=REACH, request=request, kind=kind, **more)
 
 
 def _open_modelarts(part: str, method: str = "GET", body=None) -> Row:
-    return Row(cells=ALL, ask=lambda _: Request(path=f"{MODELARTS}/{part}", method=method, body=body))
+    return Row(cells=ALL, request=lambda _: Request(path=f"{MODELARTS}/{part}", method=method, body=body))
 
 
 def _described(it: Thing) -> Request:
@@ -111,30 +114,30 @@ def _described(it: Thing) -> Request:
 
 
 def _sagemaker(operation: str, **more) -> Row:
-    ask = lambda it: sagemaker(operation, TrainingJobName=it.job)  # noqa: E731 - it is one expression
-    return Row(cells=REACH, ask=ask, kind="sagemaker", **more)
+    request = lambda it: sagemaker(operation, TrainingJobName=it.job)  # noqa: E731 - it is one expression
+    return Row(cells=REACH, request=request, kind="sagemaker", **more)
 
 
 def _sagemaker_log(operation: str) -> Row:
-    """By the name of a job that has run: a stream, or the events of its streams."""
+    """Streams, or events of streams, by the name of a job that has run."""
 
-    def ask(it: Thing) -> Request:
+    def request(it: Thing) -> Request:
         return logs(operation, logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=f"{it.job}/")
 
-    return Row(cells=REACH, ask=ask, kind="trained")
+    return Row(cells=REACH, request=request, kind="trained")
 
 
-def _search(queue: str, asked, kind: str = "fresh", of=lambda it: it.job) -> Row:
-    return Row(cells=REACH, ask=lambda _: _found({"queues": [queue]} | asked), kind=kind, tells=of)
+def _search(queue: str, members, kind: str = "fresh", of=lambda it: it.job) -> Row:
+    return Row(cells=REACH, request=lambda _: _found({"queues": [queue]} | members), kind=kind, revealed=of)
 
 
-def _log(operation: str, asked: Callable[[Thing], Mapping[str, object]], **more) -> Row:
-    ask = lambda it: logs(operation, logGroupName="/aws/batch/job", **asked(it))  # noqa: E731 - it is one expression
-    return Row(cells=REACH, ask=ask, kind="ran", **more)
+def _log(operation: str, members: Callable[[Thing], Mapping[str, object]], **more) -> Row:
+    request = lambda it: logs(operation, logGroupName="/aws/batch/job", **members(it))  # noqa: E731 - it is one expression
+    return Row(cells=REACH, request=request, kind="ran", **more)
 
 
-def _submit(it: Thing, **asked) -> Request:
-    return batch("SubmitJob", jobName="a-job", jobQueue="still", jobDefinition="everybodys", **asked)
+def _submit(it: Thing, **members) -> Request:
+    return batch("SubmitJob", jobName="a-job", jobQueue="still", jobDefinition="everybodys", **members)
 
 
 def _stopping(path: str) -> Row:
@@ -144,14 +147,14 @@ def _stopping(path: str) -> Row:
 _job_arn, _definition_arn = (lambda it: it.job_arn), (lambda it: it.definition_arn)
 _queue_arn = lambda _: quote(f"{ARN}job-queue/still", safe="")  # noqa: E731 - beside its two brothers
 _PEOPLE_ROWS = {
-    "CreateAccount": GROUND,
-    "UpdateAccount": GROUND,
-    "DeleteAccount": GROUND,
-    "DescribeAccounts": PEOPLE,
-    "CreateUser": PEOPLE,
-    "UpdateUser": PEOPLE,
-    "DeleteUser": PEOPLE,
-    "DescribeUsers": PEOPLE,
+    "CreateAccount": SHARED,
+    "UpdateAccount": SHARED,
+    "DeleteAccount": SHARED,
+    "DescribeAccounts": ACCOUNTS,
+    "CreateUser": ACCOUNTS,
+    "UpdateUser": ACCOUNTS,
+    "DeleteUser": ACCOUNTS,
+    "DescribeUsers": ACCOUNTS,
     "CreateKey": ALL,
     "UpdateKey": ALL,
     "DeleteKey": ALL,
@@ -163,39 +166,39 @@ _GROUND_ROWS = [verb + kind for kind in _KINDS for verb in ("Create", "Update", 
 
 # By the operation, and what of it, where several rows are of one.
 ROWS: Mapping[tuple[str, str], Row] = {
-    ("DescribeJobs", ""): Row(cells=REACH, ask=_describe),
+    ("DescribeJobs", ""): Row(cells=REACH, request=_describe),
     ("DescribeJobs", "of an array"): Row(
-        cells=REACH, ask=lambda it: batch("DescribeJobs", jobs=[f"{it.job}:1"]), kind="array"
+        cells=REACH, request=lambda it: batch("DescribeJobs", jobs=[f"{it.job}:1"]), kind="array"
     ),
     ("DescribeJobs", "of a gang"): Row(
-        cells=REACH, ask=lambda it: batch("DescribeJobs", jobs=[f"{it.job}#1"]), kind="gang"
+        cells=REACH, request=lambda it: batch("DescribeJobs", jobs=[f"{it.job}#1"]), kind="gang"
     ),
-    ("ListJobs", ""): _told("ListJobs", jobQueue="front", jobStatus="RUNNABLE", kind="first"),
-    ("ListJobs", "by name"): _told(
+    ("ListJobs", ""): _listed("ListJobs", jobQueue="front", jobStatus="RUNNABLE", kind="first"),
+    ("ListJobs", "by name"): _listed(
         "ListJobs", jobQueue="front", kind="first", filters=[{"name": "JOB_NAME", "values": ["A*"]}]
     ),
-    ("ListJobs", "by age"): _told(
+    ("ListJobs", "by age"): _listed(
         "ListJobs", jobQueue="front", kind="first", filters=[{"name": "AFTER_CREATED_AT", "values": ["1"]}]
     ),
     ("ListJobs", "of an array"): Row(
-        cells=REACH, ask=lambda it: batch("ListJobs", arrayJobId=it.job, jobStatus="RUNNABLE"), kind="array"
+        cells=REACH, request=lambda it: batch("ListJobs", arrayJobId=it.job, jobStatus="RUNNABLE"), kind="array"
     ),
     ("ListJobs", "of a gang"): Row(
-        cells=REACH, ask=lambda it: batch("ListJobs", multiNodeJobId=it.job, jobStatus="RUNNABLE"), kind="gang"
+        cells=REACH, request=lambda it: batch("ListJobs", multiNodeJobId=it.job, jobStatus="RUNNABLE"), kind="gang"
     ),
     ("SubmitJob", "of a definition"): Row(
-        cells=USE, ask=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
+        cells=USE, request=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
     ),
     ("SubmitJob", "of a revision"): Row(
-        cells=USE, ask=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.ref)
+        cells=USE, request=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.ref)
     ),
-    ("SubmitJob", "after a job"): Row(cells=REACH, ask=lambda it: _submit(it, dependsOn=[{"jobId": it.job}])),
+    ("SubmitJob", "after a job"): Row(cells=REACH, request=lambda it: _submit(it, dependsOn=[{"jobId": it.job}])),
     ("SubmitJob", "after a child"): Row(
-        cells=REACH, ask=lambda it: _submit(it, dependsOn=[{"jobId": f"{it.job}:1"}]), kind="array"
+        cells=REACH, request=lambda it: _submit(it, dependsOn=[{"jobId": f"{it.job}:1"}]), kind="array"
     ),
     ("SubmitJob", "beside an array"): Row(
         cells=REACH,
-        ask=lambda it: _submit(it, arrayProperties={"size": 2}, dependsOn=[{"jobId": it.job, "type": "N_TO_N"}]),
+        request=lambda it: _submit(it, arrayProperties={"size": 2}, dependsOn=[{"jobId": it.job, "type": "N_TO_N"}]),
         kind="array",
     ),
     ("CancelJob", ""): _stop(lambda it: batch("CancelJob", jobId=it.job, reason=REASON)),
@@ -206,99 +209,101 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("TerminateJobsByFilter", ""): _stopping("terminatejobs"),
     ("RegisterJobDefinition", ""): Row(
         cells=NAME,
-        ask=lambda it: batch(
+        request=lambda it: batch(
             "RegisterJobDefinition", jobDefinitionName=it.definition, type="container", containerProperties=PLAIN
         ),
-        tells=lambda it: f'"jobDefinitionName":"{it.definition}"',
+        revealed=lambda it: f'"jobDefinitionName":"{it.definition}"',
     ),
     ("DeregisterJobDefinition", ""): Row(
         cells=CHANGE,
-        ask=lambda it: batch("DeregisterJobDefinition", jobDefinition=it.ref),
+        request=lambda it: batch("DeregisterJobDefinition", jobDefinition=it.ref),
         changes=True,
         seen=(_definition, '"status":"INACTIVE"'),
     ),
-    ("DescribeJobDefinitions", ""): Row(cells=USE, ask=_definition),
+    ("DescribeJobDefinitions", ""): Row(cells=USE, request=_definition),
     ("DescribeJobDefinitions", "by name"): Row(
-        cells=USE, ask=lambda it: batch("DescribeJobDefinitions", jobDefinitionName=it.definition)
+        cells=USE, request=lambda it: batch("DescribeJobDefinitions", jobDefinitionName=it.definition)
     ),
-    ("DescribeJobDefinitions", "all"): _told(
+    ("DescribeJobDefinitions", "all"): _listed(
         "DescribeJobDefinitions", cells=USE, of=lambda it: f'"{it.definition}"', status="ACTIVE"
     ),
-    ("GetJobQueueSnapshot", ""): _told("GetJobQueueSnapshot", jobQueue="front", kind="first"),
-    ("ListJobsByConsumableResource", ""): _told(
+    ("GetJobQueueSnapshot", ""): _listed("GetJobQueueSnapshot", jobQueue="front", kind="first"),
+    ("ListJobsByConsumableResource", ""): _listed(
         "ListJobsByConsumableResource", consumableResource=LICENCES, kind="licensed"
     ),
-    **{(name, ""): _open(name, GROUND) for name in _GROUND_ROWS},
-    ("DescribeComputeEnvironments", ""): _open("DescribeComputeEnvironments"),
-    ("DescribeJobQueues", ""): _open("DescribeJobQueues"),
-    ("DescribeSchedulingPolicies", ""): _open("DescribeSchedulingPolicies", arns=[]),
-    ("ListSchedulingPolicies", ""): _open("ListSchedulingPolicies"),
-    ("DescribeConsumableResource", ""): _open("DescribeConsumableResource", consumableResource=LICENCES),
-    ("ListConsumableResources", ""): _open("ListConsumableResources"),
+    **{(name, ""): _shared(name, SHARED) for name in _GROUND_ROWS},
+    ("DescribeComputeEnvironments", ""): _shared("DescribeComputeEnvironments"),
+    ("DescribeJobQueues", ""): _shared("DescribeJobQueues"),
+    ("DescribeSchedulingPolicies", ""): _shared("DescribeSchedulingPolicies", arns=[]),
+    ("ListSchedulingPolicies", ""): _shared("ListSchedulingPolicies"),
+    ("DescribeConsumableResource", ""): _shared("DescribeConsumableResource", consumableResource=LICENCES),
+    ("ListConsumableResources", ""): _shared("ListConsumableResources"),
     ("TagResource", "a job"): Row(
         cells=REACH,
-        ask=_tags(_job_arn, "POST", body={"tags": {"k": REASON}}),
+        request=_tags(_job_arn, "POST", body={"tags": {"k": REASON}}),
         changes=True,
         seen=(_tags(_job_arn), REASON),
     ),
     ("TagResource", "a definition"): Row(
         cells=CHANGE,
-        ask=_tags(_definition_arn, "POST", body={"tags": {"k": REASON}}),
+        request=_tags(_definition_arn, "POST", body={"tags": {"k": REASON}}),
         changes=True,
         seen=(_tags(_definition_arn), REASON),
     ),
-    ("TagResource", "a queue"): Row(cells=GROUND, ask=_tags(_queue_arn, "POST", body={"tags": {"k": "v"}})),
-    ("UntagResource", "a job"): Row(cells=REACH, ask=_tags(_job_arn, "DELETE")),
-    ("UntagResource", "a definition"): Row(cells=CHANGE, ask=_tags(_definition_arn, "DELETE")),
-    ("UntagResource", "a queue"): Row(cells=GROUND, ask=_tags(_queue_arn, "DELETE")),
-    ("ListTagsForResource", "of a job"): Row(cells=REACH, ask=_tags(_job_arn)),
-    ("ListTagsForResource", "of a definition"): Row(cells=USE, ask=_tags(_definition_arn)),
-    ("ListTagsForResource", "of a queue"): Row(cells=ALL, ask=_tags(_queue_arn)),
+    ("TagResource", "a queue"): Row(cells=SHARED, request=_tags(_queue_arn, "POST", body={"tags": {"k": "v"}})),
+    ("UntagResource", "a job"): Row(cells=REACH, request=_tags(_job_arn, "DELETE")),
+    ("UntagResource", "a definition"): Row(cells=CHANGE, request=_tags(_definition_arn, "DELETE")),
+    ("UntagResource", "a queue"): Row(cells=SHARED, request=_tags(_queue_arn, "DELETE")),
+    ("ListTagsForResource", "of a job"): Row(cells=REACH, request=_tags(_job_arn)),
+    ("ListTagsForResource", "of a definition"): Row(cells=USE, request=_tags(_definition_arn)),
+    ("ListTagsForResource", "of a queue"): Row(cells=ALL, request=_tags(_queue_arn)),
     ("GetLogEvents", ""): _log("GetLogEvents", lambda it: {"logStreamName": it.stream}),
     ("FilterLogEvents", "by name"): _log("FilterLogEvents", lambda it: {"logStreamNames": [it.stream]}),
     ("FilterLogEvents", "by prefix"): _log("FilterLogEvents", lambda it: {"logStreamNamePrefix": it.definition}),
-    ("FilterLogEvents", "all"): _log("FilterLogEvents", lambda _: {}, tells=lambda it: it.stream),
+    ("FilterLogEvents", "all"): _log("FilterLogEvents", lambda _: {}, revealed=lambda it: it.stream),
     ("DescribeLogStreams", "by prefix"): _log("DescribeLogStreams", lambda it: {"logStreamNamePrefix": it.stream}),
-    ("DescribeLogStreams", "all"): _log("DescribeLogStreams", lambda _: {}, tells=lambda it: it.stream),
+    ("DescribeLogStreams", "all"): _log("DescribeLogStreams", lambda _: {}, revealed=lambda it: it.stream),
     ("DescribeLogStreams", "newest"): _log(
-        "DescribeLogStreams", lambda _: {"orderBy": "LastEventTime", "descending": True}, tells=lambda it: it.stream
+        "DescribeLogStreams", lambda _: {"orderBy": "LastEventTime", "descending": True}, revealed=lambda it: it.stream
     ),
     ("DescribeLogStreams", "of a training job"): _sagemaker_log("DescribeLogStreams"),
     ("FilterLogEvents", "of a training job"): _sagemaker_log("FilterLogEvents"),
-    ("DescribeService", ""): Row(cells=ALL, ask=lambda _: Request(path="/", method="GET")),
-    ("DescribeLogGroups", ""): Row(cells=ALL, ask=lambda _: logs("DescribeLogGroups")),
+    ("DescribeService", ""): Row(cells=ALL, request=lambda _: Request(path="/", method="GET")),
+    ("DescribeLogGroups", ""): Row(cells=ALL, request=lambda _: logs("DescribeLogGroups")),
     ("GetJobHistory", ""): Row(
-        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
+        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
     ),
     ("GetJobLog", ""): Row(
-        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/log", method="GET"), kind="ran"
+        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/log", method="GET"), kind="ran"
     ),
     ("ListEvents", "all"): Row(
         cells=REACH,
-        ask=lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"),
+        request=lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"),
         kind="ran",
-        tells=lambda it: it.job,
+        revealed=lambda it: it.job,
     ),
     ("ListEvents", "of a job"): Row(
         cells=REACH,
-        ask=lambda it: Request(path=f"/v1/batchq/events?after=0&jobs={it.job}", method="GET"),
-        tells=lambda it: it.job,
+        request=lambda it: Request(path=f"/v1/batchq/events?after=0&jobs={it.job}", method="GET"),
+        revealed=lambda it: it.job,
     ),
     ("SearchJobs", ""): _search("still", {}),
-    ("SearchJobs", "by id"): Row(cells=REACH, ask=lambda it: _found({"ids": [it.job]})),
-    ("SearchJobs", "by the beginning of an id"): Row(cells=REACH, ask=lambda it: _found({"idPrefix": it.job[:13]})),
+    ("SearchJobs", "by id"): Row(cells=REACH, request=lambda it: _found({"ids": [it.job]})),
+    ("SearchJobs", "by the beginning of an id"): Row(cells=REACH, request=lambda it: _found({"idPrefix": it.job[:13]})),
     ("SearchJobs", "by name and definition"): Row(
-        cells=REACH, ask=lambda it: _found({"names": ["*-JOB"], "jobDefinitions": [it.definition]})
+        cells=REACH, request=lambda it: _found({"names": ["*-JOB"], "jobDefinitions": [it.definition]})
     ),
-    ("SearchJobs", "of an array"): Row(cells=REACH, ask=lambda it: _found({"parentId": it.job}), kind="array"),
+    ("SearchJobs", "of an array"): Row(cells=REACH, request=lambda it: _found({"parentId": it.job}), kind="array"),
     ("SearchJobs", "with children"): _search("still", {"children": True}, kind="array", of=lambda it: f"{it.job}:1"),
     ("SearchJobs", "by end"): _search("default", {"orderBy": "ENDED"}, kind="ran"),
-    ("ExplainJob", ""): Row(cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/why", method="GET")),
+    ("ExplainJob", ""): Row(
+        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/why", method="GET")
+    ),
     ("ExplainJob", "of a child"): Row(
-        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}:1/why", method="GET"), kind="array"
+        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}:1/why", method="GET"), kind="array"
     ),
     ("ExplainJob", "of a gang"): Row(
-        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}%231/why", method="GET"), kind="gang"
+        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}%231/why", method="GET"), kind="gang"
     ),
     ("GetJob", ""): _get(""),
     ("GetJob", "of an array"): _get(":1", "array"),
@@ -306,68 +311,72 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("GetJobCost", ""): _get("/cost"),
     ("GetJobCost", "of an array"): _get(":1/cost", "array"),
     ("GetJobMetrics", ""): _get("/metrics"),
-    ("ReportCosts", ""): Row(cells=ALL, ask=lambda _: Request(path="/v1/batchq/costreport", body={})),
-    ("ListBudgets", ""): _native("listbudgets", PEOPLE),
-    ("SetBudget", ""): _native("setbudget", GROUND),
-    ("RemoveBudget", ""): _native("removebudget", GROUND),
-    ("GetOverview", ""): Row(cells=ALL, ask=lambda _: Request(path="/v1/batchq/overview", body={})),
+    ("ReportCosts", ""): Row(cells=ALL, request=lambda _: Request(path="/v1/batchq/costreport", body={})),
+    ("ListBudgets", ""): _native("listbudgets", ACCOUNTS),
+    ("SetBudget", ""): _native("setbudget", SHARED),
+    ("RemoveBudget", ""): _native("removebudget", SHARED),
+    ("GetOverview", ""): Row(cells=ALL, request=lambda _: Request(path="/v1/batchq/overview", body={})),
     ("ListAudit", "of a job"): Row(
-        cells=REACH, ask=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})
+        cells=REACH, request=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})
     ),
     ("ListAudit", "all"): Row(
         cells=REACH,
-        ask=lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),
-        tells=lambda it: it.job,
+        request=lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),
+        revealed=lambda it: it.job,
     ),
     **{
-        (name, ""): Row(cells=REACH, ask=_changed(name.removesuffix("Job").lower()), changes=True)
+        (name, ""): Row(cells=REACH, request=_changed(name.removesuffix("Job").lower()), changes=True)
         for name in ("HoldJob", "ReleaseJob", "PauseJob", "ResumeJob")
     },
     ("ListCheckpoints", ""): _get("/checkpoints"),
-    ("RequestCheckpoint", ""): Row(cells=REACH, ask=_changed("checkpoints")),
+    ("RequestCheckpoint", ""): Row(cells=REACH, request=_changed("checkpoints")),
     ("DeleteCheckpoint", ""): Row(
         cells=REACH,
-        ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/checkpoints/ckpt_{'0' * 12}", method="DELETE"),
+        request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/checkpoints/ckpt_{'0' * 12}", method="DELETE"),
     ),
     ("DrainQueue", ""): Row(
-        cells=GROUND, ask=lambda _: Request(path="/v1/batchq/drainqueue", body={"queue": "front", "drained": False})
+        cells=SHARED, request=lambda _: Request(path="/v1/batchq/drainqueue", body={"queue": "front", "drained": False})
     ),
     ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
     ("LeaveSafeMode", ""): _native("leavesafemode", DATA),
     **{(name, ""): _native(name.lower(), cells) for name, cells in _PEOPLE_ROWS.items()},
     ("CreateTrainingJob", ""): Row(
-        cells=ALL, ask=lambda _: _training("", body={"name": "a-job", "image": "i", "queue": "still"})
+        cells=ALL, request=lambda _: _training("", body={"name": "a-job", "image": "i", "queue": "still"})
     ),
-    ("GetTrainingJob", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}", method="GET")),
+    ("GetTrainingJob", ""): Row(cells=REACH, request=lambda it: _training(f"/{it.job}", method="GET")),
     ("GetTrainingJob", "of an array"): Row(
-        cells=REACH, ask=lambda it: _training(f"/{it.job}:1", method="GET"), kind="array"
+        cells=REACH, request=lambda it: _training(f"/{it.job}:1", method="GET"), kind="array"
     ),
     ("ListTrainingJobs", ""): Row(
-        cells=REACH, ask=lambda _: _training("?limit=100", method="GET"), tells=lambda it: it.job
+        cells=REACH, request=lambda _: _training("?limit=100", method="GET"), revealed=lambda it: it.job
     ),
-    ("ListTrainingCheckpoints", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}/checkpoints", method="GET")),
+    ("ListTrainingCheckpoints", ""): Row(
+        cells=REACH, request=lambda it: _training(f"/{it.job}/checkpoints", method="GET")
+    ),
     ("GetTrainingCheckpoint", ""): Row(
         cells=REACH,
-        ask=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="GET"),
+        request=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="GET"),
     ),
-    ("CreateTrainingCheckpoint", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}/checkpoints", body={})),
+    ("CreateTrainingCheckpoint", ""): Row(cells=REACH, request=lambda it: _training(f"/{it.job}/checkpoints", body={})),
     ("DeleteTrainingCheckpoint", ""): Row(
         cells=REACH,
-        ask=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="DELETE"),
+        request=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="DELETE"),
     ),
     ("PauseTrainingJob", ""): Row(
-        cells=REACH, ask=lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True
+        cells=REACH, request=lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True
     ),
-    ("ResumeTrainingJob", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}/resume", body={}), changes=True),
+    ("ResumeTrainingJob", ""): Row(
+        cells=REACH, request=lambda it: _training(f"/{it.job}/resume", body={}), changes=True
+    ),
     ("SageMaker.CreateTrainingJob", ""): Row(
-        cells=ALL, ask=lambda it: sagemaker("CreateTrainingJob", **training_job(it.job))
+        cells=ALL, request=lambda it: sagemaker("CreateTrainingJob", **training_job(it.job))
     ),
     ("SageMaker.DescribeTrainingJob", ""): _sagemaker("DescribeTrainingJob"),
     ("SageMaker.ListTrainingJobs", ""): Row(
         cells=REACH,
-        ask=lambda it: sagemaker("ListTrainingJobs", NameContains=it.job),
+        request=lambda it: sagemaker("ListTrainingJobs", NameContains=it.job),
         kind="sagemaker",
-        tells=lambda it: it.job,
+        revealed=lambda it: it.job,
     ),
     ("SageMaker.StopTrainingJob", ""): _sagemaker(
         "StopTrainingJob", changes=True, seen=(_described, '"TrainingJobStatus":"Stopped"')
@@ -388,9 +397,9 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ),
     ("ModelArts.ListTrainingJobs", ""): Row(
         cells=REACH,
-        ask=lambda _: Request(path=f"{MODELARTS}/training-job-searches", body={"limit": 50}),
+        request=lambda _: Request(path=f"{MODELARTS}/training-job-searches", body={"limit": 50}),
         kind="modelarts",
-        tells=lambda it: it.job,
+        revealed=lambda it: it.job,
     ),
     ("ModelArts.ListTrainingJobEvents", ""): _modelarts("/events"),
     ("ModelArts.ListTrainingJobStages", ""): _modelarts("/stages"),

@@ -15,26 +15,26 @@ REQUEST = re.compile(rb'RequestId: [0-9a-f-]{36}|"request_id":"[0-9a-f-]{36}","t
 
 
 def outcome(stage, props, who, row, owner, *, missing):
-    """A letter of the matrix, or what else came of it."""
+    """A letter of the matrix, or the unexpected response."""
     thing = getattr(props, row.kind)(owner) if row.changes else props.kept(owner, row.kind)
-    answer = stage.ask(who, row.ask(thing)) if row.tells is None else stage.whole(who, row.ask(thing))
+    answer = stage.send(who, row.request(thing)) if row.revealed is None else stage.whole(who, row.request(thing))
     assert answer.status < 500, answer
     if answer.denied:
         return "X"
-    if row.tells is not None:
-        return "D" if row.tells(thing).encode() in answer.body else "H"
-    if row.seen is not None and row.seen[1].encode() in stage.ask("amy", row.seen[0](thing)).body:
+    if row.revealed is not None:
+        return "D" if row.revealed(thing).encode() in answer.body else "H"
+    if row.seen is not None and row.seen[1].encode() in stage.send("amy", row.seen[0](thing)).body:
         return "D"
     return compared(answer, thing, *missing(), changes=row.seen is not None)
 
 
 def response_for_missing(stage, who, row):
     it = nothing()
-    return stage.ask(who, row.ask(it)), it
+    return stage.send(who, row.request(it)), it
 
 
 def compared(answer, thing, other, unknown, *, changes):
-    """Byte by byte, but for the names and the number of the request."""
+    """Compares bytes without the names and the request id."""
     if plain(answer, thing) == plain(other, unknown):
         return "H"
     return f"{answer} is not {other}" if changes else "D"
@@ -46,14 +46,14 @@ def plain(answer, thing):
 
 def cell(stage, props, who, row):
     if len(row.cells[who]) == 1:
-        return "X" if stage.ask(who, row.ask(nothing())).denied else "D"
+        return "X" if stage.send(who, row.request(nothing())).denied else "D"
     missing = cache(partial(response_for_missing, stage, who, row))  # the same for every owner
     return "".join(outcome(stage, props, who, row, owner or who, missing=missing) for owner in WHOSE.values())
 
 
 @pytest.fixture(scope="module")
-def everybodys(stage, props):
-    """A definition that all may use, for it is of the account above all others."""
+def public_definition(stage, props):
+    """A definition that all users may use: its account is the parent of all others."""
     container = {
         "image": "x",
         "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "9"}],
@@ -65,7 +65,7 @@ def everybodys(stage, props):
 
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("name", ROWS, ids=lambda it: " ".join(filter(None, it)))
-@pytest.mark.usefixtures("everybodys")
+@pytest.mark.usefixtures("public_definition")
 def test_each_role_has_exactly_its_permissions_and_hidden_resources_do_not_exist(stage, props, name):
     row = ROWS[name]
 
@@ -74,14 +74,14 @@ def test_each_role_has_exactly_its_permissions_and_hidden_resources_do_not_exist
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_unknown_operations_are_refused_to_all_identically(stage, name):
-    answers = [stage.ask(who, batch(name)) for who in ("ada", "amy")]
+    answers = [stage.send(who, batch(name)) for who in ("ada", "amy")]
 
     assert answers[0].status == 400
     assert plain(answers[0], nothing()) == plain(answers[1], nothing())
 
 
 def test_every_operation_has_a_row(stage):
-    paths = stage.ask("ada", Request(path="/openapi.json", method="GET")).told["paths"]
+    paths = stage.send("ada", Request(path="/openapi.json", method="GET")).content["paths"]
     native = {
         it["operationId"]
         for path, ways in paths.items()

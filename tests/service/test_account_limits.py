@@ -47,12 +47,12 @@ def refusal(batch, definition):
 def refusals(clients, definition):
     """Of those that are refused, of all these at once."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        told = threads.map(lambda it: refusal(it, definition), clients)
-        return [it for it in told if it is not None]
+        described = threads.map(lambda it: refusal(it, definition), clients)
+        return [it for it in described if it is not None]
 
 
 def first_refusal(batch, definition):
-    """Of many who ask at once, again and again: a machine at work may be slow enough for some of them."""
+    """The refusals of repeated concurrent submissions; on a loaded machine some of them are admitted."""
     while not (refused := refusals([batch] * AT_ONCE, definition)):
         pass
     return refused[0]

@@ -12,8 +12,8 @@ from tests.service.test_group_server import batchq, key_of  # noqa: F401 - a fix
 from tests.support.forked_service import serving_forked
 
 
-def told(said):
-    status, out = said
+def records(printed):
+    status, out = printed
     assert status == 0, out
     return [(it["user"], it["operation"], it["resource"]) for it in reversed(json.loads(out))]
 
@@ -47,7 +47,7 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
         eve.terminate_job(jobId=job, reason="not hers")
 
         def audit(user, *words):
-            return told(batchq("audit", "--json", *words, *there, key=group[user]))
+            return records(batchq("audit", "--json", *words, *there, key=group[user]))
 
         of_ada = [
             ("ada", "RegisterJobDefinition", "job-definition/a"),
@@ -76,11 +76,11 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
         service.start()
         assert audit("amy") == everything, "what was noted on the files was taken over once"
         batchq("user", "delete", "eve", "--data", data)
-        beside = told(batchq("audit", "--json", "--data", data))
-    at_rest = told(batchq("audit", "--json", "--data", data, "--since", "2026-01-01"))
+        beside = records(batchq("audit", "--json", "--data", data))
+    at_rest = records(batchq("audit", "--json", "--data", data, "--since", "2026-01-01"))
     assert beside == [*everything, (machine_user(), "DeleteUser", "user/eve")]
     assert at_rest == beside
-    assert told(batchq("audit", "--json", "--data", data, "--job", job)) == [*of_ada[1:], of_amy[1]]
+    assert records(batchq("audit", "--json", "--data", data, "--job", job)) == [*of_ada[1:], of_amy[1]]
 
 
 def test_without_authentication_the_user_of_the_server_is_recorded(tmp_path, batchq):  # noqa: F811 - the fixture
@@ -90,7 +90,7 @@ def test_without_authentication_the_user_of_the_server_is_recorded(tmp_path, bat
         assert main(["user", "add", "amy", "--role", "admin", "--data", str(service.data)]) == 0
         batchq("whoami", "--url", service.url)
 
-        assert told(batchq("audit", "--json", "--url", service.url)) == [
+        assert records(batchq("audit", "--json", "--url", service.url)) == [
             (machine_user(), "CreateSchedulingPolicy", "scheduling-policy/fair"),
             (machine_user(), "CreateUser", "user/amy"),
         ]

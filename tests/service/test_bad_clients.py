@@ -66,13 +66,13 @@ def test_a_body_without_an_end_costs_no_memory(shared, head, piece):
 
 @pytest.fixture
 def crowd(shared):
-    """Three hundred that say nothing, half a head, or half a body."""
+    """300 connections that send nothing, a part of a head, or a part of a body."""
     with ExitStack() as stack:
-        slow = [stack.enter_context(asking(shared, SLOW[number % 3])) for number in range(300)]
+        slow = [stack.enter_context(sending(shared, SLOW[number % 3])) for number in range(300)]
         yield slow
 
 
-def asking(service, words):
+def sending(service, words):
     door = create_connection(address(service))
     door.sendall(words)
     return door
@@ -87,7 +87,7 @@ def test_three_hundred_slow_clients_do_not_block_others(shared, crowd):
 
 
 def dump(service):
-    """All that the database says."""
+    """All rows of the database."""
     with closing(sqlite3.connect(f"file:{service.data}/batchq.db?mode=ro", uri=True)) as database:
         return list(database.iterdump())
 
@@ -95,24 +95,24 @@ def dump(service):
 def refusals():
     """Every bad request that the tests of the API know."""
     yield from ((name, body) for name in POSTED for body in BODIES.values())
-    submissions = [test_submit_job.REQUEST | asked for asked in test_submit_job.REFUSED.values()]
-    submissions += [test_submit_several.REQUEST | asked for asked, _ in test_submit_several.REFUSED]
+    submissions = [test_submit_job.REQUEST | members for members in test_submit_job.REFUSED.values()]
+    submissions += [test_submit_several.REQUEST | members for members, _ in test_submit_several.REFUSED]
     submissions += [test_submit_job.REQUEST | {"containerOverrides": it} for it in test_submit_job.BAD_OVERRIDES]
-    yield from (("SubmitJob", json.dumps(asked).encode()) for asked in submissions)
-    definitions = [asked for asked, _ in test_register_job_definition.REFUSED]
-    yield from (("RegisterJobDefinition", json.dumps(asked).encode()) for asked in definitions)
+    yield from (("SubmitJob", json.dumps(members).encode()) for members in submissions)
+    definitions = [members for members, _ in test_register_job_definition.REFUSED]
+    yield from (("RegisterJobDefinition", json.dumps(members).encode()) for members in definitions)
 
 
-def asks(door, name, body):
+def sends(door, name, body):
     door.request("POST", f"/v1/{name.lower()}", body, {"Content-Type": "application/json"})
     answer = door.getresponse()
-    told = answer.read()
-    return answer.status, "message" in json.loads(told)
+    content = answer.read()
+    return answer.status, "message" in json.loads(content)
 
 
 @pytest.fixture
 def laid(simulated):
-    """The server with the definitions that those requests speak of."""
+    """The server, with the definitions that the requests name."""
     batch = simulated.client()
     register(batch, "sleeper", "true")
     batch.register_job_definition(**DUO)
@@ -125,7 +125,7 @@ def test_refused_requests_leave_no_trace_in_the_database(laid):
     before = dump(laid)
 
     with closing(HTTPConnection(*address(laid))) as door:
-        answers = [(name, body, asks(door, name, body)) for name, body in refusals()]
+        answers = [(name, body, sends(door, name, body)) for name, body in refusals()]
 
     assert [it for it in answers if it[2] != (400, True)] == []
     assert len(answers) > 900

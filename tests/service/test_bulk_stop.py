@@ -14,7 +14,7 @@ from batchq.compute.simulated.script import Script
 from tests.service.job_queue import JobQueue, batchq
 from tests.support.forked_service import serving_forked
 
-NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+UNKNOWN_JOB = "5d1f6c1e-0000-4000-8000-000000000000"
 USER = machine_user()
 CANCELLED = f"cancelled ({CONSEQUENCES['CANCELLED']})"
 STOPPING = f"1 stopping ({CONSEQUENCES['STOPPING'].format(signal='SIGTERM', grace='the grace period')})"
@@ -30,7 +30,7 @@ def service(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def here(service, monkeypatch):
-    """Commands ask this server, and nobody's own file says otherwise."""
+    """Commands call this server, and read no configuration file."""
     monkeypatch.setenv("BATCHQ_URL", service.url)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(service.data))
 
@@ -48,7 +48,7 @@ def wide(service):
 
 @pytest.fixture(scope="module")
 def scene(service):
-    """Two queues that nobody changes; in each a job runs, and others wait."""
+    """Two queues that no test changes; in each a job runs and others wait."""
     day, night = JobQueue(service, room=1), JobQueue(service, room=1)
     names = {
         day.running("Simulate"): "day runs",
@@ -125,9 +125,9 @@ def test_all_filters_must_match(scene, command, words, meant):
 
     done = batchq(command, *words, "--dry-run", "--json")
 
-    told = json.loads("\n".join(done.out))
-    assert (done.status, told["dryRun"]) == (0, True)
-    assert {scene.names[it["jobId"]] for it in told["jobs"]} == meant
+    response = json.loads("\n".join(done.out))
+    assert (done.status, response["dryRun"]) == (0, True)
+    assert {scene.names[it["jobId"]] for it in response["jobs"]} == meant
 
 
 def test_an_unknown_user_is_named_in_the_error(queue):
@@ -154,9 +154,9 @@ def test_a_cancel_of_an_array_reports_the_effect_on_its_children(queue):
     array = queue.submit(array=3)
     queue.reach(f"{array}:0", "RUNNING")
 
-    (said, _) = batchq("cancel", array).out
+    (line, _) = batchq("cancel", array).out
 
-    assert said == f"{array}  stopping  sim (PENDING): of its children 2 cancelled, 1 running on, not retried"
+    assert line == f"{array}  stopping  sim (PENDING): of its children 2 cancelled, 1 running on, not retried"
 
 
 def test_a_dry_run_changes_nothing(queue):
@@ -230,10 +230,10 @@ def test_an_unknown_id_is_reported_and_the_others_are_stopped(queue):
     queue.running()
     waits = queue.submit()
 
-    done = batchq("cancel", NOBODY, waits)
+    done = batchq("cancel", UNKNOWN_JOB, waits)
 
     assert done.status == 1
-    assert f"{NOBODY}  not found" in done.out
+    assert f"{UNKNOWN_JOB}  not found" in done.out
     assert queue.status(waits) == "FAILED"
 
 
@@ -260,13 +260,15 @@ def test_a_bulk_stop_is_completed_after_a_kill_of_the_server(simulated):
     array = queue.submit(array=5000)
     queue.reach(f"{array}:4999", "RUNNABLE")
     command = [sys.executable, "-u", "-m", "batchq", "cancel", "-t", "pending", "--url", simulated.url]
-    asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    asking.stdout.readline()
+    command_process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command_process.stdout.readline()
 
     simulated.kill()
 
-    told, complained = asking.communicate()
-    assert (asking.returncode, "The server completes the request" in complained) in {(3, True), (0, False)}, told[-200:]
+    out, err = command_process.communicate()
+    assert (command_process.returncode, "The server completes the request" in err) in {(3, True), (0, False)}, out[
+        -200:
+    ]
     simulated.start()
     queue.reach(array, "FAILED")
     assert queue.describe(array)["arrayProperties"]["statusSummary"]["FAILED"] == 5000

@@ -41,13 +41,13 @@ def test_the_aws_cli_works_after_one_register_job_definition(docker_service):
     job = aws(docker_service, "batch", "submit-job", *submitting)["jobId"]
 
     reaches(docker_service.client(), job, "SUCCEEDED")
-    (told,) = aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"]
-    stream = told["container"]["logStreamName"]
+    (described,) = aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"]
+    stream = described["container"]["logStreamName"]
     events = aws(docker_service, "logs", "get-log-events", "--log-group-name", GROUP, "--log-stream-name", stream)
     assert [it["message"] for it in events["events"]] == ["hello from the CLI"]
     assert aws(docker_service, "batch", "cancel-job", "--job-id", job, "--reason", "late") is None
     assert aws(docker_service, "batch", "terminate-job", "--job-id", job, "--reason", "late") is None
-    assert aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"] == [told]
+    assert aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"] == [described]
 
 
 def test_boto3_creates_all_resources_and_stops_its_jobs(docker_service):

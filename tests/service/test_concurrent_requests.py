@@ -21,13 +21,13 @@ def together(works):
 @pytest.mark.fault("IN24")
 def test_fifty_concurrent_registrations_get_the_revisions_one_to_fifty(shared):
     batch = shared.client()
-    asked = {"jobDefinitionName": "wanted", "type": "container", "containerProperties": container("true")}
+    members = {"jobDefinitionName": "wanted", "type": "container", "containerProperties": container("true")}
 
-    made = together([lambda: batch.register_job_definition(**asked)["revision"]] * 50)
+    made = together([lambda: batch.register_job_definition(**members)["revision"]] * 50)
 
     assert sorted(made) == list(range(1, 51))
-    told = batch.get_paginator("describe_job_definitions").paginate(jobDefinitionName="wanted").build_full_result()
-    assert sorted(it["revision"] for it in told["jobDefinitions"]) == list(range(1, 51))
+    described = batch.get_paginator("describe_job_definitions").paginate(jobDefinitionName="wanted").build_full_result()
+    assert sorted(it["revision"] for it in described["jobDefinitions"]) == list(range(1, 51))
 
 
 def submits(batch, queue):
@@ -47,7 +47,7 @@ def changes_queues(batch):
 
 
 def makes_and_deletes_a_queue(batch):
-    """Who has unfinished jobs cannot be deleted."""
+    """A queue with unfinished jobs cannot be deleted."""
     for _ in range(20):
         with suppress(batch.exceptions.ClientException):
             batch.create_job_queue(jobQueueName="side", priority=1, computeEnvironmentOrder=ENVIRONMENTS)

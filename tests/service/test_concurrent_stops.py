@@ -19,7 +19,7 @@ GRACE = 2
 DEAF = Script(seconds=None, on_term=None)
 IN_SHELL = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
 AT_ONCE = 8  # clients
-OTHERS = 24  # threads that are not the engine's: the loop's, SQLite's, the resolver's
+OTHERS = 24  # threads besides those of the engine: of the loop, SQLite and the resolver
 QUICK = 0.25  # seconds, beyond what a busy machine takes to answer anything
 
 
@@ -40,7 +40,7 @@ class Many:
         end = time.monotonic() + PATIENCE
         while (there := self.statuses()) != {status}:
             assert time.monotonic() < end, f"not all are {status}: {there}"
-            time.sleep(0.3)  # seldom: it is work for the server to tell of them all
+            time.sleep(0.3)  # rarely, because to describe all jobs is work for the server
 
     def terminate(self):
         """All of them; when each DescribeJobs began and ended, from the first request until the last job was over."""

@@ -25,8 +25,8 @@ def damage(data, **names):
             left.execute(statement, names)
 
 
-def submit(batch, name, **asked):
-    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition="plays", **asked)["jobId"]
+def submit(batch, name, **members):
+    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition="plays", **members)["jobId"]
 
 
 @pytest.fixture

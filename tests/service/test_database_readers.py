@@ -25,8 +25,8 @@ def service(tmp_path):
 
 
 def submit(batch, count):
-    asked = {"jobQueue": "default", "jobDefinition": "d"}
-    return [batch.submit_job(jobName=f"job-{number}", **asked)["jobId"] for number in range(count)]
+    members = {"jobQueue": "default", "jobDefinition": "d"}
+    return [batch.submit_job(jobName=f"job-{number}", **members)["jobId"] for number in range(count)]
 
 
 def run(*command):

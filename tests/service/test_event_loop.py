@@ -16,15 +16,15 @@ def calls(service, number):
     """Submits and questions, one after the other; the last job's id."""
     with closing(HTTPConnection(service.url.removeprefix("http://"), timeout=60)) as calling:
         for _ in range(number):
-            asked = {"jobName": "j", "jobQueue": "default", "jobDefinition": "busy"}
-            job = post(calling, "submitjob", asked)["jobId"]
+            members = {"jobName": "j", "jobQueue": "default", "jobDefinition": "busy"}
+            job = post(calling, "submitjob", members)["jobId"]
             post(calling, "describejobs", {"jobs": [job]})
             post(calling, "listjobs", {"jobQueue": "default", "jobStatus": "RUNNABLE"})
     return job
 
 
-def post(calling, operation, asked):
-    calling.request("POST", f"/v1/{operation}", json.dumps(asked), {"Content-Type": "application/json"})
+def post(calling, operation, members):
+    calling.request("POST", f"/v1/{operation}", json.dumps(members), {"Content-Type": "application/json"})
     return json.loads(calling.getresponse().read())
 
 

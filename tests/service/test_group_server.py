@@ -25,14 +25,14 @@ def batchq(monkeypatch, capsys):
             for name, value in signs.items():
                 around.setenv(name, value)
             status = main([str(it) for it in words])
-        said = capsys.readouterr()
-        return status, said.out or said.err
+        text = capsys.readouterr()
+        return status, text.out or text.err
 
     return run
 
 
-def key_of(said):
-    return [it.partition("=")[2] for it in shlex.split(said[1])[1:]]
+def key_of(text):
+    return [it.partition("=")[2] for it in shlex.split(text[1])[1:]]
 
 
 def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
@@ -52,7 +52,7 @@ def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
             "batchq: there is no account root\n",
         )
         ada = key_of(batchq("key", "create", "--user", "ada", *there, key=cora))
-        told = batchq("whoami", "--json", *there, key=ada)
+        described = batchq("whoami", "--json", *there, key=ada)
         listed = batchq("user", "list", "--json", *there, key=cora)
         forbidden = batchq("user", "list", *there, key=ada)
 
@@ -68,7 +68,7 @@ def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
         with pytest.raises(ClientError, match="InvalidSignature"):
             made.describe_jobs(jobs=[job])
 
-    me = json.loads(told[1])
+    me = json.loads(described[1])
     assert (me["user"], me["account"], me["role"]) == ("ada", "lab", "USER")
     assert [it["name"] for it in json.loads(listed[1])["users"]] == ["ada", "cora"]
     assert forbidden == (1, "batchq: User ada is not authorized to perform DescribeUsers.\n")

@@ -14,8 +14,8 @@ HOSTILE = "\r\nforged 2026 ERROR \x1b[31m \u202e <script>alert(1)</script> {0} %
 @pytest.mark.fault("SE12")
 def test_a_reason_is_returned_unchanged_and_forges_no_log_line(shared):
     batch = shared.client()
-    batch.register_job_definition(jobDefinitionName="said", type="container", containerProperties=playing(ENDLESS))
-    job_id = batch.submit_job(jobName="said", jobQueue="default", jobDefinition="said", parameters={HOSTILE: HOSTILE})
+    batch.register_job_definition(jobDefinitionName="text", type="container", containerProperties=playing(ENDLESS))
+    job_id = batch.submit_job(jobName="text", jobQueue="default", jobDefinition="text", parameters={HOSTILE: HOSTILE})
 
     batch.terminate_job(jobId=job_id["jobId"], reason=HOSTILE)
 
@@ -36,7 +36,7 @@ def test_a_path_forges_no_log_line(shared):
     assert_no_forgery(shared.log)
 
 
-PATHS = ["../../etc/passwd", "/etc/passwd", "said/default/../../../batchq.db", "%2e%2e%2f", "a\0b", "a" * 512]
+PATHS = ["../../etc/passwd", "/etc/passwd", "text/default/../../../batchq.db", "%2e%2e%2f", "a\0b", "a" * 512]
 
 
 @pytest.mark.fault("IN19")

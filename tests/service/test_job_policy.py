@@ -32,14 +32,14 @@ def lab(tmp_path_factory):
         yield SimpleNamespace(service=service, allowed=allowed, outside=folder / "outside", **vars(clients))
 
 
-def register(batch, name, *command, **asked):
-    properties = container(*(command or ("true",))) | asked
+def register(batch, name, *command, **fields):
+    properties = container(*(command or ("true",))) | fields
     made = batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
     return made["jobDefinitionArn"]
 
 
-def submit(batch, definition, **asked):
-    return batch.submit_job(jobName="a", jobQueue="default", jobDefinition=definition, **asked)["jobId"]
+def submit(batch, definition, **fields):
+    return batch.submit_job(jobName="a", jobQueue="default", jobDefinition=definition, **fields)["jobId"]
 
 
 def mounting(path):
@@ -49,16 +49,16 @@ def mounting(path):
     }
 
 
-def refused(batch, name, **asked):
+def refused(batch, name, **fields):
     with pytest.raises(ClientError) as why:
-        register(batch, name, **asked)
+        register(batch, name, **fields)
     assert why.value.response["Error"]["Code"] == "ClientException"
     return why.value.response["Error"]["Message"]
 
 
 @pytest.mark.fault("SE09", "SE21", "SE34")
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("fields", "why"),
     [
         ({"privileged": True}, "A privileged container is not allowed to account lab."),
         (
@@ -75,10 +75,10 @@ def refused(batch, name, **asked):
     ],
     ids=["privileged", "a device", "a path", "root", "a log driver", "a registry"],
 )
-def test_a_forbidden_definition_is_refused_and_permitted_to_an_admin(lab, asked, why):
-    assert why in refused(lab.ada, "no", **asked)
+def test_a_forbidden_definition_is_refused_and_permitted_to_an_admin(lab, fields, why):
+    assert why in refused(lab.ada, "no", **fields)
 
-    done = reaches(lab.amy, submit(lab.amy, register(lab.amy, "yes", **asked)), "SUCCEEDED", "FAILED")
+    done = reaches(lab.amy, submit(lab.amy, register(lab.amy, "yes", **fields)), "SUCCEEDED", "FAILED")
     assert "not allowed" not in str(done), "the engine of this machine may refuse it for other reasons"
 
 

@@ -35,9 +35,9 @@ class Keys:
         return [it.partition("=")[2] for it in given]
 
     def __call__(self, *words):
-        with redirect_stdout(StringIO()) as said:
+        with redirect_stdout(StringIO()) as printed:
             assert main(["key", *words, "--data", str(self.data)]) == 0
-        return said.getvalue()
+        return printed.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,9 @@ def keys(served):
     return Keys(served.data)
 
 
-def code_of(call, **asked):
+def code_of(call, **members):
     with pytest.raises(ClientError) as why:
-        call(**asked)
+        call(**members)
     return why.value.response["Error"]["Code"]
 
 
@@ -95,10 +95,10 @@ def test_requests_without_a_valid_key_are_refused(served):
 @pytest.mark.fault("SE03")
 def test_no_body_is_parsed_before_the_signature_is_verified(served):
     json_like = {"Content-Type": "application/json"}
-    asked = urllib.request.Request(f"{served.url}/v1/submitjob", data=b"{ not json", headers=json_like)
+    members = urllib.request.Request(f"{served.url}/v1/submitjob", data=b"{ not json", headers=json_like)
 
     with pytest.raises(HTTPError) as why:
-        urllib.request.urlopen(asked)
+        urllib.request.urlopen(members)
 
     with why.value as answer:
         assert (answer.code, answer.headers["x-amzn-ErrorType"]) == (403, "MissingAuthenticationTokenException")
@@ -124,15 +124,15 @@ def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
 @pytest.mark.fault("SE49")
 def test_a_key_is_accepted_as_a_bearer_token_until_it_is_disabled(served, keys):
     identity, secret = keys.create()
-    asked = urllib.request.Request(
+    members = urllib.request.Request(
         f"{served.url}/v2/training/jobs", headers={"Authorization": f"Bearer {identity}.{secret}"}
     )
 
-    with urllib.request.urlopen(asked) as answer:
+    with urllib.request.urlopen(members) as answer:
         assert json.load(answer)["jobs"] == []
     keys("disable", identity)
     with pytest.raises(HTTPError) as why:
-        urllib.request.urlopen(asked)
+        urllib.request.urlopen(members)
 
     body = json.load(why.value)
     assert (why.value.code, body["error"]) == (401, "UNAUTHORIZED")
@@ -173,17 +173,17 @@ def test_an_unauthenticated_caller_does_not_learn_why_keys_are_unreadable(served
     file = served.data / "keys.json"
     key = keys.create()
     file.chmod(0o644)
-    told = served.client(key=key, tries=1).describe_job_queues
+    described = served.client(key=key, tries=1).describe_job_queues
 
     with pytest.raises(ClientError) as why:
-        told()
+        described()
 
     file.chmod(0o600)
     assert why.value.response["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.INTERNAL_SERVER_ERROR
     assert "cannot read" in why.value.response["Error"]["Message"]
     assert str(served.data) not in str(why.value)
     assert "chmod 600" in served.log.read_text()
-    assert told()
+    assert described()
 
 
 @pytest.mark.fault("SE15")

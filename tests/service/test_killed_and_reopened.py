@@ -102,8 +102,8 @@ def make_jobs(service):
     batch = service.client()
 
     def submit(definition, queue="plain", **more):
-        asked = {"jobName": "a-job", "jobQueue": queue, "jobDefinition": definition}
-        return batch.submit_job(**asked, **more)["jobId"]
+        members = {"jobName": "a-job", "jobQueue": queue, "jobDefinition": definition}
+        return batch.submit_job(**members, **more)["jobId"]
 
     consumes = {"consumableResourceList": [{"consumableResource": it, "quantity": 1} for it in ("licences", "tokens")]}
     done = submit("prints:1", tags={"x": "y"}, propagateTags=True, consumableResourcePropertiesOverride=consumes)

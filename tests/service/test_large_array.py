@@ -40,19 +40,19 @@ def service(tmp_path_factory):
         yield service
 
 
-def submitted(service, **asked):
+def submitted(service, **members):
     """The job's id, and the seconds that it took to submit it."""
     batch = service.client()
     with Pauses() as pauses:
         began = time.monotonic()
-        job_id = batch.submit_job(jobName="hello", jobQueue="waiting", jobDefinition="hello", **asked)["jobId"]
+        job_id = batch.submit_job(jobName="hello", jobQueue="waiting", jobDefinition="hello", **members)["jobId"]
         ended = time.monotonic()
     return job_id, pauses.seconds(began, ended)
 
 
 def spawned(service, job_id):
-    (told,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
-    return sum(told["arrayProperties"]["statusSummary"].values())
+    (described,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
+    return sum(described["arrayProperties"]["statusSummary"].values())
 
 
 def until_spawned(service, job_id, count):
@@ -64,8 +64,8 @@ def until_spawned(service, job_id, count):
 
 def most_memory(service):
     """KiB that the server ever had in memory."""
-    said = Path(f"/proc/{service.process.pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", said)[1])
+    text = Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", text)[1])
 
 
 def test_a_large_array_beside_a_long_queue_uses_little_memory_and_delays_no_request(service):

@@ -13,7 +13,7 @@ from tests.service.waiting import register
 
 
 def lose_the_answer(handler, _status, _body):
-    """The connection ends, and nobody knows whether the call was carried out."""
+    """The connection ends before the response: the client does not know whether the call was carried out."""
     handler.close_connection = True
     handler.connection.close()
 

@@ -59,11 +59,11 @@ def latest(service):
 
 
 def test_the_output_of_all_attempts_and_the_last_exit_code(shared, run):
-    status, out, said = ended(run(shared, "busybox", "--retry", "2", "-e", RETRIED))
+    status, out, printed = ended(run(shared, "busybox", "--retry", "2", "-e", RETRIED))
 
     assert (status, out) == (4, ["one", "two", "three"])
-    assert "batchq: attempt 1 has ended (Essential container in task exited); attempt 2 follows" in said
-    assert said[-2].startswith("batchq: busybox FAILED after ")
+    assert "batchq: attempt 1 has ended (Essential container in task exited); attempt 2 follows" in printed
+    assert printed[-2].startswith("batchq: busybox FAILED after ")
 
 
 def test_a_killed_server_is_waited_for(simulated, run):
@@ -73,9 +73,9 @@ def test_a_killed_server_is_waited_for(simulated, run):
     simulated.kill()
     simulated.start()
 
-    status, _, said = ended(process)
-    assert any(it.endswith("; waiting for the server") for it in said)
-    assert "batchq: the server responds again" in said
+    status, _, printed = ended(process)
+    assert any(it.endswith("; waiting for the server") for it in printed)
+    assert "batchq: the server responds again" in printed
     assert status in {0, 125}  # simulated containers end with their server
 
 

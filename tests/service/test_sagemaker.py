@@ -72,9 +72,9 @@ def until(sagemaker, name, status):
     pytest.fail(f"{name} is {found['SecondaryStatus']}, not {status}")
 
 
-def error(call, **asked):
+def error(call, **fields):
     with pytest.raises(ClientError) as why:
-        call(**asked)
+        call(**fields)
     return why.value.response["Error"]["Code"], why.value.response["Error"]["Message"]
 
 

@@ -26,7 +26,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture
 def doomed(tmp_path):
-    """One that is expected to end by itself."""
+    """A server that is expected to end by itself."""
     service = Service(tmp_path / "data", "--runtime", "simulated").start()
     yield service
     service.process.kill()

@@ -19,7 +19,7 @@ LESS_THAN_A_STACK = 6 * 2**20  # bytes of memory in which no thread can be begun
 
 
 class Callers:
-    """Connections that say nothing."""
+    """Connections that send nothing."""
 
     def __init__(self, service, number):
         host, port = service.url.removeprefix("http://").split(":")
@@ -46,8 +46,8 @@ def health(service):
 
 def memory_of(process):
     """Bytes of address space."""
-    told = Path(f"/proc/{process.pid}/statm").read_text()
-    return int(told.split()[0]) * resource.getpagesize()
+    described = Path(f"/proc/{process.pid}/statm").read_text()
+    return int(described.split()[0]) * resource.getpagesize()
 
 
 def waits_until(holds):

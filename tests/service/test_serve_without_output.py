@@ -24,7 +24,7 @@ VOICELESS = {
 
 
 class Quiet(Service):
-    """Started by a shell that sends its output somewhere; it says nowhere where it is ready."""
+    """Started by a shell that redirects its output; it does not report its URL."""
 
     def __init__(self, data, output):
         super().__init__(data)
@@ -35,7 +35,7 @@ class Quiet(Service):
         self._output = output
 
     def start(self):
-        # The shell tells the status: that of a command before `|` is not its own.
+        # The shell prints the status: the status of a pipeline is that of its last command.
         script = f'{{ "$@"; echo $? > {self.data}.status; }} {self._output}'
         self.process = subprocess.Popen(["sh", "-c", script, "sh", BATCHQ, *map(str, self._words)])
         end = time.monotonic() + PATIENCE

@@ -57,13 +57,13 @@ def no_signature(request):
 
 
 def another_signature(request):
-    said = request.headers["Authorization"].decode()
-    request.headers["Authorization"] = said[:-1] + ("0" if said[-1] != "0" else "1")
+    printed = request.headers["Authorization"].decode()
+    request.headers["Authorization"] = printed[:-1] + ("0" if printed[-1] != "0" else "1")
 
 
 def another_key(request):
-    said = request.headers["Authorization"].decode()
-    request.headers["Authorization"] = said.replace("Credential=BQIA", "Credential=BQIB")
+    printed = request.headers["Authorization"].decode()
+    request.headers["Authorization"] = printed.replace("Credential=BQIA", "Credential=BQIB")
 
 
 def another_service(request):
@@ -162,7 +162,7 @@ def test_boto3_with_unsigned_bodies_is_refused(batch, jobs):
 
 
 def cli(served, key):
-    """The exit status, and all that is said."""
+    """The exit status, and stdout with stderr."""
     signs = served.environment() | {"AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
     words = [BATCHQ.parent / "aws", "batch", "describe-job-queues", "--query", "jobQueues[].jobQueueName"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=signs)
@@ -210,7 +210,7 @@ def sends(served, key):
 
 
 def test_equal_submissions_in_one_second_create_separate_jobs(sends, jobs):
-    """They have one signature, and nothing that is signed tells them from the first one sent again: see 0021."""
+    """They have one signature, and cannot be told apart from a repetition: see decision 0021."""
     before = jobs()
 
     answers = [sends(str(uuid4())) for _ in range(20)]

@@ -17,7 +17,7 @@ FAILS_WHEN_TOLD = f"trap 'exit 1' USR1; {WAITS}"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """Two jobs have room. It would wait for a day before it kills, if nobody said otherwise."""
+    """A server with room for two jobs. Its default grace period is a day."""
     with serving(tmp_path_factory.mktemp("stops") / "data", "--stop-grace", "86400") as service:
         service.client().update_compute_environment(computeEnvironment="local", computeResources={"maxvCpus": 2})
         yield service
@@ -46,7 +46,7 @@ def submit(batch):
 
 @pytest.fixture
 def ready(service, submit):
-    """The id of one that runs and says so."""
+    """The id of a job that runs and has printed a line."""
 
     def ready(name, shell, **more):
         job_id = submit(name, shell, **more)

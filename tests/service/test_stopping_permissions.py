@@ -22,13 +22,13 @@ OWNERS = ["ada", "bob", "eve"]
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A server, the keys of its people, and room for each who submits."""
+    """A server, the keys of its users, and a queue with room for all of their jobs."""
     data = tmp_path_factory.mktemp("people") / "data"
     keys = {"amy": create_key("amy", data)}
     for name, parent in (("lab", "root"), ("team", "lab"), ("elsewhere", "root")):
         run("account", "add", name, "--parent", parent, "--data", data)
-    for name, said in list(USERS.items())[1:]:
-        run("user", "add", name, *said, "--data", data)
+    for name, text in list(USERS.items())[1:]:
+        run("user", "add", name, *text, "--data", data)
         keys[name] = create_key(name, data)
     with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4", "--stop-grace", "1") as service:
         yield SimpleNamespace(service=service, keys=keys, queue=JobQueue(service, room=64, key=keys["amy"]))
@@ -59,7 +59,7 @@ def jobs(lab, name):
 
 @pytest.fixture
 def caller(lab, monkeypatch):
-    """A command of somebody, signed with his key."""
+    """Run a command, signed with the key of a user."""
 
     def run(name, *words):
         key_id, secret = lab.keys[name]
@@ -75,7 +75,7 @@ def stopped(lab, jobs):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "members",
     [
         ("ada", ["-t", "all"], {"ada"}),
         ("ada", ["-u", "ada"], {"ada"}),
@@ -90,8 +90,8 @@ def stopped(lab, jobs):
         *((who, ["-A", "elsewhere", "-u", "eve"], {"eve"}) for who in STAFF),
     ],
 )
-def test_filters_select_only_jobs_that_the_caller_reaches(lab, jobs, caller, name, asked):
-    who, words, meant = asked
+def test_filters_select_only_jobs_that_the_caller_reaches(lab, jobs, caller, name, members):
+    who, words, meant = members
 
     done = caller(who, "terminate", *words, "-n", name)
 

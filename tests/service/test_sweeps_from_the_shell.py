@@ -45,7 +45,7 @@ def environment(job):
 def test_each_line_is_a_job(connected, batchq_lines, described):
     (connected / "lines").write_text("a b\n\n$(c)\n{}\n")
 
-    ids, said = batchq_lines(
+    ids, printed = batchq_lines(
         "submit", "busybox", "--name", "s", "--each", "lines", "-e", QUICK, "--", "run", "--in={}", "{}.out"
     )
 
@@ -56,7 +56,7 @@ def test_each_line_is_a_job(connected, batchq_lines, described):
         ["run", "--in=$(c)", "$(c).out"],
         ["run", "--in={}", "{}.out"],
     ]
-    assert said[-1] == "batchq: 3 submitted"
+    assert printed[-1] == "batchq: 3 submitted"
 
 
 def test_the_line_replaces_braces_in_variables(connected, batchq_lines, described):
@@ -74,10 +74,10 @@ def test_a_repeated_command_submits_only_what_is_missing(connected, batchq_lines
     first, _ = batchq_lines(*words)
     (connected / "lines").write_text("a\nb\nc\n")
 
-    second, said = batchq_lines(*words)
+    second, printed = batchq_lines(*words)
 
     assert second[:2] == first
-    assert said[-1] == "batchq: 1 submitted; 2 were submitted before, by the same command"
+    assert printed[-1] == "batchq: 1 submitted; 2 were submitted before, by the same command"
     assert batchq_lines(*words)[1][-1].endswith("by the same command; another --name submits them again")
 
 
@@ -87,13 +87,13 @@ def test_an_interrupted_sweep_is_completed_by_the_same_command(shared, connected
     with subprocess.Popen([*command, "--", "{}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as cut:
         first = [cut.stdout.readline().strip() for _ in range(20)]
         cut.send_signal(signal.SIGINT)
-        rest, said = cut.communicate()
+        rest, printed = cut.communicate()
 
     again = subprocess.run([*command, "--", "{}"], capture_output=True, text=True, check=True)
 
     ids = again.stdout.split()
     assert cut.returncode == 130
-    assert re.fullmatch(r"batchq: interrupted: \d+ of 400 submitted; the same command submits the rest .*\n", said)
+    assert re.fullmatch(r"batchq: interrupted: \d+ of 400 submitted; the same command submits the rest .*\n", printed)
     assert ids[: len(first)] == first
     assert ids[: len(first) + len(rest.split())] == [*first, *rest.split()]
     assert len(set(ids)) == 400
@@ -111,18 +111,18 @@ def test_lines_come_from_stdin(monkeypatch, batchq_lines, described):
 def test_a_dry_run_prints_each_request(connected, batchq_lines):
     (connected / "lines").write_text("a\nb\n")
 
-    out, said = batchq_lines("submit", "-d", "any", "--each", "lines", "--dry-run", "--", "run", "{}")
+    out, printed = batchq_lines("submit", "-d", "any", "--each", "lines", "--dry-run", "--", "run", "{}")
 
     assert [json.loads(it)["submitJob"]["jobName"] for it in out] == ["any-1", "any-2"]
-    assert said == ["batchq: dry run: nothing is submitted"]
+    assert printed == ["batchq: dry run: nothing is submitted"]
 
 
 def test_a_refused_job_ends_the_sweep(connected, batchq_lines):
     (connected / "lines").write_text("a\nb\n")
 
-    _, said = batchq_lines("submit", "-d", "none", "--each", "lines", "--", "run", "{}", status=1)
+    _, printed = batchq_lines("submit", "-d", "none", "--each", "lines", "--", "run", "{}", status=1)
 
-    assert said[-1].startswith("batchq: JobDefinition name none does not exist or is not in ACTIVE status; 0 of 2 ")
+    assert printed[-1].startswith("batchq: JobDefinition name none does not exist or is not in ACTIVE status; 0 of 2 ")
 
 
 @pytest.mark.parametrize(
@@ -142,17 +142,17 @@ def test_an_invalid_sweep_submits_nothing(connected, batchq_lines, words, error)
     (connected / "long").write_text("a\n" + "x" * 9000)
     command = [] if words == ["--each", "lines"] else ["--", "{}"]
 
-    out, said = batchq_lines("submit", "busybox", *words, *command, status=2)
+    out, printed = batchq_lines("submit", "busybox", *words, *command, status=2)
 
     assert out == []
-    assert error in said[-1]
+    assert error in printed[-1]
 
 
 def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq_lines, described):
     words = ("busybox", "--name", "fit", "--vcpus", "0.5", "--retry", "2", "--time", "2m", "-e", "A=1", "--tag", "k=v")
     old = fail(shared, batchq_lines, *words, "--", "run", "it")
 
-    ((new_id,), said) = batchq_lines("rerun", old["jobId"])
+    ((new_id,), printed) = batchq_lines("rerun", old["jobId"])
 
     (new,) = described(new_id)
     same = ("jobName", "jobQueue", "jobDefinition", "retryStrategy", "timeout")
@@ -160,7 +160,7 @@ def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq
     for member in ("command", "environment", "resourceRequirements"):
         assert new["container"][member] == old["container"][member]
     assert new["tags"] == {"k": "v", RERUN_OF: old["jobId"]}
-    assert said == ["batchq: 1 submitted"]
+    assert printed == ["batchq: 1 submitted"]
 
 
 def test_changes_replace_those_of_the_job(shared, batchq_lines, described):
@@ -213,9 +213,9 @@ def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, b
 def test_only_finished_jobs_are_rerun(batchq_lines):
     ((job_id,), _) = batchq_lines("submit", "busybox", "-e", 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}')
 
-    out, said = batchq_lines("rerun", job_id, status=2)
+    out, printed = batchq_lines("rerun", job_id, status=2)
 
-    assert (out, said[0].rpartition(" is ")[0]) == ([], f"batchq: busybox {job_id}")
+    assert (out, printed[0].rpartition(" is ")[0]) == ([], f"batchq: busybox {job_id}")
     assert batchq_lines("rerun", job_id, "--failed") == ([], ["batchq: no job matches"])
     batchq_lines("terminate", job_id)
 
@@ -225,10 +225,10 @@ def test_filters_select_finished_jobs(shared, batchq_lines, described):
     ((kept,), _) = batchq_lines("submit", "busybox", "--name", "filtered-c", "-e", QUICK)
     reaches(shared.client(), kept, "SUCCEEDED")
 
-    ids, said = batchq_lines("rerun", "--failed", "-n", "filtered-*", "-e", QUICK)
+    ids, printed = batchq_lines("rerun", "--failed", "-n", "filtered-*", "-e", QUICK)
 
     assert {it["tags"][RERUN_OF] for it in described(*ids)} == set(old)
-    assert said == ["batchq: 2 submitted"]
+    assert printed == ["batchq: 2 submitted"]
     assert len(batchq_lines("rerun", "-n", "filtered-c", "--dry-run")[0]) == 1
 
 
@@ -242,20 +242,20 @@ def test_filters_select_finished_jobs(shared, batchq_lines, described):
     ],
 )
 def test_an_invalid_selection_submits_nothing(batchq_lines, words, status, error):
-    out, said = batchq_lines("rerun", *words, status=status)
+    out, printed = batchq_lines("rerun", *words, status=status)
 
-    assert (out, said[0].startswith(f"batchq: {error}")) == ([], True)
+    assert (out, printed[0].startswith(f"batchq: {error}")) == ([], True)
 
 
 def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines, monkeypatch):
     old = fail(shared, batchq_lines, "busybox", "--name", "dry")
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{old['jobId']}\n"))
 
-    out, said = batchq_lines("rerun", "-", "--memory", "2g", "--dry-run")
+    out, printed = batchq_lines("rerun", "-", "--memory", "2g", "--dry-run")
 
     (request,) = (json.loads(it)["submitJob"] for it in out)
     assert request["containerOverrides"]["resourceRequirements"] == [{"type": "MEMORY", "value": "2048"}]
-    assert said == ["batchq: dry run: 1 would be submitted again; nothing is submitted"]
+    assert printed == ["batchq: dry run: 1 would be submitted again; nothing is submitted"]
 
 
 def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq_lines, described):

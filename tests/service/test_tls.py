@@ -1,4 +1,4 @@
-"""`batchq serve` with a certificate: clients that trust it, that do not, and that speak no TLS."""
+"""`batchq serve` with a certificate: clients that trust it, that do not, and that do not use TLS."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, authority):
-    """With keys, and where others could reach it. Whatever its clients do, it has nothing to say of it."""
+    """A server with keys on an address that other machines reach. No request of the tests is logged."""
     files = authority.issue()
     beyond = ["--host", "0.0.0.0", "--auth", "sigv4"]
     data = tmp_path_factory.mktemp("tls") / "data"

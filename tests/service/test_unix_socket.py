@@ -71,7 +71,7 @@ def test_the_audit_log_names_the_user_of_each_process(folder):
         ["root", "SubmitJob"],
     ]
     assert over_tcp[1].startswith("root of account root, ADMIN")
-    assert [said.partition(" ")[0] for _, said in over_socket] == ["root", "daemon", "bin"]
+    assert [text.partition(" ")[0] for _, text in over_socket] == ["root", "daemon", "bin"]
 
 
 @pytest.mark.fault("SE45")
@@ -89,11 +89,11 @@ def test_only_users_of_the_accounts_are_admitted_each_with_its_role(folder):
         audit = run_as(0, "audit", "--url", url)
 
     assert ready == f"batchq is ready at {url}"
-    assert [said for _, said in admitted] == [
+    assert [text for _, text in admitted] == [
         "root of account root, ADMIN; all queues\n",
         "daemon of account lab, USER; queues default\n",
     ]
-    assert [said for _, said in refused] == [
+    assert [text for _, text in refused] == [
         f"batchq: {STRANGER}\n",
         "batchq: The uid 65534 has no user name on this machine.\n",
         "batchq: The uid 54321 has no user name on this machine.\n",
