@@ -66,7 +66,7 @@ def test_the_audit_log_names_the_user_of_each_process(folder):
         over_socket = [run_as(uid, "whoami", "--url", url) for uid in (0, DAEMON, BIN)]
 
     assert stopped[0] == 0
-    assert [line.split()[2:4] for line in audit[1].splitlines()] == [
+    assert [line.split()[1:3] for line in audit[1].splitlines()] == [
         ["daemon", "CancelJobsByFilter"],
         ["root", "SubmitJob"],
     ]
