@@ -295,7 +295,7 @@ class Engine:
 
     def pending_array_orders(self) -> PendingArrayOrders:
         """The array orders, as last saved, that may not have been applied to all children."""
-        return self.loop.pending_array_orders
+        return self.loop.arrays.pending_orders
 
     def start_obstacle(self) -> str | None:
         """The statusReason of every queued job while no job can start; None while jobs can start."""
@@ -305,7 +305,7 @@ class Engine:
 
     def in_use(self, name: ConsumableName) -> int:
         """The units of a consumable resource that active jobs hold."""
-        return self.loop.scheduler.in_use(name, self.loop.state.active.values())
+        return sum(it.quantity for job in self.active_jobs() for it in job.spec.needs if it.resource == name)
 
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE."""

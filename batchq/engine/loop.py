@@ -17,7 +17,6 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName, Tag
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.engine import state
@@ -89,7 +88,7 @@ class EngineLoop:
         #: Called for each job that is loaded or saved.
         self._on_saved = on_saved
         self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
-        self._arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts)
+        self.arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts)
         request_unit = partial(mailbox.post, ContinueWork())
         self.scheduler = Scheduler(
             store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
@@ -117,7 +116,7 @@ class EngineLoop:
         """
         await self.history_feed.load()
         await self.state.load(self._store, self._clock.now())
-        await self._arrays.load(self._store)
+        await self.arrays.load(self._store)
         await self._bulk_stops.load()
         await self.budgets.load(self._clock.now())
         self._pending_dependents = tuple(pending_dependents(await self._store.ended_dependencies()))
@@ -142,14 +141,9 @@ class EngineLoop:
                 await self.process(messages)
 
     @property
-    def pending_array_orders(self) -> PendingArrayOrders:
-        """The array orders, as last saved, that may not have been applied to all children."""
-        return self._arrays.pending_orders
-
-    @property
     def _has_unfinished_work(self) -> bool:
         """Whether the next unit of work has work to do even without a message."""
-        return self._arrays.busy or self._bulk_stops.busy or bool(self._pending_dependents)
+        return self.arrays.busy or self._bulk_stops.busy or bool(self._pending_dependents)
 
     @property
     def _placement_suspended(self) -> bool:
@@ -200,7 +194,7 @@ class EngineLoop:
             self._observer.unit_of_work(messages=len(messages), seconds=perf_counter() - began)
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
-        self._arrays.load_into(unit)
+        self.arrays.load_into(unit)
         unit.unresolved.extend(self._pending_dependents)
         await self._bulk_stops.prepare()
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
@@ -209,7 +203,7 @@ class EngineLoop:
         await self.scheduler.cancel_overdue(unit, catalog_changed=self.state.catalog_changed, safe_mode=held)
         await self._propagate(unit)
         if self._has_unfinished_work:
-            await self._arrays.spawn_and_order(unit, self._store)
+            await self.arrays.spawn_and_order(unit, self._store)
             await self._bulk_stops.stop_targets(unit)
             await self._propagate(unit)
         host = self._host_for_placement(unit)
@@ -290,7 +284,7 @@ class EngineLoop:
 
     def _skip(self, unit: UnitOfWork) -> Skip:
         """The jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
-        children, exhausted = self._arrays.children_under_order(unit), self.budgets.exhausted(unit.now, unit.budgets)
+        children, exhausted = self.arrays.children_under_order(unit), self.budgets.exhausted(unit.now, unit.budgets)
         return Skip(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
 
     def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
@@ -299,7 +293,7 @@ class EngineLoop:
         If it selects children, it is deferred until every array submitted before the request has spawned its children.
         Raises StaleRead if the candidates must be read again.
         """
-        if message.selection.looks_at_children and self._arrays.has_spawning_array(message.as_of):
+        if message.selection.looks_at_children and self.arrays.has_spawning_array(message.as_of):
             unit.deferred.append(message)
         elif must_read_again(message):
             raise StaleRead("too many jobs have changed since the candidates were read")
@@ -316,7 +310,7 @@ class EngineLoop:
         for staged in (
             self.state,
             *self.scheduler.staged,
-            self._arrays,
+            self.arrays,
             self._bulk_stops,
             self.budgets,
             self.history_feed,

@@ -188,7 +188,7 @@ async def memory_is_what_is_stored(harness):
     if loop._must_load:
         return
     assert loop.state.active == {it.id: it for it in await store.active()}
-    assert loop._arrays._unfinished == {it.id: it for it in await store.arrays_with_work()}
+    assert loop.arrays._unfinished == {it.id: it for it in await store.arrays_with_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
     assert loop._bulk_stops._in_progress == {it.number: it for it in await store.bulk_stops()}
     assert loop.scheduler.queued_jobs.queued == +Counter(await store.queued())

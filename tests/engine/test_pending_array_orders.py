@@ -36,12 +36,12 @@ async def array_of(size, *messages, **fields):
 
 
 async def at_rest(harness):
-    while harness.loop._arrays.busy:
+    while harness.loop.arrays.busy:
         await harness.process(ContinueWork())
 
 
 def shown_by(harness):
-    return PendingOrdersView(harness.store, lambda: harness.loop.pending_array_orders, lambda: None)
+    return PendingOrdersView(harness.store, lambda: harness.loop.arrays.pending_orders, lambda: None)
 
 
 def family_of(size):
@@ -102,7 +102,7 @@ async def test_an_order_that_is_not_saved_is_not_shown():
 async def test_an_order_saved_during_a_read_is_shown_by_the_next_read():
     """Whoever is shown an end is shown it ever after; this one was not."""
     harness = await array_of(SIZE)
-    before, sealed_before = await shown(harness), harness.loop.pending_array_orders
+    before, sealed_before = await shown(harness), harness.loop.arrays.pending_orders
     await harness.process(to(ONE, CANCEL))
 
     found = await PendingOrdersView(harness.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
@@ -262,7 +262,7 @@ async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):
     harness = await array_of(SIZE)
     await harness.process(to(ONE, CANCEL))
 
-    found = await read(PendingOrdersView(ReadLate(harness), lambda: harness.loop.pending_array_orders, lambda: None))
+    found = await read(PendingOrdersView(ReadLate(harness), lambda: harness.loop.arrays.pending_orders, lambda: None))
 
     shown = list(found.values()) if isinstance(found, dict) else list(found)
     assert {it.status for it in shown} == {Status.FAILED}

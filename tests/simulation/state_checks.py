@@ -44,7 +44,7 @@ class StateChecks:
         self._check_equal("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))
         self._check_equal("what is needed", set(held.needed), _needed(under_way.values()))
         self._check_equal("how many wait", +scheduler.queued_jobs.queued, _waiting(self._jobs.values()))
-        self._check_equal("the arrays at work", set(loop._arrays._unfinished), _at_work(self._jobs.values()))
+        self._check_equal("the arrays at work", set(loop.arrays._unfinished), _at_work(self._jobs.values()))
         for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
         self._check_equal("how many wait for others", scheduler.queued_jobs.pending_dependencies, for_others)
         unfinished = Counter(group(it, it.status) for it in self._jobs.values() if it.status not in FINISHED)

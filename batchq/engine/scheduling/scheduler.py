@@ -261,10 +261,6 @@ class Scheduler:
                 raise Invalid(f"JobQueue {spec.queue} has {MAX_SHARES} active share identifiers, which is the maximum.")
         self.queued_jobs.admit(unit, spec)
 
-    def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
-        """The units of a consumable resource that active jobs hold."""
-        return sum(need.quantity for job in active for need in job.spec.needs if need.resource == name)
-
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE, as last saved."""
         return self._share_usage.used_up.get(name, 0)
