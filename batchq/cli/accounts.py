@@ -235,12 +235,14 @@ def add_key(command: ArgumentParser) -> None:
     listing = add_subcommand(subcommands, "list", "list keys, without secrets", _list_keys)
     listing.add_argument("--user", help="keys of this user")
     add_output_flags(listing)
-    for name, summary, run in (
-        ("disable", "reject requests that are signed with the key", _disable_key),
-        ("enable", "accept requests that are signed with the key again", _enable_key),
-        ("delete", "delete the key", _delete_key),
+    for name, summary, change in (
+        ("disable", "reject requests that are signed with the key", ("UpdateKey", {"state": "DISABLED"})),
+        ("enable", "accept requests that are signed with the key again", ("UpdateKey", {"state": "ACTIVE"})),
+        ("delete", "delete the key", ("DeleteKey", {})),
     ):
-        add_subcommand(subcommands, name, summary, run).add_argument("id")
+        each = add_subcommand(subcommands, name, summary, _change_key)
+        each.set_defaults(change=change)
+        each.add_argument("id")
 
 
 def _create_key(args: Namespace) -> int:
@@ -265,16 +267,7 @@ def _list_keys(args: Namespace) -> int:
     return 0
 
 
-def _disable_key(args: Namespace) -> int:
-    perform(args, "UpdateKey", {"id": args.id, "state": "DISABLED"})
-    return 0
-
-
-def _enable_key(args: Namespace) -> int:
-    perform(args, "UpdateKey", {"id": args.id, "state": "ACTIVE"})
-    return 0
-
-
-def _delete_key(args: Namespace) -> int:
-    perform(args, "DeleteKey", {"id": args.id})
+def _change_key(args: Namespace) -> int:
+    operation, members = args.change
+    perform(args, operation, {"id": args.id, **members})
     return 0

@@ -33,6 +33,9 @@ def add_audit(command: ArgumentParser) -> None:
     """Print the audit log, newest records first.
 
     Operators see all records, coordinators those of their accounts, users their own.
+
+      batchq audit --since 2d --user cora
+      batchq audit --job 8f2c51a7
     """
     command.set_defaults(run=audit)
     text = "records after this time: 1h, 2d, or 2026-11-23T18:30"

@@ -27,7 +27,6 @@ from batchq.cli.stop_report import (
     JsonReporter,
     LineReporter,
     StepNotes,
-    StopReporter,
     consequences_of_cancel,
     consequences_of_terminate,
     summary,
@@ -248,7 +247,7 @@ def _confirmed(
     return request | ({"jobs": [it["jobId"] for it in jobs]} if len(jobs) <= MAX_IDS else {})
 
 
-def _report(objects: Iterable[Response], reporter: StopReporter, counts: Counter[str]) -> None:
+def _report(objects: Iterable[Response], reporter: LineReporter | JsonReporter, counts: Counter[str]) -> None:
     """Report all objects. Raises Unavailable if the last object, which has `counts`, is missing."""
     for each in objects:
         if "counts" in each:

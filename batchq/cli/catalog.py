@@ -13,6 +13,7 @@ from batchq.cli.tables import Column, add_output_flags, flattened, print_fields,
 from batchq.errors import Invalid, NotFound
 
 MAX_PAGES = 1000
+NAME_OR_ARN = "name or ARN"
 
 
 class CatalogKind(Struct, frozen=True, kw_only=True):
@@ -69,42 +70,57 @@ UPDATE_QUEUE = "/v1/updatejobqueue"
 
 
 def add_queue(command: ArgumentParser) -> None:
-    """List and show job queues. Operators and admins enable and disable them."""
+    """List and show job queues. Operators and admins enable and disable them.
+
+    batchq queue list
+    batchq queue disable night
+    """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     _subcommand(subcommands, "list", "list the queues, with their jobs and what the first one waits for", _list_queues)
-    _show_command(subcommands, "queue_name", "show all settings of a queue", _show_queue)
+    _show_command(subcommands, "queue_name", "show all settings of a queue", QUEUES)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
         ("disable", "DISABLED", "accept and start no further jobs of these queues; running jobs continue"),
     ):
         each = subcommands.add_parser(name, help=summary, description=summary)
         each.set_defaults(run=_set_queue_state, state=state)
-        each.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name or ARN")
+        each.add_argument("queue_names", nargs="+", metavar="QUEUE", help=NAME_OR_ARN)
         add_server_flags(each)
 
 
 def add_env(command: ArgumentParser) -> None:
-    """List and show compute environments."""
+    """List and show compute environments.
+
+    batchq env list
+    batchq env show local
+    """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     _subcommand(subcommands, "list", "list the environments, with their capacity in use", _list_environments)
-    _show_command(subcommands, "environment_name", "show all settings of an environment", _show_environment)
+    _show_command(subcommands, "environment_name", "show all settings of an environment", ENVIRONMENTS)
 
 
 def add_def(command: ArgumentParser) -> None:
-    """List and show job definitions."""
+    """List and show job definitions.
+
+    batchq def list                    the latest revision of each definition
+    batchq def list align              all active revisions of one
+    batchq def show align:3
+    """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     listing = _subcommand(subcommands, "list", "list the definitions, each with its latest revision", _list_definitions)
     listing.add_argument("definition_name", nargs="?", metavar="NAME", help="all active revisions of this definition")
-    _show_command(
-        subcommands, "definition_name", "show a revision: NAME:REVISION, or NAME for the latest", _show_definition
-    )
+    _show_command(subcommands, "definition_name", "show a revision: NAME:REVISION, or NAME for the latest", DEFINITIONS)
 
 
 def add_resource(command: ArgumentParser) -> None:
-    """List and show consumable resources, for example licences."""
+    """List and show consumable resources, for example licences.
+
+    batchq resource list
+    """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     _subcommand(subcommands, "list", "list the resources, with the units in use", _list_resources)
-    _show_command(subcommands, "resource_name", "show a resource", _show_resource)
+    show = _subcommand(subcommands, "show", "show a resource", _show_resource)
+    show.add_argument("resource_name", metavar="NAME", help=NAME_OR_ARN)
 
 
 def _subcommand(
@@ -124,9 +140,14 @@ def _show_command(
     subcommands: Any,  # noqa: ANN401 - argparse's
     dest: str,
     summary: str,
-    run: Callable[[Namespace], int],
+    kind: CatalogKind,
 ) -> None:
-    _subcommand(subcommands, "show", summary, run).add_argument(dest, metavar="NAME", help="name or ARN")
+    """Declare `show NAME`. `dest`: the attribute of the name, by which the completion knows the kind."""
+
+    def show(args: Namespace) -> int:
+        return _show(args, _named(url_of(args), kind, getattr(args, dest)))
+
+    _subcommand(subcommands, "show", summary, show).add_argument(dest, metavar="NAME", help=NAME_OR_ARN)
 
 
 def _all(url: str, kind: CatalogKind, request: Mapping[str, object]) -> Page:
@@ -205,10 +226,6 @@ def _next(queue: Row) -> str:
     return str(why.get("sentence", "")) if isinstance(why, dict) else str(why)
 
 
-def _show_queue(args: Namespace) -> int:
-    return _show(args, _named(url_of(args), QUEUES, args.queue_name))
-
-
 def _set_queue_state(args: Namespace) -> int:
     url, status = url_of(args), DONE
     for name in args.queue_names:
@@ -251,10 +268,6 @@ def _use(amounts: Row) -> str:
     return f"{amounts['requested']:g}/{'?' if limit is None else f'{limit:g}'}"
 
 
-def _show_environment(args: Namespace) -> int:
-    return _show(args, _named(url_of(args), ENVIRONMENTS, args.environment_name))
-
-
 def _list_definitions(args: Namespace) -> int:
     name = args.definition_name
     request = {**DEFINITIONS.of_all, **({"jobDefinitionName": name} if name else {})}
@@ -282,10 +295,6 @@ def _requirement(definition: Row, kind: str) -> str:
 
 def _command(definition: Row) -> str:
     return " ".join(map(str, definition.get("containerProperties", {}).get("command", ())))
-
-
-def _show_definition(args: Namespace) -> int:
-    return _show(args, _named(url_of(args), DEFINITIONS, args.definition_name))
 
 
 def _list_resources(args: Namespace) -> int:

@@ -37,7 +37,7 @@ def add_ccancel(command: CommandParser) -> None:
 
     A job must match all filters, and one value of each filter. The command does not ask for confirmation.
 
-      batchq ccancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002.1
+      batchq ccancel 8f2c51a7,77ab01c9.1
       batchq ccancel -u ada -t P -p night
     """
     command.epilog = _EXIT_STATUSES

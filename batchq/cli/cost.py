@@ -17,12 +17,6 @@ LIST_BUDGETS = "/v1/batchq/listbudgets"
 SET_BUDGET = "/v1/batchq/setbudget"
 REMOVE_BUDGET = "/v1/batchq/removebudget"
 MAX_AMOUNT = 1e9
-EXAMPLES = """\
-examples:
-  batchq cost @                                       your latest job
-  batchq cost --by user                               this month, by user
-  batchq cost --by queue --since 2026-10-01 --until 2026-11-01
-"""
 
 
 def _amount_column(title: str, member: str) -> Column:
@@ -47,9 +41,12 @@ def add_cost(command: ArgumentParser) -> None:
 
     A job costs what it holds while its containers run, at the prices of its submission. Amounts are empty for jobs that
     were submitted when the server had no prices.
+
+      batchq cost @                                       your latest job
+      batchq cost --by user                               this month, by user
+      batchq cost --by queue --since 2026-10-01 --until 2026-11-01
     """
     command.set_defaults(run=print_costs)
-    command.epilog = EXAMPLES
     command.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
     report = command.add_argument_group("report")
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
@@ -111,6 +108,9 @@ def add_budget(command: ArgumentParser) -> None:
     """List budgets and what is spent of them. Operators and admins set and remove them.
 
     At the soft limit waiting jobs are cancelled and nothing more starts; at the hard limit all jobs are terminated.
+
+      batchq budget set -A physics --soft 80 --hard 100 --period month
+      batchq budget list
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     listing = subcommands.add_parser("list", help="list the budgets", description="List the budgets.")

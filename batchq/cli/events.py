@@ -55,6 +55,8 @@ def _pages(args: Namespace, url: str) -> Iterator[Page]:
     wait = LONG_POLL if args.follow else 0
     after = args.after if args.after is not None or args.follow else 0
     filters = _filters(args, url)
+    if args.jobs and "jobs" not in filters:  # the handles of an empty stdin; a request without `jobs` would select all
+        return
     is_first = args.after is None  # a reader without a number has missed nothing
     while True:
         query = filters | {"limit": PAGE_SIZE, "wait": wait} | ({} if after is None else {"after": after})

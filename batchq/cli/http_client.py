@@ -172,8 +172,8 @@ def _is_unix(url: str) -> bool:
 def _opener(url: str) -> OpenerDirector:
     if _is_unix(url):
         return build_opener(ProxyHandler({}), _RefuseRedirects, _UnixHandler(urlsplit(url).path))
-    # ProxyHandler() reads http_proxy, https_proxy and no_proxy. Loopback is never behind a proxy, which would be asked
-    # for its own loopback.
+    # ProxyHandler() reads http_proxy, https_proxy and no_proxy. Loopback is never behind a proxy: the proxy would
+    # connect to its own loopback.
     handlers = (ProxyHandler({} if _is_loopback(url) else None), _RefuseRedirects)
     if url.startswith("http:"):
         return build_opener(*handlers)  # loading the system's certificates takes longer than the call

@@ -95,9 +95,8 @@ def status_style(row: Row) -> str:
 
 def since(row: Row) -> datetime | None:
     """When the job ended, else when it started, else when it was created."""
-    names = {True: ("stoppedAt",), False: ()}[status(row) in FINISHED]
-    started = ("startedAt",) if status(row) == "RUNNING" else ()
-    return next((at for it in (*names, *started, "createdAt") if (at := moment(row.get(it)))), None)
+    member = "stoppedAt" if status(row) in FINISHED else "startedAt" if status(row) == "RUNNING" else "createdAt"
+    return moment(row.get(member)) or moment(row.get("createdAt"))
 
 
 def age(row: Row, present: datetime) -> str:

@@ -36,13 +36,20 @@ def add_show(command: ArgumentParser) -> None:
 
 
 def add_why(command: ArgumentParser) -> None:
-    """Print in one sentence why a job waits, or why it has failed."""
+    """Print in a sentence what a job waits for, what it does, or why it has failed.
+
+    batchq why @                your latest job
+    batchq why 8f2c51a7:3       child 3 of an array
+    """
     _add_common(command)
     command.set_defaults(run=why)
 
 
 def add_history(command: ArgumentParser) -> None:
-    """Print each state that a job has had, with its time, oldest first."""
+    """Print each state that a job has had, with its time, oldest first, and each order to stop or hold it.
+
+    batchq history train        the only job of this name
+    """
     _add_common(command)
     command.set_defaults(run=history_command)
 

@@ -154,8 +154,8 @@ def _render_hold(job: Row) -> str:
     by = f" by {standing['user']}" if standing.get("user") else ""
     if job.get("status") in ACTIVE:
         order = job.get("stopOrder")
-        asked = isinstance(order, dict) and order.get("finalCheckpointRequested")
-        checkpoint = "final checkpoint, " if asked else ""
+        requested = isinstance(order, dict) and order.get("finalCheckpointRequested")
+        checkpoint = "final checkpoint, " if requested else ""
         return f"pausing{since}{by}: {checkpoint}stop signal, then held until batchq resume"
     verb, undo = ("paused", "resume") if standing.get("paused") else ("held", "release")
     return f"{verb}{since}{by}, until batchq {undo}"

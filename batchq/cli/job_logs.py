@@ -12,7 +12,7 @@ from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
 from batchq.cli.job_columns import short_id
 from batchq.cli.output import escape, is_terminal, paint, print_notice, uses_color, write_line
-from batchq.cli.server_requests import ACTIVE, Page, Row, list_jobs, log_lines, rows_of
+from batchq.cli.server_requests import ACTIVE, Page, Row, list_jobs, log_lines, rows_of, server_time
 from batchq.cli.tables import add_color_flag
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import BatchqError, Misused, NotFound
@@ -110,16 +110,16 @@ def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
         chosen = {"attempt": args.attempt, "container": args.container, "since": since}
         return patience.call(lambda: log_lines(url, log.job_id, timeout=TIMEOUT + wait, **chosen, **parameters))
 
-    position, tail, newest = None, args.tail, None
+    position, tail, present = None, args.tail, None
     while True:
         page = read(after=position, wait=wait, limit=PAGE_SIZE, tail=tail)
         lines: list[Row] = page["lines"]
         yield lines
         if page.get("over") or (not args.follow and not lines):
             return
-        if not args.follow and newest is None and len(lines) == PAGE_SIZE:
-            newest = max((int(it["at"]) for it in read(tail=1)["lines"]), default=0)
-        if newest is not None and lines[-1]["at"] > newest:  # a job that writes faster than it is read
+        if not args.follow and present is None and len(lines) == PAGE_SIZE:
+            present = server_time(url)
+        if present is not None and lines[-1]["at"] > present:  # a job that writes faster than it is read
             return
         position, tail = page["next"], None
 

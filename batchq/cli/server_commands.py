@@ -38,7 +38,12 @@ def _joined(names: object) -> str:
 
 
 def add_force_fail(command: ArgumentParser) -> None:
-    """Fail a job at once and free its resources, whatever its container does. Terminate the job first, and wait."""
+    """Fail a job at once and free its resources, although its container may still run. For admins.
+
+    Terminate the job first, and wait: force-fail is for a container that does not end.
+
+      batchq force-fail 8f2c51a7 --reason 'its node is gone'
+    """
     command.set_defaults(run=force_fail)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")

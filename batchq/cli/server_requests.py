@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from batchq.cli.http_client import call
-from batchq.errors import NotFound
+from batchq.cli.times import milliseconds, now
+from batchq.errors import Invalid
 
 LIST_JOBS = "/v1/batchq/listjobs"
 OVERVIEW = "/v1/batchq/overview"
@@ -52,7 +53,7 @@ def list_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
 
 
 def rows_of(url: str, ids: Sequence[str]) -> list[Row]:
-    """The rows of jobs, children and nodes, in the order of their ids. Raises NotFound for one that does not exist."""
+    """The rows of jobs, children and nodes, in the order of their ids. Raises Invalid for one that does not exist."""
     jobs = {it: it.partition("#")[0] for it in ids}
     wanted = list(dict.fromkeys(jobs.values()))
     found: dict[str, Row] = {}
@@ -61,8 +62,8 @@ def rows_of(url: str, ids: Sequence[str]) -> list[Row]:
         page = list_jobs(url, {"ids": chunk, "children": True}, limit=PAGE_SIZE)
         found |= {str(it["jobId"]): it for it in page["jobs"]}
     for job in wanted:
-        if job not in found:
-            raise NotFound(f"Job {job} not found.")
+        if job not in found:  # the server knows why, or it is a child that its array has not created yet
+            found[job] = job_detail(url, job)["job"]
     return [{**found[job], "jobId": it} for it, job in jobs.items()]
 
 
@@ -90,6 +91,15 @@ def log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) ->
 def overview(url: str) -> Page:
     """The response of `POST /v1/batchq/overview`."""
     return dict(call(url, OVERVIEW, {}))
+
+
+def server_time(url: str) -> int:
+    """The time of the server, in milliseconds since the epoch; that of this machine from a server without overview."""
+    try:
+        at = overview(url).get("at")
+    except Invalid:
+        at = None
+    return at if isinstance(at, int) else milliseconds(now())
 
 
 def _path(job_id: str) -> str:

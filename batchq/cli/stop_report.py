@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -107,18 +106,8 @@ class StepNotes(Struct, frozen=True, kw_only=True):
         return "the job has not started, so the whole job ends" if status in WAITING else ""
 
 
-class StopReporter(Protocol):
-    """Prints the NDJSON response to a request."""
-
-    def report_job(self, job: Response) -> None:
-        """Print the outcome of one job."""
-
-    def report_end(self, last: Response, counts: Counter[str]) -> None:
-        """Print the end of the output. `last` is the last object of the response, `counts` the jobs by outcome."""
-
-
 class LineReporter:
-    """Prints a line for each job, and a summary with the consequences."""
+    """Prints the NDJSON response to a request: a line for each job, and a summary with the consequences."""
 
     def __init__(self, notes: StepNotes, consequences: Mapping[str, str], *, dry_run: bool, quiet: bool) -> None:
         """`consequences`: a text by outcome. `quiet`: print only the jobs that were not stopped, and no summary."""
@@ -151,6 +140,7 @@ class LineReporter:
             write_line(escape(f"{job.get('jobId')}  {text}{note}"), flush=False)
 
     def report_end(self, last: Response, counts: Counter[str]) -> None:
+        """Print the summary. `last` is the last object of the response, `counts` the jobs by outcome."""
         if self._quiet:
             return
         parts = summary(counts - self._unchanged, self._texts, self._consequences)
@@ -169,7 +159,7 @@ def _render_order(order: Response) -> str:
 
 
 class JsonReporter:
-    """Prints the whole response as one JSON object, with each job on its own line."""
+    """As LineReporter, but prints the whole response as one JSON object, with each job on its own line."""
 
     def __init__(self) -> None:
         self._separator = '{"jobs": ['

@@ -54,11 +54,11 @@ class JobPlan(Struct, frozen=True, kw_only=True):
 def add_submit(command: CommandParser) -> None:
     """Submit a job and print its id: from an image, a job definition, or a script whose #BATCHQ lines are flags.
 
-    From an image one job definition is registered for each image, its volumes and its user, and reused. A script is
-    sent as the job's command; what stands behind -- are its arguments.
+    For an image, one job definition is registered for each combination of image, volumes and user, and reused. A script
+    is sent as the job's command; the words behind -- are its arguments.
 
       batchq submit python:3.12 --memory 2g -v $PWD:/data --cd /data -- python train.py
-      batchq submit -d align:3 --after 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001 -- align.sh sample-7
+      batchq submit -d align:3 --after 8f2c51a7 -- align.sh sample-7
       batchq submit train.sh --time 90m
       ls *.bam | batchq submit -d align --name align --each - -- align.sh {}
     """
@@ -69,7 +69,9 @@ def add_submit(command: CommandParser) -> None:
         help="submit a job for each line of a file or of stdin; {} in the command, or in a value of -e, is the line",
     )
     command.add_argument("--jobs", type=count, metavar="N", help="with --each: requests at the same time (4)")
-    command.add_argument("--wait", action="store_true", help="wait for its end, and end as `batchq run` does")
+    command.add_argument(
+        "--wait", action="store_true", help="wait until the job has ended; exit status as that of `batchq run`"
+    )
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
     add_stop_flag(command)
     command.set_defaults(run=submit)
@@ -81,7 +83,7 @@ def declare_submission(command: CommandParser) -> None:
     command.epilog = EXIT_STATUSES
     command.usage = f"{command.prog} [-h] [IMAGE | -d DEF[:REV] | SCRIPT] [flags] [-- COMMAND...]"
     command.add_argument("target", nargs="?", metavar="IMAGE|SCRIPT", help="image, or file of a script (*.sh, ./FILE)")
-    command.add_argument("--image", help="image of a script")
+    command.add_argument("--image", help="image in which a script runs")
     add_job_flags(command)
     add_server_flags(command)
 

@@ -15,13 +15,11 @@ from threading import Event
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.cli.http_client import call
 from batchq.cli.job_flags import Request
 from batchq.cli.job_handles import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
-from batchq.cli.server_requests import OVERVIEW, describe_jobs, submit_job
-from batchq.cli.times import milliseconds, now
-from batchq.errors import BatchqError, Invalid, Misused, ServerUnavailable
+from batchq.cli.server_requests import describe_jobs, server_time, submit_job
+from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 DEFAULT_REQUESTS = 4  # at the same time
 PLACE = "{}"
@@ -96,7 +94,7 @@ def submit_sweep(url: str, members: Sequence[SweepMember], *, at_once: int, advi
 
     `at_once`: requests at the same time. `advice`: the end of the message if not all jobs are submitted.
     """
-    began, line, ids = _server_time(url), StatusLine(delay=INTERVAL), list[str]()
+    began, line, ids = server_time(url), StatusLine(delay=INTERVAL), list[str]()
     pool, stopped = ThreadPoolExecutor(at_once), Event()
     try:
         for each in [pool.submit(_submit, url, it, stopped) for it in members]:
@@ -127,15 +125,6 @@ def _submit(url: str, member: SweepMember, stopped: Event) -> str:
             if stopped.wait(RETRY_INTERVAL * failures):
                 raise
     return submit_job(url, member.request, invocation=member.invocation)
-
-
-def _server_time(url: str) -> int:
-    """The time of the server, in milliseconds since the epoch; that of this machine from a server without overview."""
-    try:
-        at = call(url, OVERVIEW, {}).get("at")
-    except Invalid:
-        at = None
-    return at if isinstance(at, int) else milliseconds(now())
 
 
 def _report(line: StatusLine, url: str, ids: Sequence[str], *, began: int) -> None:

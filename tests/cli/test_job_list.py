@@ -164,10 +164,11 @@ async def test_the_limit_is_that_of_both_searches_together(native, capsys):
     assert "more jobs may match" in shown.err
 
 
-async def test_no_job_is_listed_for_an_empty_stdin(native, capsys, monkeypatch):
+@pytest.mark.parametrize("command", ["list", "wait", "logs", "events", "rerun", "hold"])
+async def test_an_empty_stdin_selects_no_job(native, capsys, monkeypatch, command):
     monkeypatch.setattr(sys, "stdin", StringIO(""))
 
-    assert await batchq("list", "-", "--ids") == 0
+    assert await batchq(command, "-") == 0
 
     assert (native.requests, capsys.readouterr().out) == ([], "")
 

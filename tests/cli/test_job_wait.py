@@ -1,6 +1,9 @@
 """`batchq wait`: which ends it waits for, and the exit status of each."""
 
+import json
+
 import pytest
+from aiohttp import web
 
 from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import batchq, ended
@@ -74,7 +77,12 @@ async def test_with_filters_the_unfinished_jobs_are_waited_for(native, capsys):
     assert capsys.readouterr().err == "batchq: no job matches\n"
 
 
-async def test_a_job_that_does_not_exist_is_status_1(native, capsys):
+async def test_a_job_that_does_not_exist_is_refused_with_the_servers_reason(native, capsys):
+    def missing(_):
+        raise web.HTTPNotFound(text=json.dumps({"message": f"Job {JOB} not found."}))
+
+    native.responses[f"/v1/batchq/jobs/{JOB}"] = missing
+
     assert await batchq("wait", JOB) == 1
 
     assert capsys.readouterr().err == f"batchq: Job {JOB} not found.\n"
