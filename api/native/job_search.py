@@ -24,7 +24,7 @@ from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, sto
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.ids import JobId
-from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.shown_reasons import shown_status_reason
@@ -109,7 +109,7 @@ def job_row(job: Job, arns: JobArns, why: Explanation | None = None) -> JobRow:
 
 def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
     """The members of a JobRow."""
-    spec, run, order = job.spec, latest_attempt(job), latest_order(job)
+    spec, run, order = job.spec, job.latest_attempt, latest_order(job)
     return {
         "job_id": job.id,
         "job_arn": arns.job(job.id),
@@ -136,11 +136,6 @@ def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
     }
-
-
-def latest_attempt(job: Job) -> Attempt | None:
-    """The attempt under way, else the last one that has ended; None before the first."""
-    return job.attempt or (job.attempts[-1] if job.attempts else None)
 
 
 def _array_members(job: Job) -> dict[str, Any]:

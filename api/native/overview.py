@@ -12,13 +12,13 @@ from batchq.domain.catalog import State
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.job import Status
 from batchq.ports.jobs import Failures
-from batchq.services.overview import EngineState, EnvironmentOverview, Overview, QueueOverview
+from batchq.services.overview import EnvironmentOverview, Overview, QueueOverview, ServerState
 
 
 class EngineAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the container engine and of the server."""
 
-    state: EngineState
+    state: ServerState
     #: What is wrong, or that jobs start.
     sentence: str
     #: Since when something is wrong, in milliseconds since 1970; absent if nothing is wrong, or the time is not known.

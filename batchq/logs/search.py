@@ -46,7 +46,7 @@ def never_disconnected() -> bool:
     return False
 
 
-class Budget:
+class SearchBudget:
     """The budget of one request."""
 
     def __init__(self, lock: asyncio.Lock, *, has_disconnected: Callable[[], bool] = never_disconnected) -> None:
@@ -74,7 +74,7 @@ class Budget:
         self._slice = SLICE_BYTES
 
 
-class Pattern(Struct, frozen=True, kw_only=True):
+class FilterPattern(Struct, frozen=True, kw_only=True):
     """A compiled filter pattern."""
 
     #: A message must contain all of these.
@@ -84,7 +84,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
     #: A message must contain none of these.
     excluded: tuple[str, ...]
 
-    async def matches(self, message: str, budget: Budget) -> bool:
+    async def matches(self, message: str, budget: SearchBudget) -> bool:
         """Whether the message matches. May pause before each comparison, so that a long message yields the loop."""
         for term in self.required:
             if not await _contains(message, term, budget):
@@ -120,7 +120,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 class StreamReader:
     """Reads the events of one stream within a span, with read-ahead."""
 
-    def __init__(self, archive: LogArchive, stream: LogStream, *, span: Span, share: int, budget: Budget) -> None:
+    def __init__(self, archive: LogArchive, stream: LogStream, *, span: Span, share: int, budget: SearchBudget) -> None:
         """`share`: the number of streams that share the read-ahead."""
         self._archive = archive
         self._stream = stream
@@ -162,8 +162,8 @@ async def search(
     streams: Sequence[LogStream],
     *,
     span: Span,
-    pattern: Pattern,
-    budget: Budget,
+    pattern: FilterPattern,
+    budget: SearchBudget,
     after: Key | None,
     limit: int,
 ) -> SearchResult:
@@ -195,12 +195,12 @@ async def search(
     return SearchResult(events=tuple(events), last_compared=last_compared if heads else None)
 
 
-def parse_pattern(pattern: str) -> Pattern:
+def parse_pattern(pattern: str) -> FilterPattern:
     """Parse a filter pattern. Raises Invalid if it is malformed or of an unsupported kind."""
     terms = _terms(pattern)
     if len(terms) > MAX_TERMS:
         raise Invalid(f"Invalid filter pattern: it has {len(terms)} terms, and this server serves {MAX_TERMS}.")
-    return Pattern(
+    return FilterPattern(
         required=tuple(term for sign, term in terms if not sign),
         any_of=tuple(term for sign, term in terms if sign == "?"),
         excluded=tuple(term for sign, term in terms if sign == "-"),
@@ -218,7 +218,7 @@ async def _heads(readers: Sequence[StreamReader], after: Key | None) -> list[tup
     return heads
 
 
-async def _contains(message: str, term: str, budget: Budget) -> bool:
+async def _contains(message: str, term: str, budget: SearchBudget) -> bool:
     if budget.slice_ends_by(len(message)):
         await budget.pause()
     return term in message

@@ -16,7 +16,7 @@ from batchq.logs import pages
 from batchq.logs.capture import LogCapture
 from batchq.logs.pages import Span, StreamPosition, StreamQuery, list_streams, position_after
 from batchq.logs.quota import LogQuota
-from batchq.logs.search import Budget, Event, Key, never_disconnected, parse_pattern, search
+from batchq.logs.search import Event, Key, SearchBudget, never_disconnected, parse_pattern, search
 from batchq.logs.tail import Copied, LogTail, SharedCopies
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -173,7 +173,10 @@ class LogService:
         would miss older events of containers that were copied earlier. The page ends early once
         `has_disconnected` returns True. Raises NotFound; Invalid for an unsupported pattern.
         """
-        pattern, budget = parse_pattern(query.pattern), Budget(self._search_lock, has_disconnected=has_disconnected)
+        pattern, budget = (
+            parse_pattern(query.pattern),
+            SearchBudget(self._search_lock, has_disconnected=has_disconnected),
+        )
         streams = await self._streams_to_search(query, position, caller)
         horizon = await self._tail.copy_new(streams)
         span = query.span.until(horizon) if len(streams) > 1 else query.span

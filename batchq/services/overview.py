@@ -30,7 +30,7 @@ MAX_FAILURE_GROUPS = 10
 FAILURE_PERIOD = timedelta(hours=24)
 
 
-class EngineState(StrEnum):
+class ServerState(StrEnum):
     """The state of the container engine and of the server's loops."""
 
     OK = "OK"
@@ -66,7 +66,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     """The overview for one caller."""
 
     at: datetime
-    engine: EngineState
+    engine: ServerState
     #: What is wrong, or that nothing is.
     sentence: str
     #: Since when it is wrong; None: nothing is, or not known.
@@ -100,7 +100,7 @@ class OverviewService:
         """The overview at present, as far as the caller may see it. Raises StoreFailed."""
         now, health, usage = self._clock.now(), self._engine.health(), self._engine.usage()
         state, sentence = engine_state(health)
-        obstacle = None if state is EngineState.OK else self._engine.scheduler_state().obstacle
+        obstacle = None if state is ServerState.OK else self._engine.scheduler_state().obstacle
         environments = tuple(
             EnvironmentOverview(environment=it, millicpus=usage.sums.get(vcpus(EnvironmentName(name)), 0))
             for name, it in sorted(self._catalog.environments.items())
@@ -143,18 +143,18 @@ class OverviewService:
         )
 
 
-def engine_state(health: Health) -> tuple[EngineState, str]:
+def engine_state(health: Health) -> tuple[ServerState, str]:
     """The state, and a sentence about it."""
     if health.safe_mode is not None:
-        return EngineState.SAFE_MODE, health.safe_mode
+        return ServerState.SAFE_MODE, health.safe_mode
     if health.engine is not None:
-        return EngineState.AWAY, health.engine
+        return ServerState.AWAY, health.engine
     failing = {name: it for name, it in health.loops.items() if it != "ok"}
     if health.store is not None:
-        return EngineState.FAILING, health.store
+        return ServerState.FAILING, health.store
     if failing:
-        return EngineState.FAILING, "; ".join(f"{name}: {it}" for name, it in sorted(failing.items()))
-    return EngineState.OK, "Jobs start as soon as there is capacity for them."
+        return ServerState.FAILING, "; ".join(f"{name}: {it}" for name, it in sorted(failing.items()))
+    return ServerState.OK, "Jobs start as soon as there is capacity for them."
 
 
 def longest_running(jobs: Collection[Job], visible: Callable[[Job], bool]) -> tuple[Job, ...]:

@@ -129,7 +129,7 @@ class Match(Protocol):
     def group(self, number: int) -> str | None: ...
 
 
-class Pattern(Protocol):
+class MetricPattern(Protocol):
     """A compiled expression of google-re2."""
 
     groups: int
@@ -137,12 +137,12 @@ class Pattern(Protocol):
     def search(self, text: str) -> Match | None: ...
 
 
-def patterns(rules: Sequence[MetricRule]) -> dict[str, Pattern]:
+def patterns(rules: Sequence[MetricRule]) -> dict[str, MetricPattern]:
     """The compiled expressions by metric; those of DEFAULT_RULES without rules. Raises Invalid."""
     return {rule.name: _compiled(rule) for rule in rules or DEFAULT_RULES}
 
 
-def _compiled(rule: MetricRule) -> Pattern:
+def _compiled(rule: MetricRule) -> MetricPattern:
     try:
         pattern = _compile(rule.regex)
     except re2.error as error:
@@ -154,9 +154,9 @@ def _compiled(rule: MetricRule) -> Pattern:
 
 
 @lru_cache(maxsize=_CACHED)
-def _compile(regex: str) -> Pattern:
+def _compile(regex: str) -> MetricPattern:
     options = re2.Options()
     options.max_mem = MAX_MEMORY
     options.log_errors = False
-    compiled: Pattern = re2.compile(regex, options)
+    compiled: MetricPattern = re2.compile(regex, options)
     return compiled

@@ -34,7 +34,7 @@ class Closable(Protocol):
 Tool = TypeVar("Tool", bound=Closable)
 
 
-class Task(Generic[Tool]):
+class PoolTask(Generic[Tool]):
     """A function for a thread, which then calls `then` with the result or the error of the function."""
 
     def __init__(
@@ -68,7 +68,7 @@ class ThreadSlot(Generic[Tool]):
 
     def __init__(self) -> None:
         #: The next task; None: the thread is to end.
-        self._assigned: SimpleQueue[Task[Tool] | None] = SimpleQueue()
+        self._assigned: SimpleQueue[PoolTask[Tool] | None] = SimpleQueue()
         #: The account of the task in progress; None: the thread is idle.
         self.account: str | None = None
         self.put = self._assigned.put
@@ -98,7 +98,7 @@ class WorkQueue(Generic[Tool]):
         self._sizes = sizes
         self._lock = threading.Lock()
         #: Waiting tasks by account, each with its number in the order of arrival.
-        self._waiting: dict[str, deque[tuple[int, Task[Tool]]]] = {}
+        self._waiting: dict[str, deque[tuple[int, PoolTask[Tool]]]] = {}
         #: Busy threads by account.
         self._busy_by_account: Counter[str] = Counter()
         #: Busy threads of all accounts.
@@ -107,7 +107,7 @@ class WorkQueue(Generic[Tool]):
         self._idle: list[ThreadSlot[Tool]] = []
         self._closed = False
 
-    def put(self, task: Task[Tool], *, threads: int) -> bool:
+    def put(self, task: PoolTask[Tool], *, threads: int) -> bool:
         """Assign the task to an idle thread, or queue it. Return whether the caller is to start another thread.
 
         `threads` is the number of existing threads. If no thread can be started, an existing one executes the task.
@@ -123,7 +123,7 @@ class WorkQueue(Generic[Tool]):
         slot.put(task)
         return False
 
-    def offer(self, task: Task[Tool]) -> bool:
+    def offer(self, task: PoolTask[Tool]) -> bool:
         """Assign the task to an idle thread; return False if there is none, or the queue is closed."""
         with self._lock:
             if not self._idle or self._busy >= self._sizes.normal:
@@ -132,7 +132,7 @@ class WorkQueue(Generic[Tool]):
         slot.put(task)
         return True
 
-    def take(self, slot: ThreadSlot[Tool]) -> Task[Tool] | None:
+    def take(self, slot: ThreadSlot[Tool]) -> PoolTask[Tool] | None:
         """Wait for the next task of the calling thread, whose slot is `slot`; None: the thread is to end."""
         with self._lock:
             self._vacate(slot)
@@ -145,7 +145,7 @@ class WorkQueue(Generic[Tool]):
             self._idle.append(slot)
         return slot.get()
 
-    def close(self) -> list[Task[Tool]]:
+    def close(self) -> list[PoolTask[Tool]]:
         """End all threads after their present tasks. Return the tasks that no thread has begun."""
         with self._lock:
             self._closed = True
@@ -160,7 +160,7 @@ class WorkQueue(Generic[Tool]):
         limit = self._sizes.max if self._busy_by_account[account] < self._sizes.per_account else self._sizes.normal
         return self._busy < limit
 
-    def _pop_next(self) -> Task[Tool] | None:
+    def _pop_next(self) -> PoolTask[Tool] | None:
         """Remove and return the oldest task that may begin; accounts with fewer threads than their share come first."""
         able = [it for it in self._waiting if self._may_start(it)]
         if not able:
@@ -214,7 +214,7 @@ class ThreadPool(Generic[Tool]):
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        task = Task(work, partial(_post, loop, future), account=account, future=future)
+        task = PoolTask(work, partial(_post, loop, future), account=account, future=future)
         if self._queue.put(task, threads=len(self._ended)):
             try:
                 self._start_thread()
@@ -229,7 +229,7 @@ class ThreadPool(Generic[Tool]):
 
         Returns False if no thread is idle; then neither is called.
         """
-        return self._queue.offer(Task(work, then))
+        return self._queue.offer(PoolTask(work, then))
 
     async def close(self) -> None:
         """Cancel waiting tasks, and wait up to `CLOSE_TIMEOUT` for the end of the threads; then abandon them."""

@@ -11,7 +11,7 @@ from batchq.domain.job import ConsumableRequirement, Dependency, Status
 from batchq.engine.mailbox import CatalogChanged, SearchQueues
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import SearchPosition, next_searches
+from batchq.engine.scheduling.queue_reader import QueueSearchPosition, next_searches
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
 from tests.engine.harness import ONE, SURVEYED, catalog_of, event_message, harness_with, request, submit
 from tests.support import builders
@@ -261,23 +261,23 @@ async def test_a_search_reads_a_bounded_number_of_jobs_and_the_next_continues_be
 
 
 def test_a_search_continues_at_its_position_and_then_covers_the_jobs_before_it():
-    at = {Q: SearchPosition(after=500)}
+    at = {Q: QueueSearchPosition(after=500)}
 
     grown = next_searches(at, {Q: 64}, {}, capacity_freed=True)[Q]
     new_at_the_end = next_searches(at, {Q: 64}, {Q: 900}, capacity_freed=False)[Q]
     new_in_front = next_searches(at, {Q: 64}, {Q: 100}, capacity_freed=False)[Q]
 
-    assert grown == new_in_front == SearchPosition(after=500, wraps=500)
-    assert grown.from_front() == SearchPosition(until=500)
+    assert grown == new_in_front == QueueSearchPosition(after=500, wraps=500)
+    assert grown.from_front() == QueueSearchPosition(until=500)
     assert grown.from_front().from_front() is None
     assert new_at_the_end == at[Q]
 
 
 def test_after_a_complete_search_only_new_jobs_are_examined():
-    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=False) == {Q: SearchPosition(after=899)}
+    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=False) == {Q: QueueSearchPosition(after=899)}
     assert next_searches({}, {Q: 64}, {}, capacity_freed=False) == {}
-    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=True) == {Q: SearchPosition(after=64)}
+    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=True) == {Q: QueueSearchPosition(after=64)}
 
 
 def test_a_queue_without_room_or_without_more_jobs_is_not_searched():
-    assert next_searches({Q: SearchPosition(after=500)}, {}, {Q: 900}, capacity_freed=True) == {}
+    assert next_searches({Q: QueueSearchPosition(after=500)}, {}, {Q: 900}, capacity_freed=True) == {}

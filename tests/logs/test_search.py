@@ -7,7 +7,7 @@ import pytest
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
-from batchq.logs.search import SLICE_BYTES, Budget, parse_pattern
+from batchq.logs.search import SLICE_BYTES, SearchBudget, parse_pattern
 from batchq.logs.service import MAX_STREAMS_PER_SEARCH, LogQuery, LogSearchPosition
 from batchq.ports.jobs import Changes
 from batchq.ports.logs import LogLine
@@ -276,7 +276,7 @@ MESSAGES = (
 
 
 async def found(pattern):
-    asked, budget = parse_pattern(pattern), Budget(asyncio.Lock())
+    asked, budget = parse_pattern(pattern), SearchBudget(asyncio.Lock())
     return [number for number, message in enumerate(MESSAGES) if await asked.matches(message, budget)]
 
 
@@ -325,7 +325,7 @@ def test_a_malformed_pattern_is_refused(pattern):
 @pytest.mark.parametrize("pattern", ['"' + "\\\\" * 511 + '"', "?a" * 512, "-" * 1024, "a " * 20, "(a+)+$" * 170])
 async def test_the_longest_pattern_is_matched_quickly(pattern):
     with little_spent():
-        await parse_pattern(pattern).matches("a" * 256 * 1024, Budget(asyncio.Lock()))
+        await parse_pattern(pattern).matches("a" * 256 * 1024, SearchBudget(asyncio.Lock()))
 
 
 def test_a_pattern_of_more_than_twenty_terms_is_refused():

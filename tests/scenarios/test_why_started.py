@@ -480,6 +480,14 @@ async def test_a_cancelled_job_says_why_it_was_cancelled(world):
     )
 
 
+async def test_a_reason_that_only_repeats_who_cancelled_is_left_out(world):
+    job = await world.submit(LASTING, after=[await world.submit(LASTING)])
+
+    await world.cancel(job, "Cancelled by tester")
+
+    check(await world.why(job), Code.CANCELLED, "Cancelled by tester * ago.")
+
+
 async def test_a_terminated_job_says_why_it_was_terminated(world):
     job = await world.submit(READY)
     await world.wait_for_output(job, "ready")

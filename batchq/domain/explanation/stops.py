@@ -20,10 +20,10 @@ _VERBS = {
 
 
 def order_words(order: StopOrder, now: datetime) -> dict[str, str]:
-    """The word `order`, as `Terminated by cora 12 s ago, "too hot"`."""
-    by = f" by {order.user}" if order.user else ""
-    ago = words.duration(now - order.ordered_at)
-    return {"order": f"{_VERBS[order.kind]}{by} {ago} ago, {words.quoted(order.reason)}"}
+    """The word `order`, as `Terminated by cora 12 s ago, "too hot"`; without a reason that repeats kind and user."""
+    given = f"{_VERBS[order.kind]} by {order.user}" if order.user else _VERBS[order.kind]
+    reason = "" if order.reason == given else f", {words.quoted(order.reason)}"
+    return {"order": f"{given} {words.duration(now - order.ordered_at)} ago{reason}"}
 
 
 def order_facts(order: StopOrder) -> dict[str, Fact]:

@@ -23,7 +23,7 @@ from batchq.domain.scheduling.capacity import Candidate, Fits, FreeCapacity, Ins
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, max_usable_millicpus
 from batchq.domain.scheduling.quotas import ClosedAccounts
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, SearchPosition, Skip, WaitingJobs
+from batchq.engine.scheduling.queue_reader import NO_SEARCH, QueueSearchPosition, Searches, Skip, WaitingJobs
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore
@@ -175,7 +175,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
 
     async def search_all(self, searches: Searches) -> Searches:
         """Continue the searches in queues that this pass has left. Returns the searches that are not finished."""
-        remaining: dict[QueueName, SearchPosition | None] = dict(searches)
+        remaining: dict[QueueName, QueueSearchPosition | None] = dict(searches)
         for name, position in searches.items():
             if name in self.unread_queues and not self.must_end:
                 remaining[name] = await self.search(self.unread_queues[name], position)
@@ -215,7 +215,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         self.unread_queues[cursor.queue.name] = cursor
         return False
 
-    async def search(self, cursor: QueueCursor, position: SearchPosition) -> SearchPosition | None:
+    async def search(self, cursor: QueueCursor, position: QueueSearchPosition) -> QueueSearchPosition | None:
         """Try further jobs behind the head of a queue. Returns where to continue, None when the search is finished."""
         cursor.read = cursor.tried = 0
         while cursor.read < MAX_SEARCHED and cursor.tried < MAX_TRIED:

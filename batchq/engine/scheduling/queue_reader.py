@@ -248,7 +248,7 @@ def _rank(it: Candidate) -> tuple[int, int]:
     return -it.priority, it.order
 
 
-class SearchPosition(Struct, frozen=True, kw_only=True):
+class QueueSearchPosition(Struct, frozen=True, kw_only=True):
     """The position of the search in one queue, in orders of jobs."""
 
     #: The last job that was passed.
@@ -258,16 +258,16 @@ class SearchPosition(Struct, frozen=True, kw_only=True):
     #: The job up to which it continues from the front after the end of the queue; None: it ends there.
     wraps: int | None = None
 
-    def from_front(self) -> "SearchPosition | None":
+    def from_front(self) -> "QueueSearchPosition | None":
         """The position at the end of the queue: back at the front, or None if the search is finished."""
-        return None if self.wraps is None else SearchPosition(until=self.wraps)
+        return None if self.wraps is None else QueueSearchPosition(until=self.wraps)
 
-    def whole_circle(self) -> "SearchPosition":
+    def whole_circle(self) -> "QueueSearchPosition":
         """The search extended to one full circle from its present position."""
-        return SearchPosition(after=self.after, wraps=self.after)
+        return QueueSearchPosition(after=self.after, wraps=self.after)
 
 
-Searches = Mapping[QueueName, SearchPosition]
+Searches = Mapping[QueueName, QueueSearchPosition]
 NO_SEARCH: Searches = {}
 
 
@@ -284,9 +284,9 @@ def next_searches(
     for queue, last in unread.items():
         position, first = current.get(queue), changed.get(queue)
         if position is None and capacity_freed:
-            positions[queue] = SearchPosition(after=last)
+            positions[queue] = QueueSearchPosition(after=last)
         elif position is None and first is not None:
-            positions[queue] = SearchPosition(after=max(last, first - 1))
+            positions[queue] = QueueSearchPosition(after=max(last, first - 1))
         elif position is not None:
             passed = first is not None and (first <= position.after or position.until is not None)
             positions[queue] = position.whole_circle() if capacity_freed or passed else position
