@@ -8,6 +8,7 @@ from batchq.domain.cost import cost_of
 from batchq.domain.ids import parent_of
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.status import EDGES
+from batchq.engine.budgets import CHECK_INTERVAL
 from tests.simulation.container_records import ContainerRecord
 from tests.simulation.dependency_checks import counterparts, waits
 from tests.simulation.server import SURVEY_INTERVAL
@@ -49,7 +50,9 @@ def _is_empty(world):
 
 async def check(world) -> None:
     """I9: nothing is left over. I12: the server is idle. I1, I3: the store has what was committed."""
-    await world.clock.sleep(1)  # the effects of the last unit of work are carried out after its commit
+    # The effects of the last unit of work are carried out after its commit. The next check of the budgets may find that
+    # the last attempts have crossed one.
+    await world.clock.sleep(1 + CHECK_INTERVAL if world.invariants.budgets.budgets else 1)
     calls = world.run_log.counts["engine calls"]
     changes = len(world.run_log.lines)
     await world.clock.sleep(IDLE_TIME)
