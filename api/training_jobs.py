@@ -58,7 +58,7 @@ def stored_document(job: Job, dialect: str) -> Mapping[str, Any]:
 
 
 def is_marked(job: Job, tag: str) -> bool:
-    """Whether the value of the tag is the job's id. A job that repeats another one has the tags of the other one."""
+    """Whether the value of the tag is the job's id: a rerun has a copy of the tag, with the id of the first job."""
     return dict(job.tags).get(tag) == job.id
 
 

@@ -166,7 +166,6 @@ async def get_job(context: SearchContext, call: Call[None]) -> JobAnswer:
 
 def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns) -> JobDetails:
     spec = job.spec
-    attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
     containers = () if spec.task is None else spec.task.containers
     return JobDetails(
         **row_members(job, arns),
@@ -183,7 +182,7 @@ def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns) -> JobDeta
         timeout_seconds=None if spec.timeout is None else int(spec.timeout.total_seconds()),
         stop_grace_seconds=spec.stop_grace.total_seconds(),
         retry_strategy=_retry(spec.retry),
-        attempts=tuple(_attempt(job, it) for it in attempts),
+        attempts=tuple(_attempt(job, it) for it in job.all_attempts),
         stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
     )
 

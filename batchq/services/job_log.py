@@ -122,7 +122,7 @@ class JobLogService:
         """Where a follower without a position begins; None before the first attempt."""
         if at is not None:
             return at
-        newest = job.attempt or (job.attempts[-1] if job.attempts else None)
+        newest = job.latest_attempt
         number = query.attempt or (None if newest is None else newest.number)
         if number is None:
             return None
@@ -180,8 +180,7 @@ def _tag(query: JobLogQuery, job: Job, attempt: int) -> Tag:
 
 
 def _attempt(job: Job, number: int) -> Attempt | None:
-    attempts = (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
-    return next((it for it in attempts if it.number == number), None)
+    return next((it for it in job.all_attempts if it.number == number), None)
 
 
 def _has_run(job: Job, number: int) -> bool:

@@ -114,8 +114,7 @@ class TrainingLogStreams:
 
 def _streams(job: Job) -> dict[str, str]:
     """The names in `/aws/batch/job` by SageMaker's."""
-    attempts = (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
-    placed = {it.number: it.placed_at or job.created_at for it in attempts}
+    placed = {it.number: it.placed_at or job.created_at for it in job.all_attempts}
     return {
         f"{job.spec.name}/algo-{int(tag.node or 0) + 1}-{int(placed[tag.attempt].timestamp() * 1000)}": stream_name(
             job.spec.definition.name, tag

@@ -49,7 +49,7 @@ class MetricsService:
         """
         if not caller.reaches(job.spec.owner):
             raise NotFound(f"Job {job.id} not found.")
-        attempt = job.attempt or (job.attempts[-1] if job.attempts else None)
+        attempt = job.latest_attempt
         if attempt is None or attempt.started_at is None:
             return {}
         if attempt.metrics:

@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
 
 def decay_window(policy: SchedulingPolicy | None) -> timedelta:
-    """The decay window of a queue. AWS: a shareDecaySeconds of 0 is 600 s; so is a queue without a policy."""
+    """The decay window of a queue. AWS: 600 s if shareDecaySeconds is 0, or the queue has no policy."""
     return policy.decay if policy is not None and policy.decay else MIN_DECAY
 
 

@@ -177,10 +177,10 @@ class WaitingJobs:
         return self._changed_orders.end(self.skip.end(order))
 
     def _first_page(self, queue: QueueName) -> int:
-        """The size of the first page: it still has FIRST_PAGE jobs if all changed jobs of the queue stand in front.
+        """The number of stored jobs in the first page: FIRST_PAGE, and one for each changed job of the queue.
 
-        If very many jobs have changed, the page stays small: they are mostly consecutive, and the next page begins
-        after them.
+        Changed jobs are left out of the pages, so FIRST_PAGE jobs remain even if all of them are at the front. For more
+        than PAGE changed jobs none are added: they are mostly consecutive, and the next page begins after them.
         """
         touched = self._touched.get(queue, 0)
         return FIRST_PAGE + (touched if touched <= PAGE else 0)

@@ -146,7 +146,7 @@ class Scheduler:
         self.time_limits.schedule_scan(self._clock.now())
 
     async def cancel_overdue(self, unit: UnitOfWork, *, catalog_changed: bool, safe_mode: bool) -> None:
-        """Begin a unit of work: cancel the jobs that have been blocked too long.
+        """Cancel the jobs that have been blocked too long; the first step of the scheduler in each unit of work.
 
         `safe_mode`: safe mode is active; then no job is cancelled, because it is not known which jobs run.
         """
