@@ -82,6 +82,7 @@ def some_of(boto3):
     return [boto3.random_request(seed) if seed % 2 else random_request(seed, at=now) for seed in SEEDS]
 
 
+@pytest.mark.exhaustive
 async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server, boto3):
     requests = some_of(boto3)
 
@@ -92,6 +93,7 @@ async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server,
 
 
 @pytest.mark.fault("SE03")
+@pytest.mark.exhaustive
 async def test_a_signed_request_with_one_changed_byte_is_refused(server, boto3):
     answers = {await server.receive(one_byte_changed(it, seed)) for seed, it in enumerate(some_of(boto3))}
 

@@ -217,7 +217,7 @@ async def test_an_array_behind_a_blocked_head_uses_the_free_capacity():
 
 
 @pytest.mark.fault("CO05")
-@pytest.mark.parametrize("blocked", [66, 200])
+@pytest.mark.parametrize("blocked", [66, pytest.param(200, marks=pytest.mark.exhaustive)])
 async def test_jobs_behind_many_blocked_jobs_start_and_then_no_search_runs(blocked):
     async with worlds.simulated() as world:
         await held_licence(world)

@@ -25,7 +25,6 @@ def service(tmp_path):
         yield service
 
 
-@pytest.mark.smoke
 def test_the_data_of_a_killed_server_is_described_identically_by_the_next(service):
     make_catalog(service)
     jobs = make_jobs(service)
