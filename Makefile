@@ -9,7 +9,9 @@ ONLY ?=
 # Bytecode is always cached: otherwise each worker of pytest and each server of a test compiles all modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 4 --dist worksteal
+# One worker more than there are cores, because tests also wait; at most 4.
+WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 NEEDS_NOTHING := not docker and not strace and not million
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 

@@ -94,7 +94,7 @@ async def test_a_call_about_a_stuck_container_releases_its_thread_soon(world, ca
         assert await gave_up(await ask_of_the_stuck(runtime, its, call))
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", ["inspect", *(pytest.param(it, marks=pytest.mark.exhaustive) for it in CALLS[:2])])
 @pytest.mark.fault("SP24")
 async def test_many_stuck_containers_do_not_delay_others(world, call):
     its, runtime = world

@@ -112,6 +112,7 @@ async def test_a_page_has_at_most_one_mebibyte(logs, running, engine):
     assert [len(page) for page in pages] == [5, 5, 2]
 
 
+@pytest.mark.exhaustive
 async def test_a_page_may_be_empty_before_the_last(logs, running, engine, archive):
     stream = await running()
     engine.write(stream.tag, *["chaff"] * 60_000, "wheat")
