@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from batchq.cli.main import main
+from batchq.compute.simulated.script import Script
+from tests.service.job_queue import playing
 from tests.service.test_serve import refused
-from tests.service.waiting import register
 from tests.support.forked_service import ForkedProcess, serving_forked
 from tests.support.local_users import BIN, DAEMON, NAMELESS, NOBODY, needs_root, run_as
 
@@ -58,7 +59,8 @@ def test_the_audit_log_names_the_user_of_each_process(folder):
 
     with serving_forked(folder / "data", "--runtime", "simulated", *flags) as service:
         batch = service.client()
-        register(batch, "forever", "sleep 1000")
+        lasts = playing(Script(seconds=None))
+        batch.register_job_definition(jobDefinitionName="forever", type="container", containerProperties=lasts)
         job = batch.submit_job(jobName="a-job", jobQueue="default", jobDefinition="forever")["jobId"]
         stopped = run_as(DAEMON, "cancel", job, "--url", url)
         audit = run_as(BIN, "audit", "--job", job, "--url", url)
