@@ -156,8 +156,8 @@ async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJ
     """Pauses a training job until it is resumed.
 
     A running job with a checkpoint directory is first requested to write a checkpoint. Then its containers are stopped,
-    and its resources are released. The stopped attempt does not count as a retry. A job whose container exits with 0 is
-    completed. A repeated request changes nothing.
+    and its resources are released. The stopped attempt does not count as a retry. This holds for every exit
+    code. A repeated request changes nothing.
     """
     job, caller = await find_job(context, call), call.caller
     _refuse_status(job, _NOT_PAUSABLE, PAUSABLE)
