@@ -69,7 +69,6 @@ from batchq.errors import (
 from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
 
 log = logging.getLogger(__name__)
-
 ABSENT = (None, ContainerState.GOING)
 
 

@@ -14,7 +14,7 @@ from batchq.errors import Misused
 from batchq.settings import Settings
 
 VARIABLES = ["BATCHQ_URL", "AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
-KEY = 'key_id = "BQ1"\nsecret = "told to nobody"\n'
+KEY = 'key_id = "BQ1"\nsecret = "not shown"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_what_it_says_holds_where_no_variable_does(write, monkeypatch):
         "BATCHQ_URL": "http://there:1",
         "AWS_DEFAULT_REGION": "eu-west-1",
         "AWS_ACCESS_KEY_ID": "BQ1",
-        "AWS_SECRET_ACCESS_KEY": "told to nobody",
+        "AWS_SECRET_ACCESS_KEY": "not shown",
     }
 
 
@@ -122,10 +122,10 @@ def test_one_without_a_secret_may_be_read_by_all(write):
         ('url = ""', "url must be a string that is not empty"),
         ('url = "a\\u0000b"', "url must be a string that is not empty"),
         ('key_id = "BQ1"', "give either key_id and secret, or profile"),
-        ('secret = "told to nobody"', "give either key_id and secret, or profile"),
+        ('secret = "not shown"', "give either key_id and secret, or profile"),
         (f'profile = "lab"\n{KEY}', "give either key_id and secret, or profile"),
         ('profile = "lab"', "profile lab has no key in "),
-        ("secret = told to nobody", "is not valid TOML"),
+        ("secret = not shown", "is not valid TOML"),
         (f"a = {'[' * 5000}", "is not valid TOML"),
     ],
 )
@@ -137,7 +137,7 @@ def test_an_invalid_config_file_is_reported_in_one_line_without_its_secret(write
     described = capsys.readouterr().err
     assert str(file) in described
     assert printed in described
-    assert "told to nobody" not in described
+    assert "not shown" not in described
     assert described.count("\n") == 1
     assert there() == {}
 
@@ -190,7 +190,7 @@ def test_a_key_of_the_users_file_is_not_mixed_with_one_of_the_system_wide_file(w
 
     load(None)
 
-    assert there() == {"AWS_ACCESS_KEY_ID": "BQ1", "AWS_SECRET_ACCESS_KEY": "told to nobody"}
+    assert there() == {"AWS_ACCESS_KEY_ID": "BQ1", "AWS_SECRET_ACCESS_KEY": "not shown"}
 
 
 @pytest.mark.parametrize(

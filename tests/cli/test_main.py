@@ -188,10 +188,10 @@ def closed_pipe():
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     ("out", "end"),
-    [(">&{nobody}", (1, "")), ("> /dev/full", (1, "batchq: [Errno 28] No space left on device\n")), (">&-", (0, ""))],
+    [(">&{pipe}", (1, "")), ("> /dev/full", (1, "batchq: [Errno 28] No space left on device\n")), (">&-", (0, ""))],
 )
 def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, closed_pipe, unbuffered, out, end):
-    shell = f"{sys.executable} -m batchq account list --data {tmp_path} {out.format(nobody=closed_pipe)}"
+    shell = f"{sys.executable} -m batchq account list --data {tmp_path} {out.format(pipe=closed_pipe)}"
 
     described = subprocess.run(
         ["bash", "-c", shell],

@@ -66,8 +66,8 @@ def test_children_share_the_spec_and_have_the_next_orders():
 
 def test_a_terminate_after_a_cancel_is_applied_to_all_children_again():
     one_runs = ended(with_children(), Status.RUNNING)
-    cancelled, told = arrays.pass_order(asked(one_runs, CANCEL), 2)
-    assert told == range(2)
+    cancelled, result = arrays.pass_order(asked(one_runs, CANCEL), 2)
+    assert result == range(2)
 
     both = asked(cancelled, TERMINATE)
 
@@ -91,9 +91,9 @@ def test_the_first_order_stands_except_that_a_terminate_follows_a_cancel(first, 
 
 def test_a_second_failure_changes_nothing():
     broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
-    told, _ = arrays.pass_order(broken, 1)
+    result, _ = arrays.pass_order(broken, 1)
 
-    again = arrays.count(told, [Moved(index=2, before=Status.SUBMITTED, after=Status.FAILED)], LATER)
+    again = arrays.count(result, [Moved(index=2, before=Status.SUBMITTED, after=Status.FAILED)], LATER)
 
     assert (again.array_state.failed_index, again.array_state.order_applied_to) == (1, 3)
 

@@ -21,32 +21,32 @@ def placed_at_noon(**asked):
 
 
 @EACH_WAY
-def test_a_timeout_counts_from_a_possible_start(told):
-    job = after(placed_at_noon(timeout=MINUTE), started(at=told), now=at(10))
+def test_a_timeout_counts_from_a_possible_start(result):
+    job = after(placed_at_noon(timeout=MINUTE), started(at=result), now=at(10))
 
     assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
 
 
 @EACH_WAY
-def test_the_timeout_of_a_task_counts_from_a_possible_start(told):
-    job = after(task_job(timeout=MINUTE), runs("0/app", since=told), now=at(10))
+def test_the_timeout_of_a_task_counts_from_a_possible_start(result):
+    job = after(task_job(timeout=MINUTE), runs("0/app", since=result), now=at(10))
 
     assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
 
 
 def test_an_attempt_that_started_before_its_placement_keeps_its_duration():
-    told = exited(0, started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
+    result = exited(0, started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
 
-    done = after(placed_at_noon(), told, now=at(20))
+    done = after(placed_at_noon(), result, now=at(20))
 
     assert (done.status, done.started_at, done.stopped_at) == (Status.SUCCEEDED, NOON, at(7))
     assert (done.attempts[0].started_at, done.attempts[0].stopped_at) == (NOON, at(7))
 
 
 def test_a_container_of_a_task_keeps_its_duration():
-    told = ends("0/app", started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
+    result = ends("0/app", started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
 
-    done = after(task_job(), told, now=at(20))
+    done = after(task_job(), result, now=at(20))
 
     assert (part(done, "0/app").started_at, part(done, "0/app").stopped_at) == (NOON, at(7))
 

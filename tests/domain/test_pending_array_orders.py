@@ -34,7 +34,7 @@ def _members(child, status):
     return members | {"status": status}
 
 
-def told(parent, *events, at=ORDERED):
+def result(parent, *events, at=ORDERED):
     for event in events:
         parent, _ = step(parent, event, at)
     return parent
@@ -46,7 +46,7 @@ def sealed(*parents):
 
 def test_queued_children_get_the_first_order_and_active_ones_the_last():
     parent, (waiting, running) = family(Is.RUNNABLE, Is.RUNNING)
-    both = told(told(parent, CANCEL), TERMINATE, at=THEN)
+    both = result(result(parent, CANCEL), TERMINATE, at=THEN)
 
     assert apply_order(waiting, both, LATER)[0].status_reason == "enough"
     assert apply_order(waiting, both, LATER)[0].stopped_at == ORDERED
@@ -55,7 +55,7 @@ def test_queued_children_get_the_first_order_and_active_ones_the_last():
 
 def test_an_order_is_applied_to_a_child_once():
     parent, (child, other) = family(Is.RUNNING, Is.RUNNING)
-    half, _ = arrays.pass_order(told(parent, TERMINATE), 1)
+    half, _ = arrays.pass_order(result(parent, TERMINATE), 1)
 
     assert apply_order(child, half, LATER) == (child, ())
     assert apply_order(other, half, LATER)[0].stop is not None
@@ -84,14 +84,14 @@ def test_a_failure_in_a_sequential_array_is_not_applied_to_earlier_children():
 def test_an_array_counts_queued_children_as_failed_while_others_are_active():
     parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.RUNNING, Is.FAILED)
 
-    shown = sealed(told(parent, CANCEL)).project(told(parent, CANCEL))
+    shown = sealed(result(parent, CANCEL)).project(result(parent, CANCEL))
 
     assert (shown.status, shown.array_state.counts) == (Is.PENDING, ((Is.RUNNING, 1), (Is.FAILED, 3)))
 
 
 def test_an_array_with_an_order_does_not_end_before_all_children_are_spawned():
     parent, _ = family(Is.RUNNABLE, Is.RUNNABLE, size=3)
-    under_order = told(parent, CANCEL)
+    under_order = result(parent, CANCEL)
 
     assert sealed(under_order).ended_arrays == frozenset()
     assert sealed(under_order).project(under_order).status is Is.PENDING
@@ -99,7 +99,7 @@ def test_an_array_with_an_order_does_not_end_before_all_children_are_spawned():
 
 def test_children_are_written_as_they_were_shown():
     parent, _ = family(Is.RUNNABLE, Is.RUNNABLE)
-    under_order = told(parent, CANCEL)
+    under_order = result(parent, CANCEL)
     shown = sealed(under_order).project(under_order)
 
     moves = [Moved(index=index, before=Is.RUNNABLE, after=Is.FAILED) for index in range(2)]
@@ -112,7 +112,7 @@ def test_children_are_written_as_they_were_shown():
 
 def test_an_array_is_shown_with_the_children_of_the_list():
     parent, _ = family(Is.RUNNABLE, Is.RUNNING)
-    known = told(parent, CANCEL)
+    known = result(parent, CANCEL)
     stored = arrays.count(known, [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
 
     shown = sealed(known).project(stored)

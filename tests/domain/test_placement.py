@@ -184,7 +184,7 @@ def adopted(turns):
     return held
 
 
-def told(holding):
+def result(holding):
     return dict(holding.sums), dict(holding.accounts), sorted(holding.needed), sorted(it.id for it in holding.timed())
 
 
@@ -200,17 +200,17 @@ def test_the_usage_updated_by_changes_equals_the_usage_of_all_jobs(before, chang
 
     counted = held.after(changed)
 
-    assert told(counted) == told(Usage(last.values()).after(()))
+    assert result(counted) == result(Usage(last.values()).after(()))
 
 
 def test_a_unit_of_work_that_is_not_saved_has_changed_nothing():
     runs = job(number=1, status=Status.RUNNING)
     held = Usage([runs])
-    before = told(held.after(()))
+    before = result(held.after(()))
 
     held.after([job(number=1, status=Status.SUCCEEDED), job(number=2, status=Status.STARTING)])
 
-    assert told(held.after(())) == before
+    assert result(held.after(())) == before
 
 
 def test_a_stopping_job_has_a_known_end():

@@ -1,4 +1,4 @@
-"""vCPUs in use: whose account is at its limit waits, and holds up nobody else."""
+"""vCPUs in use: a job whose account is at its limit waits, and delays no job of other accounts."""
 
 from datetime import timedelta
 
@@ -54,10 +54,10 @@ async def test_the_first_limited_job_shows_the_reason_and_later_jobs_do_not_pass
     store = await stored(runs, first, small, below)
     unit = new_unit(runs)
 
-    told = await run_placement(unit, store, wide(), quotas=quotas(lab=2))
+    outcome = await run_placement(unit, store, wide(), quotas=quotas(lab=2))
 
     assert environments_of(unit, first, small, below) == [None, None, None]
-    (head,) = told.heads.values()
+    (head,) = outcome.heads.values()
     assert (head.job_id, head.reason) == (first.id, status_reasons.at_limit("lab"))
     assert status_reasons.code(head.reason) == "ACCOUNT_LIMIT:VCPUS"
 
@@ -88,10 +88,10 @@ async def test_no_job_starts_when_the_root_account_is_at_its_limit():
     store = await stored(runs, *jobs)
     unit = new_unit(runs)
 
-    told = await run_placement(unit, store, wide(), quotas=quotas(root=1))
+    outcome = await run_placement(unit, store, wide(), quotas=quotas(root=1))
 
     assert environments_of(unit, *jobs) == [None, None, None]
-    assert [it.job_id for it in told.heads.values()] == [jobs[0].id]
+    assert [it.job_id for it in outcome.heads.values()] == [jobs[0].id]
 
 
 async def test_no_capacity_is_reserved_for_a_job_of_an_account_at_its_limit():
@@ -127,10 +127,12 @@ async def test_backfill_does_not_bring_the_account_of_a_head_to_its_limit():
     store = await stored(runs, head, short, of_others, long)
     unit = new_unit(runs)
 
-    told = await run_placement(unit, store, wide(), resources(millicpus=64_000, memory_mib=1000), quotas=quotas(lab=1))
+    outcome = await run_placement(
+        unit, store, wide(), resources(millicpus=64_000, memory_mib=1000), quotas=quotas(lab=1)
+    )
 
     assert environments_of(unit, head, short, of_others, long) == [None, None, "local", None]
-    assert told.heads["default"].job_id == head.id
+    assert outcome.heads["default"].job_id == head.id
 
 
 async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_one():
@@ -139,9 +141,9 @@ async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_on
     store = await stored(runs, below, own)
     unit = new_unit(runs)
 
-    told = await run_placement(unit, store, wide(), quotas=quotas(team=1, lab=1))
+    outcome = await run_placement(unit, store, wide(), quotas=quotas(team=1, lab=1))
 
-    assert [(it.job_id, it.reason) for it in told.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
+    assert [(it.job_id, it.reason) for it in outcome.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
 
 
 async def test_a_lowered_limit_ends_no_job_and_starts_none():
@@ -180,8 +182,8 @@ LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "oth
 LARGE = container(millicpus=4000)
 
 
-class Said:
-    """What is said of accounts, for the moment."""
+class StoredDirectory:
+    """The accounts as they are stored at present."""
 
     def __init__(self, **limits):
         self.limit(**limits)
@@ -202,16 +204,16 @@ class Said:
 
 
 @pytest.fixture
-def said():
-    return Said(lab=3)
+def directory_of_accounts():
+    return StoredDirectory(lab=3)
 
 
 @pytest.fixture
-async def harness(said):
-    return await harness_with(accounts=AccountPolicies(directory=said, enforced=True))
+async def harness(directory_of_accounts):
+    return await harness_with(accounts=AccountPolicies(directory=directory_of_accounts, enforced=True))
 
 
-def asked(number, owner=LAB, **changes):
+def new_job(number, owner=LAB, **changes):
     return submit(job_id(number), owner=owner, **{"container": LARGE} | changes)
 
 
@@ -222,7 +224,7 @@ def taken(*messages):
 
 
 async def test_an_account_may_have_as_many_queued_jobs_as_its_limit(harness):
-    messages = [asked(number) for number in range(5)]
+    messages = [new_job(number) for number in range(5)]
 
     await harness.process(*messages)
 
@@ -233,7 +235,7 @@ async def test_an_account_may_have_as_many_queued_jobs_as_its_limit(harness):
 
 
 async def test_a_job_that_started_earlier_is_not_counted(harness):
-    first, second, third = [asked(1), asked(2), asked(3)], [asked(4), asked(5)], [asked(6)]
+    first, second, third = [new_job(1), new_job(2), new_job(3)], [new_job(4), new_job(5)], [new_job(6)]
 
     await harness.process(SURVEYED, *first)
     await harness.process(*second)
@@ -243,27 +245,27 @@ async def test_a_job_that_started_earlier_is_not_counted(harness):
 
 
 async def test_a_job_that_ended_before_its_start_is_not_counted(harness):
-    jobs = [asked(1), asked(2), asked(3)]
+    jobs = [new_job(1), new_job(2), new_job(3)]
     await harness.process(*jobs)
 
     await harness.process(request(jobs[0].answer.result(), on.CancelRequested(reason="enough")))
-    again = asked(4)
+    again = new_job(4)
     await harness.process(again)
 
     assert taken(again) == [True]
 
 
 async def test_jobs_of_child_accounts_count_for_their_parents(harness):
-    messages = [asked(1), asked(2, TEAM), asked(3, TEAM), asked(4, TEAM), asked(5), asked(6, OTHER)]
+    messages = [new_job(1), new_job(2, TEAM), new_job(3, TEAM), new_job(4, TEAM), new_job(5), new_job(6, OTHER)]
 
     await harness.process(*messages)
 
     assert taken(*messages) == [True, True, True, False, False, True]
 
 
-async def test_queued_jobs_count_against_the_limits_of_all_parent_accounts(harness, said):
-    said.limit(root=2, lab=3, team=1)
-    messages = [asked(1, TEAM), asked(2, TEAM), asked(3, OTHER), asked(4)]
+async def test_queued_jobs_count_against_the_limits_of_all_parent_accounts(harness, directory_of_accounts):
+    directory_of_accounts.limit(root=2, lab=3, team=1)
+    messages = [new_job(1, TEAM), new_job(2, TEAM), new_job(3, OTHER), new_job(4)]
 
     await harness.process(*messages)
 
@@ -273,9 +275,9 @@ async def test_queued_jobs_count_against_the_limits_of_all_parent_accounts(harne
 
 
 async def test_an_array_counts_as_its_children_before_they_are_spawned(harness):
-    held = asked(1, array_size=2)
-    too_large = asked(2, array_size=2)
-    last = asked(3)
+    held = new_job(1, array_size=2)
+    too_large = new_job(2, array_size=2)
+    last = new_job(3)
 
     await harness.process(held, too_large, last)
     await harness.process(SURVEYED)
@@ -286,42 +288,42 @@ async def test_an_array_counts_as_its_children_before_they_are_spawned(harness):
 
 async def test_a_repeated_submission_is_not_counted_again(harness):
     key = submission()
-    first = [asked(1, key=key), asked(2), asked(3)]
+    first = [new_job(1, key=key), new_job(2), new_job(3)]
     await harness.process(*first)
 
-    again = replace(asked(4), key=key)
+    again = replace(new_job(4), key=key)
     await harness.process(again)
 
     assert again.answer.result().id == job_id(1)
 
 
-async def test_a_changed_limit_applies_to_later_submissions(harness, said):
-    await harness.process(asked(1), asked(2), asked(3))
+async def test_a_changed_limit_applies_to_later_submissions(harness, directory_of_accounts):
+    await harness.process(new_job(1), new_job(2), new_job(3))
 
-    said.limit(lab=1)
-    lowered = asked(4)
+    directory_of_accounts.limit(lab=1)
+    lowered = new_job(4)
     await harness.process(lowered)
-    said.limit(lab=4)
-    raised = asked(5)
+    directory_of_accounts.limit(lab=4)
+    raised = new_job(5)
     await harness.process(raised)
 
     assert taken(lowered, raised) == [False, True]
 
 
-async def test_unreadable_limits_stay_as_they_were(harness, said):
-    await harness.process(asked(1), asked(2))
-    said.unreadable = True
-    messages = [asked(3), asked(4)]
+async def test_unreadable_limits_stay_as_they_were(harness, directory_of_accounts):
+    await harness.process(new_job(1), new_job(2))
+    directory_of_accounts.unreadable = True
+    messages = [new_job(3), new_job(4)]
 
     await harness.process(*messages)
 
     assert taken(*messages) == [True, False]
 
 
-async def test_a_restart_counts_the_stored_jobs(said):
+async def test_a_restart_counts_the_stored_jobs(directory_of_accounts):
     waiting = [job(number=it, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for it in (1, 2)]
-    harness = await harness_with(*waiting, accounts=AccountPolicies(directory=said, enforced=True))
-    messages = [asked(3), asked(4)]
+    harness = await harness_with(*waiting, accounts=AccountPolicies(directory=directory_of_accounts, enforced=True))
+    messages = [new_job(3), new_job(4)]
 
     await harness.process(*messages)
 

@@ -116,10 +116,10 @@ async def test_the_result_names_the_head_and_its_reason():
     store = await stored(runs, head, runnable())
     unit = new_unit(runs)
 
-    told = await run_placement(unit, store, catalog_of())
+    result = await run_placement(unit, store, catalog_of())
 
-    assert told.heads["default"].job_id == head.id
-    assert told.heads["default"].reason.endswith("waits for vCPUs of compute environment local.")
+    assert result.heads["default"].job_id == head.id
+    assert result.heads["default"].reason.endswith("waits for vCPUs of compute environment local.")
 
 
 async def test_there_is_no_head_when_all_jobs_are_placed():

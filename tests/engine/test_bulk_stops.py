@@ -30,12 +30,12 @@ def few_at_a_time(monkeypatch):
 
 
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
-    told = []
+    reports = []
     asked = BulkStopOrder(kind=kind, reason="enough")
     message = BulkStopRequest(
-        order=asked, selection=selection, as_of=as_of, report=told.append, answer=answer(), caller=ADMIN
+        order=asked, selection=selection, as_of=as_of, report=reports.append, answer=answer(), caller=ADMIN
     )
-    return message, told
+    return message, reports
 
 
 def runnable(**of):
@@ -46,35 +46,35 @@ def started(harness):
     return {it.tag.job_id for it in harness.effects if isinstance(it, do.StartContainer)}
 
 
-def places(told):
-    return [None if some is None else [it.job_id for it in some] for some in told]
+def places(reports):
+    return [None if some is None else [it.job_id for it in some] for some in reports]
 
 
 async def test_a_bulk_stop_stops_a_bounded_number_of_jobs_in_each_later_unit_of_work_youngest_first():
     jobs = [runnable() for _ in range(5)]
-    harness, (message, told) = await harness_with(*jobs), order()
+    harness, (message, reports) = await harness_with(*jobs), order()
 
     await harness.process(message)
-    assert (message.answer.done(), told) == (True, [])
+    assert (message.answer.done(), reports) == (True, [])
     await harness.process(ContinueWork())
     assert not harness.mailbox.is_empty
     await harness.process(ContinueWork())
 
     ids = [it.id for it in jobs[::-1]]
-    assert places(told) == [ids[:3], ids[3:], None]
+    assert places(reports) == [ids[:3], ids[3:], None]
     assert [await harness.status(it) for it in jobs] == [Status.FAILED] * 5
     assert not harness.loop._bulk_stops.busy
 
 
 async def test_a_bulk_stop_of_exactly_one_batch_completes_in_the_next_unit_of_work():
     jobs = [runnable() for _ in range(3)]
-    harness, (message, told) = await harness_with(*jobs), order()
+    harness, (message, reports) = await harness_with(*jobs), order()
 
     await harness.process(message)
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert [some and len(some) for some in told] == [3, (), None]
+    assert [some and len(some) for some in reports] == [3, (), None]
     assert await harness.store.bulk_stops() == ()
 
 
@@ -91,12 +91,12 @@ async def test_selected_jobs_do_not_start_and_other_jobs_do():
 
 async def test_a_job_placed_in_the_unit_of_work_of_the_order_is_stopped_as_an_active_job():
     jobs = [runnable(), runnable(millicpus=64_000)]
-    harness, (message, told) = await harness_with(*jobs), order(kind=Kind.TERMINATE)
+    harness, (message, reports) = await harness_with(*jobs), order(kind=Kind.TERMINATE)
     await harness.process(SURVEYED, message)
 
     await harness.process(ContinueWork())
 
-    [outcomes, _] = told
+    [outcomes, _] = reports
     assert {it.job_id: str(it.outcome) for it in outcomes} == {jobs[0].id: "STOPPING", jobs[1].id: "TERMINATED"}
     assert started(harness) == {jobs[0].id}
 
@@ -123,7 +123,7 @@ async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
     await harness.process(first, second)
 
     await harness.process(ContinueWork())
-    assert [[some and len(some) for some in told] for told in (heard, too)] == [[2], [1]]
+    assert [[some and len(some) for some in reports] for reports in (heard, too)] == [[2], [1]]
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
@@ -134,13 +134,13 @@ async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
 async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
     many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
     harness, (large, heard) = await harness_with(*many, mine, catalog=catalog_of(queue(), queue("other"))), order()
-    small, told = order(JobFilter(queues=frozenset({"other"})))
+    small, reports = order(JobFilter(queues=frozenset({"other"})))
     await harness.process(large, small)
 
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert places(told) == [[mine.id], [], None]
+    assert places(reports) == [[mine.id], [], None]
     assert None not in heard
 
 
@@ -159,31 +159,31 @@ async def test_a_user_has_a_bounded_number_of_bulk_stops_in_progress(monkeypatch
 
 
 async def test_a_wait_for_a_completed_bulk_stop_ends():
-    harness, (message, told) = await harness_with(runnable()), order()
+    harness, (message, reports) = await harness_with(runnable()), order()
     await harness.process(message)
     await harness.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, part=None, complete=True),)))
 
     await harness.loop.load()
 
-    assert told == [None]
+    assert reports == [None]
 
 
 async def test_a_selected_dependent_has_the_reason_of_the_bulk_stop():
     first = runnable()
     others = [runnable() for _ in range(3)]
     waits = job(status=Status.PENDING, depends_on=[first.id])
-    harness, (message, told) = await harness_with(first, *others, waits), order()
+    harness, (message, reports) = await harness_with(first, *others, waits), order()
     await harness.process(message)
 
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert {str(it.outcome) for some in told[:-1] for it in some} == {"CANCELLED"}
+    assert {str(it.outcome) for some in reports[:-1] for it in some} == {"CANCELLED"}
     assert (await harness.store.jobs([waits.id]))[waits.id].status_reason == "enough"
 
 
 async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
-    harness, (message, told) = await harness_with(), order(JobFilter(statuses=frozenset(Status)))
+    harness, (message, reports) = await harness_with(), order(JobFilter(statuses=frozenset(Status)))
     await harness.process(submit(ONE, array_size=5))
 
     await harness.process(message)
@@ -194,7 +194,7 @@ async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert [it for some in places(told)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
+    assert [it for some in places(reports)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
 
 
 async def test_a_bulk_stop_does_not_wait_for_arrays_submitted_later():

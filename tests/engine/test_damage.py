@@ -241,8 +241,8 @@ async def test_a_damaged_finished_job_holds_no_resources(database):
     done = succeeded()
     harness = await harness_with(database, done)
     lives = running()
-    told = rows.state_row(replace(lives, id=done.id, order=done.order), version=0)["state"]
-    database.connection.execute("UPDATE jobs SET state = ? WHERE ord = ?", (told, done.order))
+    result = rows.state_row(replace(lives, id=done.id, order=done.order), version=0)["state"]
+    database.connection.execute("UPDATE jobs SET state = ? WHERE ord = ?", (result, done.order))
     await harness.loop.load()
 
     await harness.process(
@@ -272,8 +272,8 @@ def test_a_damaged_job_loaded_twice_fails_once():
 
     unit.load([bad])
 
-    told = unit.committed().transitions
-    assert [(it.before, it.job.status) for it in told] == [(Status.RUNNABLE, Status.FAILED)]
+    result = unit.committed().transitions
+    assert [(it.before, it.job.status) for it in result] == [(Status.RUNNABLE, Status.FAILED)]
 
 
 def test_memory_takes_precedence_over_a_damaged_row():

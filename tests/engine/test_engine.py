@@ -103,7 +103,7 @@ async def test_requests_sent_together_are_carried_out_although_their_caller_was_
 
 
 async def test_outcomes_are_dropped_once_the_client_disconnects():
-    inbox, told = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
+    inbox, result = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(inbox)
     call = asyncio.create_task(
         engine.stop_many(BulkStopOrder(kind=Kind.CANCEL, reason="not needed"), JobFilter(), caller=builders.ADMIN)
@@ -111,14 +111,14 @@ async def test_outcomes_are_dropped_once_the_client_disconnects():
     (message,) = await inbox.take(1)
     message.answer.set_result(None)
     heard = await call
-    message.report(told)
-    kept = weakref.ref(told)
-    assert await anext(heard) == told
+    message.report(result)
+    kept = weakref.ref(result)
+    assert await anext(heard) == result
 
     await heard.aclose()
     del heard, call
-    message.report(told)
-    del told
+    message.report(result)
+    del result
     gc.collect()
 
     assert kept() is None

@@ -124,7 +124,7 @@ UNKNOWN = job_id(77)
 
 
 async def answered(harness, message):
-    """What whoever submitted is told."""
+    """The reply to a submission: the id of the job, or the text of the error."""
     await harness.process(message)
     try:
         return (await message.answer).id

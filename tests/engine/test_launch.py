@@ -12,7 +12,7 @@ def tag(job, key=""):
     return Tag(job_id=job.id, attempt=1, container_key=key)
 
 
-def told(job, key=""):
+def result(job, key=""):
     """The variables that are batchq's own, without their common beginning."""
     said = dict(launch_spec(job, tag(job, key)).environment)
     return {name.removeprefix("AWS_BATCH_"): value for name, value in said.items() if name.startswith("AWS_BATCH_")}
@@ -21,7 +21,7 @@ def told(job, key=""):
 def test_the_container_gets_its_attempt_queue_and_environment():
     job = starting()
 
-    assert told(job) == {"JOB_ID": job.id, "JOB_ATTEMPT": "1", "JQ_NAME": "default", "CE_NAME": "local"}
+    assert result(job) == {"JOB_ID": job.id, "JOB_ATTEMPT": "1", "JQ_NAME": "default", "CE_NAME": "local"}
     assert launch_spec(job, tag(job)).spec == job.spec.container
     assert ("AWS_EXECUTION_ENV", "AWS_ECS_EC2") in launch_spec(job, tag(job)).environment
 
@@ -29,7 +29,7 @@ def test_the_container_gets_its_attempt_queue_and_environment():
 def test_a_child_gets_its_index_and_the_size_of_its_array():
     child = starting(array_size=3, child=ArrayChild(parent="parent", index=2))
 
-    said = told(child)
+    said = result(child)
 
     assert (said["JOB_ARRAY_INDEX"], said["JOB_ARRAY_SIZE"], said["JOB_ID"]) == ("2", "3", child.id)
 
@@ -37,7 +37,7 @@ def test_a_child_gets_its_index_and_the_size_of_its_array():
 def test_a_container_of_a_task_gets_the_variables_of_a_single_container():
     job = task_job(app(image="this"), sidecar(image="that"))
 
-    assert told(job, "0/sidecar") == told(job, "0/app") == {**told(starting()), "JOB_ID": job.id}
+    assert result(job, "0/sidecar") == result(job, "0/app") == {**result(starting()), "JOB_ID": job.id}
     assert launch_spec(job, tag(job, "0/sidecar")).spec.image == "that"
 
 
@@ -64,7 +64,7 @@ def test_each_container_of_a_task_knows_the_others():
 def test_each_node_gets_its_index_and_the_number_of_nodes():
     job = multi_node_job(gang(3, main=1))
 
-    said = told(job, "1/app")
+    said = result(job, "1/app")
 
     assert said["JOB_ID"] == f"{job.id}#1"
     assert (said["JOB_NODE_INDEX"], said["JOB_MAIN_NODE_INDEX"], said["JOB_NUM_NODES"]) == ("1", "1", "3")
@@ -73,11 +73,11 @@ def test_each_node_gets_its_index_and_the_number_of_nodes():
 def test_the_other_nodes_get_the_address_of_the_main_node():
     job = after(multi_node_job(gang(3, main=1)), runs("1/app", address="10.0.0.7"))
 
-    assert told(job, "0/app")["JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] == "10.0.0.7"
-    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")
+    assert result(job, "0/app")["JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] == "10.0.0.7"
+    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in result(job, "1/app")
 
 
 def test_without_addresses_no_address_is_set():
     job = after(multi_node_job(), runs("0/app"))
 
-    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")
+    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in result(job, "1/app")

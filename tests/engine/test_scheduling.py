@@ -33,9 +33,9 @@ async def test_a_unit_of_work_places_a_bounded_number_and_reports_that_more_rema
     store = await stored(*jobs)
     unit = new_unit()
 
-    told = await run_placement(unit, store, catalog_of())
+    result = await run_placement(unit, store, catalog_of())
 
-    assert not told.finished
+    assert not result.finished
     assert statuses(unit, *jobs[:-1]) == [Status.STARTING] * MAX_DECISIONS
     assert not unit.has_loaded(jobs[-1].id)
 

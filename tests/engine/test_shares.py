@@ -95,10 +95,10 @@ async def test_a_job_of_another_share_does_not_pass_a_job_that_does_not_fit():
     store = await stored(runs, head, small)
 
     unit = new_unit(runs)
-    told = await run_placement(unit, store, fair())
+    result = await run_placement(unit, store, fair())
 
     assert environments_of(unit, head, small) == [None, None]
-    assert told.heads["default"].job_id == head.id
+    assert result.heads["default"].job_id == head.id
 
 
 @pytest.mark.parametrize(("active", "placed_of_four"), [(1, 2), (2, 3)])
@@ -108,10 +108,10 @@ async def test_a_reservation_keeps_capacity_for_inactive_shares(active, placed_o
     uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(active)}
     unit = new_unit()
 
-    told = await run_placement(unit, store, fair(reservation=50), uses=uses)
+    result = await run_placement(unit, store, fair(reservation=50), uses=uses)
 
     assert environments_of(unit, *jobs).count("local") == placed_of_four
-    assert told.heads["default"].reason == status_reasons.KEPT_FOR_SHARES
+    assert result.heads["default"].reason == status_reasons.KEPT_FOR_SHARES
 
 
 async def test_capacity_reserved_for_shares_is_available_to_other_queues():

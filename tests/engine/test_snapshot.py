@@ -69,17 +69,17 @@ async def test_jobs_of_shares_are_listed_in_the_order_of_their_starts():
     uses = {ShareKey("default", "red"): ShareUse(active=4, used=3e5, as_of=NOON)}
     await harness.store.commit(Changes(shares=tuple(uses.items())))
     await harness.loop.load()
-    told = await ids(harness)
+    result = await ids(harness)
 
     await harness.process(SURVEYED)
     for number in count():
         under_way = list(harness.loop.state.active.values())
         if not under_way:
             break
-        assert [it.id for it in under_way] == [told[number]]
+        assert [it.id for it in under_way] == [result[number]]
         await harness.process(event_message(under_way[0], exited(0)))
 
-    assert number == len(told) == 6
+    assert number == len(result) == 6
 
 
 # ---------------------------------------------------------------------------------------------------------------- since
@@ -143,9 +143,9 @@ async def test_in_a_fair_share_queue_all_jobs_may_move_when_one_leaves():
 async def test_the_snapshot_has_the_vcpus_that_the_queue_holds():
     harness = await harness_with(running(millicpus=1500), running(millicpus=2000, queue="other"))
 
-    told = await taken(harness)
+    result = await taken(harness)
 
-    assert (told.millicpus, told.shares, told.active_shares) == (1500, (), 0)
+    assert (result.millicpus, result.shares, result.active_shares) == (1500, (), 0)
 
 
 async def test_the_snapshot_has_the_shares_that_hold_most():
@@ -159,10 +159,10 @@ async def test_the_snapshot_has_the_shares_that_hold_most():
     await harness.store.commit(Changes(shares=tuple((ShareKey("default", it), use) for it, use in uses.items())))
     await harness.loop.load()
 
-    told = await taken(harness)
+    result = await taken(harness)
 
-    assert told.shares == (("b", 2000), ("r", 1000))
-    assert (told.active_shares, told.millicpus, told.updated_at) == (3, 3000, at(0))
+    assert result.shares == (("b", 2000), ("r", 1000))
+    assert (result.active_shares, result.millicpus, result.updated_at) == (3, 3000, at(0))
 
 
 DEFAULT, NIGHT = QueueName("default"), QueueName("night")

@@ -136,7 +136,7 @@ A_WHILE = 5.0  # seconds, in which a loop that has failed once or twice is there
 
 
 class Bug(Exception):
-    """What nobody foresaw."""
+    """An error that no code expects."""
 
 
 @pytest.fixture

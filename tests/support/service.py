@@ -28,7 +28,7 @@ from batchq.engine.monitors import UNKNOWN_CAUSE
 from tests.support.docker_api import docker_api
 
 BATCHQ = Path(sys.executable).parent / "batchq"
-ANY_KEY = "AKIDEXAMPLE", "secret"  # what clients sign with where nobody is asked
+ANY_KEY = "AKIDEXAMPLE", "secret"  # for servers that do not authenticate
 READY = "batchq is ready at "
 PATIENCE = 60.0  # seconds
 HELD_UP, NOT_OURS = "the event loop was blocked", "other programs"

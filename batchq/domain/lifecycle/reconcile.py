@@ -84,8 +84,8 @@ def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
 def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple[do.Effect, ...]:
     """The effects that a container under way still needs; `surveyed` None: the survey did not contain it.
 
-    Effects are idempotent, so one that is being executed already may be requested again. That includes SIGKILL, which
-    may have been stored by a server that died before it sent it.
+    Effects are idempotent, so an effect that is in progress may be requested again. That includes SIGKILL: a server
+    may have saved it and died before it was sent.
     """
     stop = ladder_of(job, tag)
     if _may_start(job, tag):

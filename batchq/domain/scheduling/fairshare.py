@@ -1,9 +1,8 @@
 """Fair share: the order of the shares of a queue with a fair-share policy. Pure. Decision 0009 has the reasons.
 
 The usage of a share is its vCPU time, which decays exponentially. The next job comes from the share with the lowest
-usage x weight. The usage is not the present one, but the one that is expected after LOOKAHEAD decay windows if all jobs
-of the share continue. So a placement counts at once, and shares that always have waiting jobs get vCPU time in
-proportion to 1 / weight.
+usage x weight. This usage is the value expected after LOOKAHEAD decay windows if all jobs of the share continue. So a
+placement counts at once, and shares that always have waiting jobs get vCPU time in proportion to 1 / weight.
 """
 
 import heapq
