@@ -11,7 +11,7 @@ from tests.domain.part_lives import ends, part, runs, task_job
 from tests.support.builders import NOON
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
-EACH_WAY = pytest.mark.parametrize("told", [at(5) - HOUR, at(5) + HOUR], ids=["set back", "set ahead"])
+EACH_WAY = pytest.mark.parametrize("started_at", [at(5) - HOUR, at(5) + HOUR], ids=["set back", "set ahead"])
 
 pytestmark = pytest.mark.fault("TM01")
 
@@ -21,15 +21,15 @@ def placed_at_noon(**asked):
 
 
 @EACH_WAY
-def test_a_timeout_counts_from_a_possible_start(result):
-    job = after(placed_at_noon(timeout=MINUTE), started(at=result), now=at(10))
+def test_a_timeout_counts_from_a_possible_start(started_at):
+    job = after(placed_at_noon(timeout=MINUTE), started(at=started_at), now=at(10))
 
     assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
 
 
 @EACH_WAY
-def test_the_timeout_of_a_task_counts_from_a_possible_start(result):
-    job = after(task_job(timeout=MINUTE), runs("0/app", since=result), now=at(10))
+def test_the_timeout_of_a_task_counts_from_a_possible_start(started_at):
+    job = after(task_job(timeout=MINUTE), runs("0/app", since=started_at), now=at(10))
 
     assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
 
