@@ -1,44 +1,16 @@
-"""`batchq top`: queues, capacity and jobs, refreshed on a terminal; with other input or output, a single picture.
-
-This module has what the command requests and shows: views, filters, the refresh interval, and lines of text. The
-program on the terminal is in `top_screen`.
-"""
+"""`batchq top`: queues, capacity and jobs, refreshed on a terminal; with other input or output, a single picture."""
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from enum import StrEnum
-from typing import Any
 
-from msgspec import Struct
-
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import job_columns
 from batchq.cli.output import escape, is_terminal, write_line
-from batchq.cli.server_requests import (
-    ACTIVE,
-    WAITING,
-    Page,
-    Row,
-    explanation,
-    job_detail,
-    list_jobs,
-    log_lines,
-    overview,
-)
 from batchq.cli.tables import print_lines, print_rows
-from batchq.cli.times import duration, moment, now
+from batchq.cli.times import now
+from batchq.cli.top_view import TopServer, TopState, View, summary_lines
 
-FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes, and otherwise
-CALM_AFTER = 5  # equal responses after which the interval is SLOW
-BAR_WIDTH = 10  # characters
-MAX_QUEUES = 6  # lines of queues above the table
-MAX_FAILURES = 2  # groups of failures in the line
-MIB = 1024  # MiB of a GiB
-LOG_LINES = 200  # of the end of a log
-TIMEOUT = 10.0  # seconds for the end of a log
-STOP_PATHS: Mapping[str, str] = {"cancel": "/v1/canceljob", "terminate": "/v1/terminatejob"}
+PICTURE_ROWS = 20  # jobs of each view without a terminal
 
 
 def add_top(command: ArgumentParser) -> None:
@@ -63,7 +35,7 @@ def top(args: Namespace) -> int:
     return 0
 
 
-def print_picture(server: "TopServer") -> int:
+def print_picture(server: TopServer) -> int:
     """Print the overview, and the first jobs of each view."""
     state, present = TopState(), now()
     for number, view in enumerate(View):
@@ -79,159 +51,3 @@ def print_picture(server: "TopServer") -> int:
         else:
             print_lines(snapshot.rows, job_columns(present), header=True, color=False)
     return 0
-
-
-class View(StrEnum):
-    """The jobs in the table."""
-
-    RUNNING = "running"
-    WAITING = "waiting"
-    FAILED = "failed"
-
-
-STATUSES: Mapping[View, tuple[str, ...]] = {
-    View.RUNNING: ACTIVE,
-    View.WAITING: WAITING,
-    View.FAILED: ("FAILED",),
-}
-
-
-class TopSnapshot(Struct, frozen=True, kw_only=True):
-    """The responses of one refresh."""
-
-    #: The response of `overview`.
-    overview: Page
-    #: The rows of `listjobs`.
-    rows: tuple[Row, ...]
-
-
-class TopServer(Struct, frozen=True):
-    """A server at a URL. Its methods raise the errors of `http_client.call`."""
-
-    url: str
-
-    def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
-        """The overview, and the first `limit` rows of the search."""
-        return TopSnapshot(overview=overview(self.url), rows=tuple(list_jobs(self.url, filters, limit=limit)["jobs"]))
-
-    def describe(self, what: str, job_id: str) -> list[str]:
-        """Lines of text: `why` is the explanation, `log` the end of the log, `show` the details of the job."""
-        if what == "why":
-            return [str(explanation(self.url, job_id).get("sentence", ""))]
-        if what == "log":
-            lines = log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES)["lines"]
-            return [str(it["message"]) for it in lines] or ["The job has written nothing yet."]
-        job = job_detail(self.url, job_id)["job"]
-        return [f"{name:<18} {value}" for name, value in job.items() if not isinstance(value, list | dict)]
-
-    def stop(self, operation: str, job_id: str, reason: str) -> None:
-        """Cancel or terminate one job."""
-        call(self.url, STOP_PATHS[operation], {"jobId": job_id, "reason": reason})
-
-
-class TopState:
-    """The view, the filter, and the pace of the refreshes."""
-
-    def __init__(self) -> None:
-        self.view = View.RUNNING
-        #: A part of the names of the jobs; empty: every name.
-        self.name = ""
-        self.paused = False
-        self._last: object = None
-        self._equal = 0
-
-    def filters(self) -> dict[str, object]:
-        """The filters of `listjobs`."""
-        content: dict[str, object] = {"statuses": list(STATUSES[self.view]), "explain": self.view is not View.RUNNING}
-        if self.view is View.RUNNING:  # AWS: an array is PENDING while its children run
-            content["children"] = True
-        if self.view is View.FAILED:
-            content["orderBy"] = "ENDED"
-        if self.name:
-            content["names"] = [f"*{self.name}*"]
-        return content
-
-    def switch(self) -> None:
-        """Show the next view."""
-        views = list(View)
-        self.view = views[(views.index(self.view) + 1) % len(views)]
-        self._equal = 0
-
-    def received(self, snapshot: TopSnapshot) -> None:
-        """Record a response: without a change the requests become rarer."""
-        seen = ({name: it for name, it in snapshot.overview.items() if name != "at"}, snapshot.rows)
-        self._equal = self._equal + 1 if seen == self._last else 0
-        self._last = seen
-
-    @property
-    def interval(self) -> float:
-        """The seconds until the next request."""
-        return SLOW if self._equal >= CALM_AFTER else FAST
-
-
-def summary_lines(overview: Page, present: datetime) -> list[str]:
-    """The lines above the table: the engine, the queues, the capacity and the failures. Not yet escaped."""
-    engine = overview.get("engine", {})
-    head = f"{engine.get('sentence', '')}  {overview.get('user', '')} ({str(overview.get('role', '')).lower()})"
-    return [
-        head.strip(),
-        *queue_lines(overview.get("queues", []), present),
-        *capacity_lines(overview.get("capacity", [])),
-        *failure_lines(overview.get("failed", {})),
-    ]
-
-
-def queue_lines(queues: Sequence[Row], present: datetime) -> list[str]:
-    """A line for each queue, the busiest first: running and waiting jobs, the oldest, and why its first job waits."""
-    busiest = sorted(queues, key=lambda it: (-_sum(it, View.RUNNING) - _sum(it, View.WAITING), str(it["jobQueue"])))
-    lines = [_queue_line(it, present) for it in busiest[:MAX_QUEUES]]
-    if len(busiest) > MAX_QUEUES:
-        lines.append(f"and {len(busiest) - MAX_QUEUES} more queues: batchq queue list")
-    return lines
-
-
-def _queue_line(queue: Row, present: datetime) -> str:
-    oldest = moment(queue.get("oldestRunnableAt"))
-    waited = f" ({duration(present - oldest)})" if oldest else ""
-    why = str(queue.get("why", {}).get("sentence", ""))
-    state = "" if queue.get("state") == "ENABLED" else " DISABLED"
-    state += " DRAINED" if queue.get("drained") else ""
-    counts = f"{_sum(queue, View.RUNNING):>6} running {_sum(queue, View.WAITING):>8} waiting{waited}"
-    return f"{queue['jobQueue']!s:<16}{state}{counts}  {why}".rstrip()
-
-
-def _sum(queue: Row, view: View) -> int:
-    counts = queue.get("counts", {})
-    return sum(int(counts.get(it, 0)) for it in STATUSES[view])
-
-
-def capacity_lines(environments: Sequence[Row]) -> list[str]:
-    """A line for each compute environment: vCPUs; and one for the machine: memory and GPUs, which all of them share."""
-    lines = [f"{it['computeEnvironment']!s:<16} vCPUs {_usage(it['vcpus'])}" for it in environments if it.get("vcpus")]
-    if environments:
-        memory, gpus = environments[0].get("memoryMiB", {}), environments[0].get("gpus", {})
-        parts = [f"memory {_usage({name: it / MIB for name, it in memory.items()})} GiB"]
-        parts += [f"GPUs {_usage(gpus)}"] if gpus.get("limit") else []
-        lines.append(f"{'machine':<16} {'   '.join(parts)}")
-    return lines
-
-
-def _usage(amounts: Mapping[str, Any]) -> str:
-    """`6.5 of 8 [########..]`; without a known limit, only what is requested."""
-    requested, limit = float(amounts.get("requested", 0)), amounts.get("limit")
-    if not limit:
-        return f"{requested:.3g}"
-    filled = min(BAR_WIDTH, round(BAR_WIDTH * requested / float(limit)))
-    return f"{requested:.3g} of {float(limit):.3g} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}]"
-
-
-def failure_lines(failed: Row) -> list[str]:
-    """One line about the failures of the last 24 hours; none without a failure."""
-    if not failed.get("count"):
-        return []
-    groups = [f"{it['count']} {it['jobDefinition']} {it['reason']}" for it in failed.get("groups", [])[:MAX_FAILURES]]
-    at_least = "more than " if failed.get("more") else ""
-    return [f"{'failed, 24 h':<16} {at_least}{failed['count']}: {'; '.join(groups)}"]
-
-
-PICTURE_ROWS = 20  # jobs of each view without a terminal

@@ -18,7 +18,7 @@ from batchq.cli.job_columns import job_columns, status
 from batchq.cli.output import escape
 from batchq.cli.server_requests import Row
 from batchq.cli.times import now
-from batchq.cli.top import TopServer, TopSnapshot, TopState, View, summary_lines
+from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
 
 Stop = tuple[str, str]  # the operation, cancel or terminate, and the reason

@@ -7,7 +7,8 @@ import pytest
 from textual.widgets import DataTable, Input, Static
 
 from batchq.cli.main import main
-from batchq.cli.top import (
+from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
+from batchq.cli.top_view import (
     FAST,
     SLOW,
     TopServer,
@@ -16,7 +17,6 @@ from batchq.cli.top import (
     View,
     summary_lines,
 )
-from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
 from tests.cli.native_server import job_id, row
 from tests.cli.terminal_session import on_terminal
 

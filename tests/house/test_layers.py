@@ -1,8 +1,9 @@
-"""Every module is on a layer: a module on none could import anything."""
+"""Every module is on a layer, since a module on none could import anything; and no modules import each other."""
 
 import re
 import tomllib
 
+from tests.house.measure import first_cycle, imports, trees
 from tests.house.rooms import ROOT, module, sources
 
 
@@ -22,3 +23,7 @@ def test_every_module_stands_on_a_layer():
     homeless = [module(it) for it in sources() if module(it) != "batchq" and not is_under(module(it), layers)]
 
     assert homeless == []
+
+
+def test_no_modules_import_each_other():
+    assert first_cycle(imports(trees())) == ()
