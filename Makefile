@@ -12,11 +12,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # One worker more than there are cores, because tests also wait; at most 4.
 WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
-NEEDS_NOTHING := not docker and not strace and not million
+NEEDS_NOTHING := not docker and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint quick local engine docker-test trace-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
+.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ lint: install
 quick: install
 	$(PYTEST) --hypothesis-profile=check -m "$(QUICK)"
 
-local: install ## All tests that need neither Docker nor strace, with all examples of hypothesis; minutes.
+local: install ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING)"
 
 engine: ## Start a Docker engine if none answers, and make the test images.
@@ -53,9 +53,13 @@ trace-test: install ## Kill a server at each of its commits, and fail its disk a
 	@.ci/tools
 	$(BIN)/pytest -q -m "strace and not docker" -n 2 --dist worksteal
 
-test: install ## Everything: format, lint, types, imports, all local tests, then a real disk and real Docker.
+browser-test: install ## Open the pages of the web console in Chromium; two or three minutes.
+	@.ci/tools
+	$(BIN)/pytest -q -m browser -n 2 --dist worksteal tests/console
+
+test: install ## Everything: format, lint, types, imports, all local tests, then a real disk, a browser and real Docker.
 	@$(MAKE) --no-print-directory --jobs=2 lint local
-	@$(MAKE) --no-print-directory trace-test docker-test
+	@$(MAKE) --no-print-directory trace-test browser-test docker-test
 
 test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients

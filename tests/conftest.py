@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 # Each test of these folders is about a whole server, mostly in a process of its own.
 PROCESS_FOLDERS = {"clients", "faults", "roles", "service"}
 STARTS_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen", "tests.fork"}
-ALLOWED = {"process", "docker", "strace", "exhaustive", "million"}  # markers
+ALLOWED = {"process", "docker", "strace", "exhaustive", "million", "browser"}  # markers
 
 running: list[pytest.Item] = []
 

@@ -1,0 +1,59 @@
+"""A Chromium, and a server with simulated containers, for all tests of a worker."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.console.browser.visitor import Visitor
+from tests.support.forked_service import serving_forked
+
+FOLDER = Path(__file__).parent
+PROGRAMS = "chromium-headless-shell", "chromium"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(FOLDER):
+            item.add_marker("browser")
+
+
+@pytest.fixture(scope="package")
+def chromium():
+    """Without a browser tests fail, not skip."""
+    found = [path for path in map(shutil.which, PROGRAMS) if path]
+    if not found:
+        pytest.fail("Chromium is missing: run .ci/tools", pytrace=False)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found[0])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory):
+    with serving_forked(tmp_path_factory.mktemp("console") / "data", "--runtime", "simulated") as service:
+        yield service
+        assert service.blocked_by() == []
+
+
+@pytest.fixture
+def visit(chromium, service):
+    """Visit the console as a new visitor, with options of `Browser.new_context`. No page may have reported an error."""
+    visitors = []
+
+    def visit(url=service.url, **options):
+        visitors.append(Visitor(chromium, url, **options))
+        return visitors[-1]
+
+    yield visit
+    for it in visitors:
+        it.close()
+    assert [problem for it in visitors for problem in it.problems] == []
+
+
+@pytest.fixture
+def visitor(visit):
+    return visit()

@@ -1,0 +1,47 @@
+"""A visitor of the console: a browser context with its own cookies, and the errors that its pages reported."""
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, WebError
+
+PATIENCE = 30_000  # milliseconds
+
+# Counts layout shifts from the first paint on. Scripts of the test run in spite of the page's policy.
+OBSERVE_SHIFTS = """
+window.layoutShift = 0;
+new PerformanceObserver(list => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.layoutShift += entry.value;
+}).observe({type: "layout-shift", buffered: true});
+"""
+
+
+class Visitor:
+    def __init__(self, browser: Browser, url: str, **options: object) -> None:
+        """`options` are those of `Browser.new_context`."""
+        #: Errors and warnings of scripts, refused loads and violations of the Content-Security-Policy.
+        self.problems: list[str] = []
+        self.context = browser.new_context(base_url=url, **options)
+        self.context.set_default_timeout(PATIENCE)
+        self.context.add_init_script(OBSERVE_SHIFTS)
+        self.context.on("console", self._on_message)
+        self.context.on("weberror", self._on_error)
+
+    def open(self, path: str) -> Page:
+        """A new tab with this page of the console."""
+        page = self.context.new_page()
+        page.goto(path)
+        return page
+
+    def forgive(self, text: str) -> None:
+        """Accept the reported errors that contain `text`; at least one must."""
+        left = [it for it in self.problems if text not in it]
+        assert len(left) < len(self.problems), f"no error contains {text!r}, but {self.problems}"
+        self.problems = left
+
+    def close(self) -> None:
+        self.context.close()
+
+    def _on_message(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"{message.location.get('url')}: {message.text}")
+
+    def _on_error(self, error: WebError) -> None:
+        self.problems.append(str(error.error))
