@@ -1,4 +1,4 @@
-"""Calls of `.ci/engine` to a Docker engine, with the standard library only: before there is a CLI, an SDK or a venv."""
+"""Calls of `.ci/engine` to a Docker engine, with the standard library only: before a CLI, an SDK or a venv exists."""
 
 import hashlib
 import io
@@ -59,7 +59,7 @@ def connect(timeout: float) -> HTTPConnection:
     if url.scheme == "unix":
         return UnixConnection(url.path, timeout)
     if not url.hostname:
-        sys.exit(f"engine: cannot speak to DOCKER_HOST={where()}")
+        sys.exit(f"engine: unsupported DOCKER_HOST={where()}")
     if os.environ.get("DOCKER_TLS_VERIFY"):
         return HTTPSConnection(url.hostname, url.port or 2376, timeout=timeout, context=tls())
     return HTTPConnection(url.hostname, url.port or 2375, timeout=timeout)
@@ -73,7 +73,7 @@ def tls() -> ssl.SSLContext:
 
 
 @contextmanager
-def asked(method: str, path: str, body: bytes | None = None, timeout: float = 600) -> Iterator[tuple[int, bytes]]:
+def response(method: str, path: str, body: bytes | None = None, timeout: float = 600) -> Iterator[tuple[int, bytes]]:
     kind = "application/json" if body and body.startswith(b"{") else "application/x-tar"
     connection = connect(timeout)
     try:
@@ -85,17 +85,17 @@ def asked(method: str, path: str, body: bytes | None = None, timeout: float = 60
 
 
 def ask(method: str, path: str, body: bytes | None = None) -> bytes:
-    with asked(method, path, body) as (status, answer):
-        # A pull or an import that fails half-way has said 200 already: its error is the last line of the answer.
-        if status >= HTTPStatus.BAD_REQUEST or b'"errorDetail"' in answer[-1000:]:
-            raise Refused(f"{method} {path.partition('?')[0]}: {status} {answer[-300:].decode(errors='replace')}")
-        return answer
+    with response(method, path, body) as (status, content):
+        # A pull or an import that fails half-way has status 200 already: its error is the last line of the response.
+        if status >= HTTPStatus.BAD_REQUEST or b'"errorDetail"' in content[-1000:]:
+            raise Refused(f"{method} {path.partition('?')[0]}: {status} {content[-300:].decode(errors='replace')}")
+        return content
 
 
 def ping() -> bool:
     """Whether an engine answers. The timeout is long because it may be busy; a missing engine is noticed at once."""
     try:
-        with asked("GET", "/_ping", timeout=60) as (status, _):
+        with response("GET", "/_ping", timeout=60) as (status, _):
             return status == HTTPStatus.OK
     except (OSError, HTTPException):
         return False
@@ -106,7 +106,7 @@ def has_images() -> bool:
 
 
 def revision(tag: str) -> str | None:
-    with asked("GET", f"/images/{NAME}:{tag}/json") as (status, answer):
+    with response("GET", f"/images/{NAME}:{tag}/json") as (status, answer):
         return str(json.loads(answer).get("Comment")) if status == HTTPStatus.OK else None
 
 
