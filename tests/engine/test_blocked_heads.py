@@ -15,7 +15,7 @@ FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 
 
 async def blocked(harness, job):
-    """What the store says of it."""
+    """The stored status reason, and since when the job is blocked."""
     stored = (await harness.store.jobs([job.id]))[job.id]
     return stored.status_reason, stored.blocked_at
 

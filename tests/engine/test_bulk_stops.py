@@ -31,9 +31,9 @@ def few_at_a_time(monkeypatch):
 
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
     reports = []
-    asked = BulkStopOrder(kind=kind, reason="enough")
+    request = BulkStopOrder(kind=kind, reason="enough")
     message = BulkStopRequest(
-        order=asked, selection=selection, as_of=as_of, report=reports.append, answer=answer(), caller=ADMIN
+        order=request, selection=selection, as_of=as_of, report=reports.append, answer=answer(), caller=ADMIN
     )
     return message, reports
 
@@ -119,21 +119,25 @@ async def test_a_unit_of_work_skips_a_bounded_number_of_selected_jobs(monkeypatc
 
 async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
     jobs = [runnable() for _ in range(4)]
-    harness, (first, heard), (second, too) = await harness_with(*jobs), order(), order(kind=Kind.TERMINATE)
+    harness, (first, reported), (second, other_reported) = (
+        await harness_with(*jobs),
+        order(),
+        order(kind=Kind.TERMINATE),
+    )
     await harness.process(first, second)
 
     await harness.process(ContinueWork())
-    assert [[some and len(some) for some in reports] for reports in (heard, too)] == [[2], [1]]
+    assert [[some and len(some) for some in reports] for reports in (reported, other_reported)] == [[2], [1]]
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert [some and len(some) for some in heard] == [2, 2, (), None]
-    assert {str(it.outcome) for some in too[:-1] for it in some} == {"ALREADY_FINISHED"}
+    assert [some and len(some) for some in reported] == [2, 2, (), None]
+    assert {str(it.outcome) for some in other_reported[:-1] for it in some} == {"ALREADY_FINISHED"}
 
 
 async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
     many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
-    harness, (large, heard) = await harness_with(*many, mine, catalog=catalog_of(queue(), queue("other"))), order()
+    harness, (large, reported) = await harness_with(*many, mine, catalog=catalog_of(queue(), queue("other"))), order()
     small, reports = order(JobFilter(queues=frozenset({"other"})))
     await harness.process(large, small)
 
@@ -141,7 +145,7 @@ async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
     await harness.process(ContinueWork())
 
     assert places(reports) == [[mine.id], [], None]
-    assert None not in heard
+    assert None not in reported
 
 
 async def test_a_user_has_a_bounded_number_of_bulk_stops_in_progress(monkeypatch):

@@ -39,7 +39,7 @@ RUINS = {
     "is a list": "[1, 2]",
     "has members of another kind": '{"id":5,"order":"x","created_at":[]}',
     "is not UTF-8": b'{"id":"\xff\xfe',
-    "is of nobody": '{"created_at":"2026-11-21T12:00:00Z"}',
+    "is without an id": '{"created_at":"2026-11-21T12:00:00Z"}',
 }
 
 

@@ -70,10 +70,10 @@ async def test_requests_sent_together_succeed_or_fail_independently():
     engine = unstarted(inbox := Mailbox())
     harness = await harness_with(first := builders.job(number=1), second := builders.job(number=2))
     wish = on.CancelRequested(reason="not needed")
-    asked = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
-    call = asyncio.create_task(engine.deliver_all(asked, caller=builders.ADMIN))
+    requests = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
+    call = asyncio.create_task(engine.deliver_all(requests, caller=builders.ADMIN))
 
-    await harness.process(*await inbox.take(len(asked)))
+    await harness.process(*await inbox.take(len(requests)))
 
     accepted, refused, accepted_too = await call
     assert (accepted, type(refused), accepted_too) == (None, Invalid, None)
@@ -110,13 +110,13 @@ async def test_outcomes_are_dropped_once_the_client_disconnects():
     )
     (message,) = await inbox.take(1)
     message.answer.set_result(None)
-    heard = await call
+    outcomes = await call
     message.report(result)
     kept = weakref.ref(result)
-    assert await anext(heard) == result
+    assert await anext(outcomes) == result
 
-    await heard.aclose()
-    del heard, call
+    await outcomes.aclose()
+    del outcomes, call
     message.report(result)
     del result
     gc.collect()
@@ -125,7 +125,7 @@ async def test_outcomes_are_dropped_once_the_client_disconnects():
 
 
 def unstarted(inbox):
-    """One whose messages nobody reads."""
+    """An engine whose loop does not run: the test reads the mailbox."""
     clock = VirtualClock()
     return Engine(
         mailbox=inbox,

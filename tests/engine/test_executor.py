@@ -36,8 +36,8 @@ from tests.support.scripts import spec
 NO_DRIVER = Logging()
 
 
-class Outside:
-    """An executor over a simulated engine, what it was asked, and the news that came of it."""
+class ExecutorHarness:
+    """An executor over a simulated engine; `news` are the events that the executor posted."""
 
     def __init__(self, *, logging=NO_DRIVER, **container):
         self.clock = clock = VirtualClock()
@@ -60,7 +60,7 @@ class Outside:
                 retention=None,
                 clock=clock,
                 tasks=self.tasks,
-                post=self._hear,
+                post=self._on_message,
             ),
             breaker=StartBreaker(clock=clock, tasks=self.tasks),
             capture_log=self._keep_log,
@@ -68,7 +68,7 @@ class Outside:
             clock=clock,
             tasks=self.tasks,
             saved_job=self.saved.get,
-            post=self._hear,
+            post=self._on_message,
         )
         self.job = starting(container=spec(Script(**container), logging=logging))
 
@@ -76,7 +76,7 @@ class Outside:
     def tag(self) -> Tag:
         return self.job.tag
 
-    def _hear(self, message):
+    def _on_message(self, message):
         match message:
             case JobEvent(event=on.ContainerCreated() as made, answer=answer):
                 self.made.append(made)
@@ -101,214 +101,214 @@ class Outside:
             raise self.log_refused
         return self.goes_with_its_log
 
-    async def does(self, effect):
-        """Ask for it, and wait until nothing more is under way."""
+    async def execute(self, effect):
+        """Execute the effect, and wait until no task is running."""
         self.executor.execute(effect, self.job)
         await self.tasks.drain(max_seconds=1000)
 
 
 async def test_an_abandoned_start_retries_with_pauses_while_the_engine_is_away():
-    outside = Outside(seconds=60)
-    outside.engine.unreachable = True
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.engine.unreachable = True
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
 
-    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
+    harness.executor.execute(do.AbandonStart(tag=harness.tag), harness.job)
     await asyncio.sleep(10 * MAX_PAUSE)
 
-    outside.engine.unreachable = False
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.engine.inspections < 20
-    assert outside.news == [on.StartAbandoned(attempt=1)]
+    harness.engine.unreachable = False
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.engine.inspections < 20
+    assert harness.news == [on.StartAbandoned(attempt=1)]
 
 
 async def test_a_late_start_call_does_not_start_an_abandoned_container():
-    outside = Outside(seconds=60)
-    outside.simulated.faults.plan("start", Fault(takes_effect=True, delay=30))
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.simulated.faults.plan("start", Fault(takes_effect=True, delay=30))
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(0.1)
 
-    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
-    await outside.tasks.drain(max_seconds=1000)
+    harness.executor.execute(do.AbandonStart(tag=harness.tag), harness.job)
+    await harness.tasks.drain(max_seconds=1000)
     await asyncio.sleep(60)
 
-    assert outside.news == [on.StartAbandoned(attempt=1)]
-    assert await outside.simulated.survey() == ()
+    assert harness.news == [on.StartAbandoned(attempt=1)]
+    assert await harness.simulated.survey() == ()
 
 
 async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
-    outside = Outside(seconds=60)
-    outside.disk_full = True
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.disk_full = True
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(60)
-    assert "start" not in outside.engine.calls(outside.tag)
+    assert "start" not in harness.engine.calls(harness.tag)
 
-    outside.disk_full = False
+    harness.disk_full = False
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.engine.calls(outside.tag).count("start") == 1
-    assert {it.container_id for it in outside.made} == {"1"}
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.engine.calls(harness.tag).count("start") == 1
+    assert {it.container_id for it in harness.made} == {"1"}
 
 
 async def test_a_start_abandoned_while_its_creation_is_saved_is_not_made():
-    outside = Outside(seconds=60)
-    outside.saving.clear()
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.saving.clear()
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
-    outside.saving.set()
+    harness.executor.execute(do.AbandonStart(tag=harness.tag), harness.job)
+    harness.saving.set()
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.engine.calls(outside.tag) == ["create", "remove"]
-    assert outside.news == [on.StartAbandoned(attempt=1)]
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.engine.calls(harness.tag) == ["create", "remove"]
+    assert harness.news == [on.StartAbandoned(attempt=1)]
 
 
 async def test_a_start_that_waits_for_a_clean_up_is_abandoned_at_once():
-    outside = Outside(seconds=60)
-    earlier = replace(outside.tag, attempt=outside.tag.attempt - 1)
-    outside.keeping.clear()
-    outside.executor.execute(do.CleanUpContainer(tag=earlier), None)
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    earlier = replace(harness.tag, attempt=harness.tag.attempt - 1)
+    harness.keeping.clear()
+    harness.executor.execute(do.CleanUpContainer(tag=earlier), None)
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
+    harness.executor.execute(do.AbandonStart(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    assert outside.news == [on.StartAbandoned(attempt=1)]
-    assert "create" not in outside.engine.calls(outside.tag)
-    outside.keeping.set()
-    await outside.tasks.drain(max_seconds=1000)
+    assert harness.news == [on.StartAbandoned(attempt=1)]
+    assert "create" not in harness.engine.calls(harness.tag)
+    harness.keeping.set()
+    await harness.tasks.drain(max_seconds=1000)
 
 
 async def test_host_paths_that_were_created_are_saved_with_the_container(monkeypatch):
-    outside = Outside(seconds=60)
-    create = outside.simulated.create
+    harness = ExecutorHarness(seconds=60)
+    create = harness.simulated.create
 
     async def creating(launch):
         return replace(await create(launch), created_host_paths=("/data/x",))
 
-    monkeypatch.setattr(outside.simulated, "create", creating)
-    await outside.does(do.StartContainer(tag=outside.tag))
+    monkeypatch.setattr(harness.simulated, "create", creating)
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert [it.created_host_paths for it in outside.made] == [("/data/x",)]
+    assert [it.created_host_paths for it in harness.made] == [("/data/x",)]
 
 
 async def test_an_absent_container_that_was_created_before_is_lost_and_not_created_again():
-    outside = Outside(seconds=60)
-    outside.job = after(outside.job, on.ContainerCreated(attempt=1, container_id="long ago"))
+    harness = ExecutorHarness(seconds=60)
+    harness.job = after(harness.job, on.ContainerCreated(attempt=1, container_id="long ago"))
 
-    await outside.does(do.StartContainer(tag=outside.tag))
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert outside.news == [on.ContainerLost(attempt=1)]
-    assert await outside.simulated.survey() == ()
+    assert harness.news == [on.ContainerLost(attempt=1)]
+    assert await harness.simulated.survey() == ()
 
 
 async def test_a_container_that_vanished_after_an_unanswered_start_is_lost():
-    outside = Outside(seconds=60)
-    outside.simulated.faults.plan("start", LOST_REPLY)
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.simulated.faults.plan("start", LOST_REPLY)
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(0.1)
 
-    outside.simulated.remove_externally(outside.tag)
+    harness.simulated.remove_externally(harness.tag)
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.news == [on.ContainerLost(attempt=1)]
-    assert outside.engine.calls(outside.tag).count("start") == 1
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.news == [on.ContainerLost(attempt=1)]
+    assert harness.engine.calls(harness.tag).count("start") == 1
 
 
 async def test_a_container_created_late_under_a_used_name_is_not_started():
-    outside = Outside(seconds=60)
-    outside.simulated.faults.plan("create", Fault(takes_effect=True, delay=3))
-    outside.simulated.faults.plan("start", LOST_REPLY)
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.simulated.faults.plan("create", Fault(takes_effect=True, delay=3))
+    harness.simulated.faults.plan("start", LOST_REPLY)
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(0.6)  # made by the second create, and started without an answer
 
-    outside.simulated.remove_externally(outside.tag)
-    outside.engine.unreachable = True
+    harness.simulated.remove_externally(harness.tag)
+    harness.engine.unreachable = True
     await asyncio.sleep(3)  # the first create is carried out
-    outside.engine.unreachable = False
+    harness.engine.unreachable = False
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.news == [on.ContainerLost(attempt=1)]
-    assert [it.state for it in await outside.simulated.survey()] == [ContainerState.CREATED]
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.news == [on.ContainerLost(attempt=1)]
+    assert [it.state for it in await harness.simulated.survey()] == [ContainerState.CREATED]
 
 
 async def test_an_image_that_is_missing_after_a_pull_fails_the_start():
-    outside = Outside(seconds=60)
-    outside.engine.refusals["create"] = [ImageMissing("No such image")] * 8
+    harness = ExecutorHarness(seconds=60)
+    harness.engine.refusals["create"] = [ImageMissing("No such image")] * 8
 
-    await outside.does(do.StartContainer(tag=outside.tag))
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    (failed,) = outside.news
+    (failed,) = harness.news
     assert failed.reason.startswith("CannotPullContainerError: ")
-    assert outside.engine.calls(outside.tag) == ["create"] * 8
+    assert harness.engine.calls(harness.tag) == ["create"] * 8
 
 
 async def test_a_death_during_an_inspection_causes_another_inspection():
-    outside = Outside(seconds=1, exit_code=3)
-    await outside.does(do.StartContainer(tag=outside.tag))
-    outside.engine.hold("inspect")
-    outside.executor.inspect_again(outside.tag)
+    harness = ExecutorHarness(seconds=1, exit_code=3)
+    await harness.execute(do.StartContainer(tag=harness.tag))
+    harness.engine.hold("inspect")
+    harness.executor.inspect_again(harness.tag)
     await asyncio.sleep(2)
 
-    outside.executor.inspect_again(outside.tag)
-    outside.engine.release("inspect")
+    harness.executor.inspect_again(harness.tag)
+    harness.engine.release("inspect")
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert isinstance(outside.news[-1], on.ContainerExited)
+    await harness.tasks.drain(max_seconds=1000)
+    assert isinstance(harness.news[-1], on.ContainerExited)
 
 
 async def test_an_exit_is_reported_with_the_start_until_the_start_is_saved():
-    unsaved, saved = Outside(seconds=1), Outside(seconds=1)
+    unsaved, saved = ExecutorHarness(seconds=1), ExecutorHarness(seconds=1)
     saved.saved[saved.job.id] = after(saved.job, started())
-    await unsaved.does(do.StartContainer(tag=unsaved.tag))
-    await saved.does(do.StartContainer(tag=saved.tag))
+    await unsaved.execute(do.StartContainer(tag=unsaved.tag))
+    await saved.execute(do.StartContainer(tag=saved.tag))
     await asyncio.sleep(2)
 
-    await unsaved.does(do.InspectContainer(tag=unsaved.tag))
-    await saved.does(do.InspectContainer(tag=saved.tag))
+    await unsaved.execute(do.InspectContainer(tag=unsaved.tag))
+    await saved.execute(do.InspectContainer(tag=saved.tag))
 
     assert [type(it) for it in unsaved.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
     assert [type(it) for it in saved.news] == [on.ContainerStarted, on.ContainerExited]
 
 
 async def test_a_start_report_has_low_priority_and_an_exit_does_not():
-    outside = Outside(seconds=1)
-    outside.saved[outside.job.id] = outside.job
-    await outside.does(do.StartContainer(tag=outside.tag))
+    harness = ExecutorHarness(seconds=1)
+    harness.saved[harness.job.id] = harness.job
+    await harness.execute(do.StartContainer(tag=harness.tag))
     await asyncio.sleep(2)
 
-    await outside.does(do.InspectContainer(tag=outside.tag))
+    await harness.execute(do.InspectContainer(tag=harness.tag))
 
-    assert [type(it) for it in outside.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
-    assert outside.low_priority == [True, True, False]
+    assert [type(it) for it in harness.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
+    assert harness.low_priority == [True, True, False]
 
 
 async def test_an_inspection_of_a_running_container_posts_a_timer_message():
-    outside = Outside(seconds=60)
-    await outside.does(do.StartContainer(tag=outside.tag))
+    harness = ExecutorHarness(seconds=60)
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    await outside.does(do.InspectContainer(tag=outside.tag))
+    await harness.execute(do.InspectContainer(tag=harness.tag))
 
-    assert outside.alive == 1
+    assert harness.alive == 1
 
 
 async def test_a_repeated_stop_sends_no_second_signal():
-    outside = Outside(seconds=60, on_term=None)
-    await outside.does(do.StartContainer(tag=outside.tag))
-    await outside.does(do.StopContainer(tag=outside.tag))
+    harness = ExecutorHarness(seconds=60, on_term=None)
+    await harness.execute(do.StartContainer(tag=harness.tag))
+    await harness.execute(do.StopContainer(tag=harness.tag))
 
-    await outside.does(do.StopContainer(tag=outside.tag))
+    await harness.execute(do.StopContainer(tag=harness.tag))
 
-    assert outside.engine.calls(outside.tag).count("stop") == 1
-    assert outside.news[1:] == [on.StopSignalDelivered(attempt=1)] * 2
-
-
-# ------------------------------------------------------------------------------------------------------- one of several
+    assert harness.engine.calls(harness.tag).count("stop") == 1
+    assert harness.news[1:] == [on.StopSignalDelivered(attempt=1)] * 2
 
 
-class Several(Outside):
-    """As above, of a task of two: of the `app` what the script says, of the other nothing."""
+# --------------------------------------------------------------------------------------------- multi-container jobs
+
+
+class MultiContainerHarness(ExecutorHarness):
+    """A job of two containers: the container `app` runs the script."""
 
     def __init__(self, *, logging=NO_DRIVER, **container):
         super().__init__()
@@ -323,123 +323,124 @@ class Several(Outside):
 
 
 async def test_no_stop_signal_is_sent_to_a_container_that_is_cleaned_up():
-    outside = Outside(seconds=60, on_term=None)
-    await outside.does(do.StartContainer(tag=outside.tag))
-    outside.simulated.faults.plan("signal_stop", NO_EFFECT, times=1000)
-    outside.executor.execute(do.StopContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60, on_term=None)
+    await harness.execute(do.StartContainer(tag=harness.tag))
+    harness.simulated.faults.plan("signal_stop", NO_EFFECT, times=1000)
+    harness.executor.execute(do.StopContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(10)
 
-    outside.executor.execute(do.CleanUpContainer(tag=outside.tag), None)
+    harness.executor.execute(do.CleanUpContainer(tag=harness.tag), None)
     await asyncio.sleep(2 * SIGNAL_RETRY_INTERVAL)
 
-    assert outside.engine.calls(outside.tag)[-1] == "remove"
-    assert await outside.simulated.survey() == ()
-    await outside.tasks.drain(max_seconds=1000)
+    assert harness.engine.calls(harness.tag)[-1] == "remove"
+    assert await harness.simulated.survey() == ()
+    await harness.tasks.drain(max_seconds=1000)
 
 
 async def test_a_container_removed_with_its_log_is_not_removed_again():
-    outside = Outside(seconds=60)
-    outside.goes_with_its_log = True
+    harness = ExecutorHarness(seconds=60)
+    harness.goes_with_its_log = True
 
-    await outside.does(do.CleanUpContainer(tag=outside.tag))
+    await harness.execute(do.CleanUpContainer(tag=harness.tag))
 
-    assert outside.engine.calls(outside.tag) == []
+    assert harness.engine.calls(harness.tag) == []
 
 
 async def test_the_address_of_a_started_container_is_reported():
-    outside = Several(seconds=60)
+    harness = MultiContainerHarness(seconds=60)
 
-    await outside.does(do.StartContainer(tag=outside.tag))
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    (started,) = outside.news
+    (started,) = harness.news
     assert (type(started), started.container_key, started.address is None) == (on.ContainerStarted, "0/app", False)
 
 
 async def test_an_unanswered_inspection_of_the_address_is_repeated_without_another_start():
-    outside = Several(seconds=60)
-    outside.simulated.faults.plan("inspect", NO_EFFECT, times=2)
+    harness = MultiContainerHarness(seconds=60)
+    harness.simulated.faults.plan("inspect", NO_EFFECT, times=2)
 
-    await outside.does(do.StartContainer(tag=outside.tag))
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert outside.engine.calls(outside.tag).count("start") == 1
-    assert [(it.container_key, it.address is None) for it in outside.news] == [("0/app", False)]
+    assert harness.engine.calls(harness.tag).count("start") == 1
+    assert [(it.container_key, it.address is None) for it in harness.news] == [("0/app", False)]
 
 
 async def test_events_of_a_multi_container_job_name_the_container():
-    refused, given_up, asked = Several(refuse="no such file"), Several(seconds=60), Several(seconds=60)
+    refused = MultiContainerHarness(refuse="no such file")
+    given_up, stopped = MultiContainerHarness(seconds=60), MultiContainerHarness(seconds=60)
 
-    await refused.does(do.StartContainer(tag=refused.tag))
+    await refused.execute(do.StartContainer(tag=refused.tag))
     given_up.executor.execute(do.StartContainer(tag=given_up.tag), given_up.job)
-    await given_up.does(do.AbandonStart(tag=given_up.tag))
-    await asked.does(do.StartContainer(tag=asked.tag))
-    await asked.does(do.StopContainer(tag=asked.tag))
+    await given_up.execute(do.AbandonStart(tag=given_up.tag))
+    await stopped.execute(do.StartContainer(tag=stopped.tag))
+    await stopped.execute(do.StopContainer(tag=stopped.tag))
 
     assert [(type(it), it.container_key) for it in refused.news] == [(on.StartFailed, "0/app")]
     assert given_up.news == [on.StartAbandoned(attempt=1, container_key="0/app")]
-    assert asked.news[-1] == on.StopSignalDelivered(attempt=1, container_key="0/app")
+    assert stopped.news[-1] == on.StopSignalDelivered(attempt=1, container_key="0/app")
 
 
-async def cleared(outside, times):
-    """What is asked of the engine by so many surveys that find a container that is over."""
-    await outside.does(do.StartContainer(tag=outside.tag))
-    begun = len(outside.engine.calls(outside.tag))
+async def cleared(harness, times):
+    """The calls of the engine after `times` surveys that found the exited container."""
+    await harness.execute(do.StartContainer(tag=harness.tag))
+    begun = len(harness.engine.calls(harness.tag))
     for _ in range(times):
-        await outside.does(do.CleanUpContainer(tag=outside.tag))
-    return outside.engine.calls(outside.tag)[begun:]
+        await harness.execute(do.CleanUpContainer(tag=harness.tag))
+    return harness.engine.calls(harness.tag)[begun:]
 
 
 @pytest.mark.fault("SE30")
 async def test_a_container_whose_log_stays_unreadable_is_removed(caplog):
-    outside = Outside(seconds=60)
-    outside.log_refused = LogRefused("logs: input/output error")
+    harness = ExecutorHarness(seconds=60)
+    harness.log_refused = LogRefused("logs: input/output error")
 
-    assert await cleared(outside, MAX_LOG_REFUSALS) == ["remove"]
+    assert await cleared(harness, MAX_LOG_REFUSALS) == ["remove"]
 
     assert "removed without its log, which cannot be read: logs: input/output error" in caplog.text
 
 
 async def test_a_container_is_kept_until_the_engine_returns_its_log():
-    outside = Outside(seconds=60)
-    outside.log_refused = EngineUnknown("no answer")
+    harness = ExecutorHarness(seconds=60)
+    harness.log_refused = EngineUnknown("no answer")
 
-    assert await cleared(outside, 2 * MAX_LOG_REFUSALS) == []
+    assert await cleared(harness, 2 * MAX_LOG_REFUSALS) == []
 
 
 @pytest.mark.fault("SE30")
 async def test_the_output_of_other_log_drivers_is_not_captured():
-    outside = Outside(seconds=60, logging=Logging(driver="splunk"))
+    harness = ExecutorHarness(seconds=60, logging=Logging(driver="splunk"))
 
-    assert await cleared(outside, 1) == ["remove"]
+    assert await cleared(harness, 1) == ["remove"]
 
-    assert outside.logs_read == 0
+    assert harness.logs_read == 0
 
 
 @pytest.mark.fault("EN02")
 async def test_a_container_whose_start_was_not_requested_is_started_after_an_engine_restart():
-    outside = Outside(seconds=60)
-    outside.saving.clear()
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.saving.clear()
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(0.1)
 
-    outside.simulated._engine.end()
-    outside.saving.set()
-    await outside.tasks.drain(max_seconds=1000)
+    harness.simulated._engine.end()
+    harness.saving.set()
+    await harness.tasks.drain(max_seconds=1000)
 
-    assert outside.news == [on.ContainerStarted(attempt=1, started_at=outside.clock.now())]
+    assert harness.news == [on.ContainerStarted(attempt=1, started_at=harness.clock.now())]
 
 
 @pytest.mark.fault("EN02")
 async def test_a_start_request_that_was_not_sent_does_not_count():
-    outside = Outside(seconds=60)
-    outside.saving.clear()
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.saving.clear()
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(0.1)
 
-    outside.engine.unreachable = True
-    outside.saving.set()
+    harness.engine.unreachable = True
+    harness.saving.set()
     await asyncio.sleep(2)
-    outside.simulated._engine.end()
-    outside.engine.unreachable = False
-    await outside.tasks.drain(max_seconds=1000)
+    harness.simulated._engine.end()
+    harness.engine.unreachable = False
+    await harness.tasks.drain(max_seconds=1000)
 
-    assert [type(it) for it in outside.news] == [on.ContainerStarted]
+    assert [type(it) for it in harness.news] == [on.ContainerStarted]

@@ -16,243 +16,243 @@ from batchq.engine.containers.translation import events_of_inspection, is_urgent
 from batchq.engine.containers.watcher import Watcher
 from batchq.ports.runtime import ContainerState, DeathReport, EngineIdentity, Inspection
 from tests.domain.lives import after, at, starting
-from tests.engine.test_executor import Outside, Several
+from tests.engine.test_executor import ExecutorHarness, MultiContainerHarness
 from tests.support.builders import job_id, resources
 from tests.support.clock import VirtualClock
 
 
 async def test_a_container_is_not_cleaned_up_during_its_start():
-    outside = Outside(seconds=60, start_delay=5)
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60, start_delay=5)
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    outside.executor.execute(do.CleanUpContainer(tag=outside.tag), outside.job)
-    await outside.tasks.drain(max_seconds=1000)
+    harness.executor.execute(do.CleanUpContainer(tag=harness.tag), harness.job)
+    await harness.tasks.drain(max_seconds=1000)
 
-    assert [type(it) for it in outside.news] == [on.ContainerStarted]
-    assert await outside.simulated.survey() == ()
+    assert [type(it) for it in harness.news] == [on.ContainerStarted]
+    assert await harness.simulated.survey() == ()
 
 
 async def test_a_reported_start_is_not_run_again():
-    outside = Outside(seconds=60)
-    await outside.does(do.StartContainer(tag=outside.tag))
+    harness = ExecutorHarness(seconds=60)
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    await outside.does(do.StartContainer(tag=outside.tag))
+    await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert outside.engine.calls(outside.tag) == ["create", "start"]
+    assert harness.engine.calls(harness.tag) == ["create", "start"]
 
 
 async def test_a_container_that_is_being_started_is_not_lost():
-    outside = Outside(seconds=60)
-    outside.saving.clear()
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.saving.clear()
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    outside.executor.inspect_again(outside.tag)
+    harness.executor.inspect_again(harness.tag)
     await asyncio.sleep(1)
 
-    assert outside.news == []
-    outside.saving.set()
-    await outside.tasks.drain(max_seconds=1000)
+    assert harness.news == []
+    harness.saving.set()
+    await harness.tasks.drain(max_seconds=1000)
 
 
 async def test_a_stop_of_an_absent_container_causes_an_inspection():
-    outside = Outside(seconds=60)
+    harness = ExecutorHarness(seconds=60)
 
-    await outside.does(do.StopContainer(tag=outside.tag))
+    await harness.execute(do.StopContainer(tag=harness.tag))
 
-    assert outside.news == [on.ContainerLost(attempt=1)]
-
-
-async def starts_deaf():
-    outside = Outside(seconds=60, on_term=None)
-    await outside.does(do.StartContainer(tag=outside.tag))
-    return outside
+    assert harness.news == [on.ContainerLost(attempt=1)]
 
 
-def step(outside, number, signal=None):
-    return do.StopContainer(tag=outside.tag, step=number, signal=signal)
+async def started_and_ignoring_signals():
+    harness = ExecutorHarness(seconds=60, on_term=None)
+    await harness.execute(do.StartContainer(tag=harness.tag))
+    return harness
+
+
+def step(harness, number, signal=None):
+    return do.StopContainer(tag=harness.tag, step=number, signal=signal)
 
 
 async def test_each_step_is_sent_once_and_reported_with_its_number():
-    outside = await starts_deaf()
+    harness = await started_and_ignoring_signals()
 
     for number in (0, 1, 1):
-        await outside.does(step(outside, number))
+        await harness.execute(step(harness, number))
 
-    assert outside.engine.calls(outside.tag).count("stop") == 2
-    assert outside.news[1:] == [on.StopSignalDelivered(attempt=1, step=number) for number in (0, 1, 1)]
+    assert harness.engine.calls(harness.tag).count("stop") == 2
+    assert harness.news[1:] == [on.StopSignalDelivered(attempt=1, step=number) for number in (0, 1, 1)]
 
 
 async def test_a_step_without_an_answer_is_not_repeated_once_a_later_one_is_requested():
-    outside = await starts_deaf()
-    outside.engine.unreachable = True
-    outside.executor.execute(step(outside, 0), outside.job)
+    harness = await started_and_ignoring_signals()
+    harness.engine.unreachable = True
+    harness.executor.execute(step(harness, 0), harness.job)
     await asyncio.sleep(SIGNAL_RETRY_INTERVAL)
 
-    outside.executor.execute(step(outside, 1), outside.job)
-    outside.engine.unreachable = False
+    harness.executor.execute(step(harness, 1), harness.job)
+    harness.engine.unreachable = False
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.news[1:] == [on.StopSignalDelivered(attempt=1, step=1)]
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.news[1:] == [on.StopSignalDelivered(attempt=1, step=1)]
 
 
 async def test_a_step_without_an_answer_does_not_delay_a_kill():
-    outside = await starts_deaf()
-    outside.engine.unreachable = True
-    outside.executor.execute(step(outside, 0), outside.job)
+    harness = await started_and_ignoring_signals()
+    harness.engine.unreachable = True
+    harness.executor.execute(step(harness, 0), harness.job)
     await asyncio.sleep(SIGNAL_RETRY_INTERVAL)
 
-    outside.executor.execute(do.KillContainer(tag=outside.tag), outside.job)
-    outside.engine.unreachable = False
+    harness.executor.execute(do.KillContainer(tag=harness.tag), harness.job)
+    harness.engine.unreachable = False
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.engine.calls(outside.tag)[-1] == "kill"
-    assert outside.news[1:] == []
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.engine.calls(harness.tag)[-1] == "kill"
+    assert harness.news[1:] == []
 
 
 async def test_no_signal_is_sent_after_a_kill():
-    outside = await starts_deaf()
-    await outside.does(do.KillContainer(tag=outside.tag))
+    harness = await started_and_ignoring_signals()
+    await harness.execute(do.KillContainer(tag=harness.tag))
 
-    await outside.does(step(outside, 0))
+    await harness.execute(step(harness, 0))
 
-    assert "stop" not in outside.engine.calls(outside.tag)
+    assert "stop" not in harness.engine.calls(harness.tag)
 
 
 ENDED = [on.ContainerStarted, on.ContainerExited]
 
 
 @pytest.fixture
-async def outside():
-    """Its container runs for a second, and that is told."""
-    it = Outside(seconds=1, exit_code=3)
-    await it.does(do.StartContainer(tag=it.tag))
+async def harness():
+    """The container runs for a second; its start has been reported."""
+    it = ExecutorHarness(seconds=1, exit_code=3)
+    await it.execute(do.StartContainer(tag=it.tag))
     it.news.clear()
     return it
 
 
-async def looked(outside):
-    return DeathReport(tag=outside.tag, found=await outside.simulated.inspect(outside.tag))
+async def death_report(harness):
+    return DeathReport(tag=harness.tag, found=await harness.simulated.inspect(harness.tag))
 
 
-async def look_answered_after_the_end(outside):
-    outside.engine.hold("inspect")
-    outside.executor.inspect_again(outside.tag)
+async def inspection_answered_after_the_end(harness):
+    harness.engine.hold("inspect")
+    harness.executor.inspect_again(harness.tag)
     await asyncio.sleep(2)
-    outside.executor.on_death(await looked(outside))
-    outside.engine.release("inspect")
-    await outside.tasks.drain(max_seconds=1000)
+    harness.executor.on_death(await death_report(harness))
+    harness.engine.release("inspect")
+    await harness.tasks.drain(max_seconds=1000)
 
 
 def kinds(news):
     return [type(it) for it in news]
 
 
-async def test_a_death_with_an_inspection_is_reported_without_another_inspection(outside):
+async def test_a_death_with_an_inspection_is_reported_without_another_inspection(harness):
     await asyncio.sleep(2)
 
-    outside.executor.on_death(await looked(outside))
+    harness.executor.on_death(await death_report(harness))
 
-    assert kinds(outside.news) == ENDED
-    assert (outside.news[-1].exit_code, outside.engine.inspections) == (3, 0)
+    assert kinds(harness.news) == ENDED
+    assert (harness.news[-1].exit_code, harness.engine.inspections) == (3, 0)
 
 
-async def test_a_death_without_an_inspection_causes_an_inspection(outside):
+async def test_a_death_without_an_inspection_causes_an_inspection(harness):
     await asyncio.sleep(2)
 
-    outside.executor.on_death(outside.tag)
+    harness.executor.on_death(harness.tag)
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert (kinds(outside.news), outside.engine.inspections) == (ENDED, 1)
+    await harness.tasks.drain(max_seconds=1000)
+    assert (kinds(harness.news), harness.engine.inspections) == (ENDED, 1)
 
 
-async def test_an_absent_container_is_lost_after_an_inspection_of_our_own(outside):
-    outside.simulated.remove_externally(outside.tag)
+async def test_an_absent_container_is_lost_after_an_inspection_of_our_own(harness):
+    harness.simulated.remove_externally(harness.tag)
 
-    outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
+    harness.executor.on_death(DeathReport(tag=harness.tag, found=None))
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert (outside.news, outside.engine.inspections) == ([on.ContainerLost(attempt=1)], 1)
+    await harness.tasks.drain(max_seconds=1000)
+    assert (harness.news, harness.engine.inspections) == ([on.ContainerLost(attempt=1)], 1)
 
 
 @pytest.mark.fault("EN11")
-async def test_a_container_that_was_started_again_is_reported_as_running(outside):
-    outside.executor.on_death(await looked(outside))
+async def test_a_container_that_was_started_again_is_reported_as_running(harness):
+    harness.executor.on_death(await death_report(harness))
 
-    assert (kinds(outside.news), outside.alive) == ([on.ContainerStarted], 1)
+    assert (kinds(harness.news), harness.alive) == ([on.ContainerStarted], 1)
 
 
-async def test_only_the_exit_is_reported_for_a_container_saved_as_running(outside):
-    outside.saved[outside.job.id] = after(outside.job, on.ContainerStarted(attempt=1, started_at=outside.clock.now()))
+async def test_only_the_exit_is_reported_for_a_container_saved_as_running(harness):
+    harness.saved[harness.job.id] = after(harness.job, on.ContainerStarted(attempt=1, started_at=harness.clock.now()))
     await asyncio.sleep(2)
 
-    outside.executor.on_death(await looked(outside))
+    harness.executor.on_death(await death_report(harness))
 
-    assert kinds(outside.news) == [on.ContainerExited]
+    assert kinds(harness.news) == [on.ContainerExited]
 
 
 async def test_a_container_that_is_absent_during_its_start_is_not_lost():
-    outside = Outside(seconds=60)
-    outside.saving.clear()
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.saving.clear()
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
+    harness.executor.on_death(DeathReport(tag=harness.tag, found=None))
 
-    assert outside.news == []
-    outside.saving.set()
-    await outside.tasks.drain(max_seconds=1000)
+    assert harness.news == []
+    harness.saving.set()
+    await harness.tasks.drain(max_seconds=1000)
 
 
 async def test_an_exit_before_the_start_is_answered_is_reported():
-    outside = Outside(seconds=60)
-    outside.engine.hold("start")
-    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
+    harness = ExecutorHarness(seconds=60)
+    harness.engine.hold("start")
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
     ran = Inspection(
-        tag=outside.tag,
+        tag=harness.tag,
         state=ContainerState.EXITED,
-        started_at=outside.clock.now() - timedelta(seconds=1),
-        stopped_at=outside.clock.now(),
+        started_at=harness.clock.now() - timedelta(seconds=1),
+        stopped_at=harness.clock.now(),
         exit_code=0,
     )
 
-    outside.executor.on_death(DeathReport(tag=outside.tag, found=ran))
+    harness.executor.on_death(DeathReport(tag=harness.tag, found=ran))
 
-    assert kinds(outside.news) == ENDED
-    outside.engine.release("start")
-    await outside.tasks.drain(max_seconds=1000)
+    assert kinds(harness.news) == ENDED
+    harness.engine.release("start")
+    await harness.tasks.drain(max_seconds=1000)
 
 
 @pytest.mark.fault("EN11")
-async def test_an_inspection_older_than_the_reported_death_has_no_effect(outside):
-    await look_answered_after_the_end(outside)
+async def test_an_inspection_older_than_the_reported_death_has_no_effect(harness):
+    await inspection_answered_after_the_end(harness)
 
-    assert kinds(outside.news) == [*ENDED, on.ContainerStarted]
-    over = after(outside.job, *outside.news[:-1])
-    assert after(over, outside.news[-1]) == over
+    assert kinds(harness.news) == [*ENDED, on.ContainerStarted]
+    over = after(harness.job, *harness.news[:-1])
+    assert after(over, harness.news[-1]) == over
 
 
 async def test_the_exit_of_one_of_several_containers_is_reported_with_its_name():
-    outside = Several(seconds=1)
-    await outside.does(do.StartContainer(tag=outside.tag))
-    await look_answered_after_the_end(outside)
+    harness = MultiContainerHarness(seconds=1)
+    await harness.execute(do.StartContainer(tag=harness.tag))
+    await inspection_answered_after_the_end(harness)
 
-    assert {it.container_key for it in outside.news} == {"0/app"}
-    assert kinds(outside.news) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
-    over = after(outside.job, *outside.news[:-1])
-    assert after(over, outside.news[-1]) == over
+    assert {it.container_key for it in harness.news} == {"0/app"}
+    assert kinds(harness.news) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
+    over = after(harness.job, *harness.news[:-1])
+    assert after(over, harness.news[-1]) == over
 
 
-async def test_a_death_of_an_unknown_container_leaves_no_state_behind(outside):
-    other = replace(outside.tag, attempt=7)
+async def test_a_death_of_an_unknown_container_leaves_no_state_behind(harness):
+    other = replace(harness.tag, attempt=7)
 
-    outside.executor.on_death(DeathReport(tag=other, found=None))
+    harness.executor.on_death(DeathReport(tag=other, found=None))
 
-    await outside.tasks.drain(max_seconds=1000)
-    assert outside.news == [on.ContainerLost(attempt=7)]
-    assert other not in outside.executor._ops
+    await harness.tasks.drain(max_seconds=1000)
+    assert harness.news == [on.ContainerLost(attempt=7)]
+    assert other not in harness.executor._ops
 
 
 TAG = Tag(job_id=JobId("a-job"), attempt=2)
@@ -327,7 +327,7 @@ def test_the_start_of_a_job_is_not_urgent():
         (on.ContainerStarted(attempt=1, started_at=at(1)), TERMINATED),
         (on.ContainerStarted(attempt=1, started_at=at(1)), None),
     ],
-    ids=["its end", "one of several containers", "one that is to stop", "a job that nobody knows"],
+    ids=["an exit", "a container of several", "a terminated job", "an unknown job"],
 )
 def test_these_events_are_urgent(event, job):
     assert is_urgent(event, job)

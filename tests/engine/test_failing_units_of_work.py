@@ -46,7 +46,7 @@ SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
 class Trouble:
-    """A store some of whose commits fail, or say that memory is not what is stored."""
+    """A store in which some commits fail with StoreFailed or Conflict."""
 
     def __init__(self, store, dice):
         self._store, self._dice = store, dice
@@ -70,20 +70,20 @@ class Story:
         self.ids, self.sizes = [], {}
 
     async def process(self):
-        """All that lies in the inbox, and a little more. Now and then the server is another one."""
+        """Process the posted messages and up to three random ones. Sometimes the state is loaded again first."""
         inbox = [] if self.harness.mailbox.is_empty else await self.harness.mailbox.take(1000)
         if self.harness.loop._must_load or self.dice.random() < 0.1:
             await self.harness.loop.load()
-        more = [self._letter() for _ in range(self.dice.randrange(4))]
+        more = [self._message() for _ in range(self.dice.randrange(4))]
         for message in more:
             if not isinstance(message, CatalogChanged):
                 message.answer.add_done_callback(Future.exception)
-        meant = await self._meant()
+        targeted = await self._targeted()
         await self.harness.process(*inbox, *more, *self._news())
-        assert meant.isdisjoint(self.harness.loop.state.active), "who is meant does not start"
+        assert targeted.isdisjoint(self.harness.loop.state.active), "the target of a stop order was started"
         await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
 
-    def _letter(self):
+    def _message(self):
         kind = self.dice.randrange(11)
         if kind < 5 or not self.ids:
             return self._submit()
@@ -99,7 +99,7 @@ class Story:
     def _sweep(self):
         order = BulkStopOrder(kind=self.dice.choice([*Kind]), reason="all of them")
         own = [(it, None) for it in self.ids]
-        asked = self.dice.choice(
+        selection = self.dice.choice(
             [
                 JobFilter(queues=frozenset({self.dice.choice(["default", "fair"])})),
                 JobFilter(statuses=frozenset(self.dice.sample([*Status], 3))),
@@ -109,11 +109,11 @@ class Story:
         )
         as_of = self.harness.loop.state.next_order
         return BulkStopRequest(
-            order=order, selection=asked, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
+            order=order, selection=selection, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
         )
 
-    async def _meant(self):
-        """Those who wait, and are meant by an order that is decided; of an array its children."""
+    async def _targeted(self):
+        """The waiting jobs, and children of arrays, that a saved bulk stop includes."""
         store, found = self.harness.store, set()
         for sweep in await store.bulk_stops():
             for first, last in await store.target_ranges(sweep.number):
@@ -183,7 +183,7 @@ class Story:
                 return
 
 
-async def memory_is_what_is_stored(harness):
+async def memory_equals_the_store(harness):
     loop, store = harness.loop, harness.store
     if loop._must_load:
         return
@@ -205,12 +205,12 @@ def known_shares(loop):
 
 
 def counts(use, loop):
-    """What is long past may be forgotten, and need not."""
+    """A negligible use may be dropped from memory."""
     return use.active or use.millicpus or accrued(use, loop._clock.now(), DECAY).used >= NEGLIGIBLE
 
 
-async def what_is_kept_is_true(story):
-    """Counts of children, and what shares hold."""
+async def counts_are_correct(story):
+    """The counts of the arrays and of the shares agree with the jobs."""
     jobs, now = await story.known(), await story.harness.store.shares()
     labs = [it for it in jobs.values() if it.status in ACTIVE and it.spec.owner.account != "other"]
     assert sum(it.spec.resources.millicpus for it in labs) <= MOST_OF_LAB
@@ -228,8 +228,8 @@ async def what_is_kept_is_true(story):
         assert (lives, held) == ((0, 0) if use is None else (use.active, use.millicpus))
 
 
-async def nobody_waits_for_what_is_over(story):
-    """Every job is over, but for those that no room would help, and for those that wait for these."""
+async def no_job_waits_for_finished_jobs(story):
+    """Every job has finished, except unschedulable jobs and jobs that depend on these."""
     jobs = await story.known()
     over = {it.id for it in jobs.values() if it.status in FINISHED}
     for job in jobs.values():
@@ -262,13 +262,13 @@ async def test_memory_equals_the_store_whatever_fails(seed):
 
     for _ in range(TURNS):
         await story.process()
-        await memory_is_what_is_stored(harness)
-        await what_is_kept_is_true(story)
+        await memory_equals_the_store(harness)
+        await counts_are_correct(story)
     await story.end()
 
-    await memory_is_what_is_stored(harness)
-    await what_is_kept_is_true(story)
-    await nobody_waits_for_what_is_over(story)
+    await memory_equals_the_store(harness)
+    await counts_are_correct(story)
+    await no_job_waits_for_finished_jobs(story)
     await harness.tasks.cancel()
 
 

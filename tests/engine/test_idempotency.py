@@ -16,15 +16,15 @@ from tests.support.inline import InlineStore
 MOMENT = timedelta(seconds=1)
 
 
-class Watched(InlineStore):
-    """It remembers which submissions it was asked for."""
+class RecordingStore(InlineStore):
+    """Records the keys of the submissions that were read."""
 
     def __init__(self):
         super().__init__()
-        self.looked = []
+        self.keys_read = []
 
     async def submissions(self, keys):
-        self.looked.extend(keys)
+        self.keys_read.extend(keys)
         return await super().submissions(keys)
 
 
@@ -35,13 +35,13 @@ def beside_an_empty_store():
 
 
 async def test_a_first_submission_reads_no_idempotency_key():
-    store = Watched()
+    store = RecordingStore()
     harness = LoopHarness(store, catalog_of(), NO_ACCOUNTS)
     await harness.loop.load()
 
     await harness.process(SURVEYED, submit(ONE, key=submission()), submit(TWO, key=submission(invocation_id="another")))
 
-    assert store.looked == []
+    assert store.keys_read == []
     assert set(await store.jobs([ONE, TWO])) == {ONE, TWO}
 
 

@@ -13,9 +13,11 @@ def tag(job, key=""):
 
 
 def result(job, key=""):
-    """The variables that are batchq's own, without their common beginning."""
-    said = dict(launch_spec(job, tag(job, key)).environment)
-    return {name.removeprefix("AWS_BATCH_"): value for name, value in said.items() if name.startswith("AWS_BATCH_")}
+    """The variables AWS_BATCH_*, without this prefix."""
+    variables = dict(launch_spec(job, tag(job, key)).environment)
+    return {
+        name.removeprefix("AWS_BATCH_"): value for name, value in variables.items() if name.startswith("AWS_BATCH_")
+    }
 
 
 def test_the_container_gets_its_attempt_queue_and_environment():
@@ -29,9 +31,9 @@ def test_the_container_gets_its_attempt_queue_and_environment():
 def test_a_child_gets_its_index_and_the_size_of_its_array():
     child = starting(array_size=3, child=ArrayChild(parent="parent", index=2))
 
-    said = result(child)
+    variables = result(child)
 
-    assert (said["JOB_ARRAY_INDEX"], said["JOB_ARRAY_SIZE"], said["JOB_ID"]) == ("2", "3", child.id)
+    assert (variables["JOB_ARRAY_INDEX"], variables["JOB_ARRAY_SIZE"], variables["JOB_ID"]) == ("2", "3", child.id)
 
 
 def test_a_container_of_a_task_gets_the_variables_of_a_single_container():
@@ -64,10 +66,14 @@ def test_each_container_of_a_task_knows_the_others():
 def test_each_node_gets_its_index_and_the_number_of_nodes():
     job = multi_node_job(gang(3, main=1))
 
-    said = result(job, "1/app")
+    variables = result(job, "1/app")
 
-    assert said["JOB_ID"] == f"{job.id}#1"
-    assert (said["JOB_NODE_INDEX"], said["JOB_MAIN_NODE_INDEX"], said["JOB_NUM_NODES"]) == ("1", "1", "3")
+    assert variables["JOB_ID"] == f"{job.id}#1"
+    assert (variables["JOB_NODE_INDEX"], variables["JOB_MAIN_NODE_INDEX"], variables["JOB_NUM_NODES"]) == (
+        "1",
+        "1",
+        "3",
+    )
 
 
 def test_the_other_nodes_get_the_address_of_the_main_node():

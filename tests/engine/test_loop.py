@@ -38,21 +38,19 @@ from tests.engine.harness import (
 )
 from tests.support.builders import ADMIN, queue, submission, task_container
 
-# -------------------------------------------------------------------------------------------------------- one at a time
+# ---------------------------------------------------------------------------------------------------- units of work
 
 
 async def test_effects_are_carried_out_after_the_commit():
     job = runnable()
     harness = await harness_with(job)
-    saved_when_asked = []
-    harness.loop._execute = lambda effect, asked: saved_when_asked.append(
-        (effect, harness.store.all_jobs()[asked.id].status)
-    )
+    statuses = []
+    harness.loop._execute = lambda effect, job: statuses.append((effect, harness.store.all_jobs()[job.id].status))
 
     await harness.process(SURVEYED)
 
     (stored_job,) = (await harness.store.jobs([job.id])).values()
-    assert saved_when_asked == [(do.StartContainer(tag=stored_job.tag), Status.STARTING)]
+    assert statuses == [(do.StartContainer(tag=stored_job.tag), Status.STARTING)]
 
 
 async def test_a_unit_of_work_that_is_not_saved_changes_nothing():
@@ -257,7 +255,7 @@ async def test_a_job_for_a_queue_disabled_before_the_unit_of_work_is_refused():
     assert await harness.store.jobs([ONE]) == {}
 
 
-# ------------------------------------------------------------------------------------------------- while nobody answers
+# --------------------------------------------------------------------------------------------- without a survey
 
 
 async def test_no_job_is_placed_before_the_first_survey():

@@ -82,7 +82,7 @@ async def test_a_low_priority_message_is_taken_with_the_next_message():
     inbox = Mailbox()
     inbox.post(news(1))
     reader = asyncio.create_task(inbox.take(10))
-    await gone_round(20)
+    await iterations(20)
     unread_alone = not reader.done()
     inbox.post(message(2))
 
@@ -133,7 +133,7 @@ async def test_a_cancelled_take_loses_no_message(rounds):
     inbox = Mailbox()
     inbox.post(message(1))
     reader = asyncio.create_task(inbox.take(10))
-    await gone_round(rounds)
+    await iterations(rounds)
 
     reader.cancel()
     await asyncio.wait([reader])
@@ -142,8 +142,8 @@ async def test_a_cancelled_take_loses_no_message(rounds):
 
 
 def message(number: int) -> JobEvent:
-    asked = on.CancelRequested(reason="not needed")
-    return JobEvent(job_id=builders.job_id(number), event=asked, caller=builders.ADMIN)
+    request = on.CancelRequested(reason="not needed")
+    return JobEvent(job_id=builders.job_id(number), event=request, caller=builders.ADMIN)
 
 
 def news(number: int) -> JobEvent:
@@ -157,17 +157,17 @@ def of(messages):
 
 
 async def posted(inbox: Mailbox, numbers: Iterable[int]) -> None:
-    """A message each round of the event loop."""
+    """Post a message in each iteration of the event loop."""
     for number in numbers:
         inbox.post(message(number))
-        await gone_round(1)
+        await iterations(1)
 
 
 async def posted_after(inbox: Mailbox, rounds: int, numbers: Iterable[int]) -> None:
-    await gone_round(rounds)
+    await iterations(rounds)
     await posted(inbox, numbers)
 
 
-async def gone_round(times: int) -> None:
+async def iterations(times: int) -> None:
     for _ in range(times):
         await asyncio.sleep(0)

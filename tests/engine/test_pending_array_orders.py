@@ -49,22 +49,22 @@ def family_of(size):
 
 
 async def shown(harness, size=SIZE):
-    """All that there is of the array, as it is shown, but for what DescribeJobs does not tell."""
+    """The array and its children as they are shown, without the members that no response contains."""
     found = await shown_by(harness).jobs(family_of(size))
-    return {job_id: _told(job) for job_id, job in found.items()}
+    return {job_id: _compared(job) for job_id, job in found.items()}
 
 
 async def stored(harness, size=SIZE):
-    return {job_id: _told(job) for job_id, job in (await harness.store.jobs(family_of(size))).items()}
+    return {job_id: _compared(job) for job_id, job in (await harness.store.jobs(family_of(size))).items()}
 
 
-def _told(job):
+def _compared(job):
     family = job.array_state and replace(job.array_state, order_applied_to=0)
     return replace(job, version=0, tags=(), array_state=family)
 
 
 async def listed(harness, status):
-    """The ids in ListJobs of the array and of its queue, and what they are said to be."""
+    """The jobs that ListJobs returns for the array and for its queue, with their statuses."""
     show = shown_by(harness)
     children = await show.list_children(ChildQuery(parent=ONE, status=status, limit=1000))
     return {it.id: it.status for it in (*children, *await show.list(JobQuery(queue=DEFAULT, status=status, limit=9)))}
@@ -78,10 +78,10 @@ async def test_pages_of_failed_children_continue_where_they_ended():
     harness = await array_of(SIZE)
     await harness.process(to(ONE, CANCEL))
     await harness.process(ContinueWork())
-    show, asked = shown_by(harness), ChildQuery(parent=ONE, status=Status.FAILED, limit=4)
+    show, query = shown_by(harness), ChildQuery(parent=ONE, status=Status.FAILED, limit=4)
 
-    first = await show.list_children(asked)
-    second = await show.list_children(replace(asked, before=first[-1].order))
+    first = await show.list_children(query)
+    second = await show.list_children(replace(query, before=first[-1].order))
 
     assert [it.child.index for it in (*first, *second)] == [5, 4, 3, 2, 1, 0]
     assert {it.status for it in (*first, *second)} == {Status.FAILED}
@@ -100,14 +100,14 @@ async def test_an_order_that_is_not_saved_is_not_shown():
 
 
 async def test_an_order_saved_during_a_read_is_shown_by_the_next_read():
-    """Whoever is shown an end is shown it ever after; this one was not."""
+    """The read began before the order, so it shows the state before the order."""
     harness = await array_of(SIZE)
     before, sealed_before = await shown(harness), harness.loop.arrays.pending_orders
     await harness.process(to(ONE, CANCEL))
 
     found = await PendingOrdersView(harness.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
 
-    assert {it: _told(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
+    assert {it: _compared(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
 
 
 async def test_an_order_for_a_child_shown_as_ended_does_not_end_it_again():
@@ -220,7 +220,7 @@ def _tagged(job):
 
 
 async def hold(harness, over):
-    """Who was over is as it was; lists say what is shown; and so does the array of its children."""
+    """Finished jobs are unchanged; lists agree with the shown jobs; the array's counts agree with its children."""
     now = await shown(harness)
     assert {it: now[it] for it in over} == over
     over.update({it: job for it, job in now.items() if job.status in FINISHED})

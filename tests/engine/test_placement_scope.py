@@ -23,24 +23,24 @@ FULL = 4000
 FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 
 
-class Watched(QueueCache):
-    """It remembers in which queues it was asked who waits."""
+class RecordingQueueCache(QueueCache):
+    """Records the queues whose waiting jobs were read."""
 
     def __init__(self, store):
         super().__init__(store)
-        self.looked = []
+        self.queues_read = []
 
-    async def runnable(self, queue, *asked, **options):
-        self.looked.append(queue)
-        return await super().runnable(queue, *asked, **options)
+    async def runnable(self, queue, *arguments, **options):
+        self.queues_read.append(queue)
+        return await super().runnable(queue, *arguments, **options)
 
 
 async def surveyed_harness(*jobs, catalog=None):
-    """A harness over these jobs after its first unit of work; what it looks at from here on is in its `ahead`."""
+    """A harness over these jobs after its first unit of work. Its `queue_cache` records the queues read since."""
     harness = await harness_with(*jobs, catalog=catalog)
-    harness.ahead = harness.loop.scheduler.queue_cache = Watched(harness.store)
+    harness.queue_cache = harness.loop.scheduler.queue_cache = RecordingQueueCache(harness.store)
     await harness.process(SURVEYED)
-    harness.ahead.looked.clear()
+    harness.queue_cache.queues_read.clear()
     return harness
 
 
@@ -53,7 +53,7 @@ async def test_a_job_submitted_behind_the_head_of_a_full_queue_reads_no_queue():
 
     await harness.process(submit(ONE))
 
-    assert harness.ahead.looked == []
+    assert harness.queue_cache.queues_read == []
     assert (await harness.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
 
 
@@ -63,7 +63,7 @@ async def test_a_job_cancelled_behind_the_head_reads_no_queue():
 
     await harness.process(request(behind, cancel()))
 
-    assert harness.ahead.looked == []
+    assert harness.queue_cache.queues_read == []
     assert await harness.status(behind) is Status.FAILED
 
 
@@ -112,7 +112,7 @@ async def test_a_job_behind_the_head_is_examined_while_capacity_is_free():
 
     await harness.process(submit(ONE))
 
-    assert harness.ahead.looked == ["default"]
+    assert harness.queue_cache.queues_read == ["default"]
 
 
 async def test_a_job_that_begins_to_run_causes_no_placement():
@@ -121,7 +121,7 @@ async def test_a_job_that_begins_to_run_causes_no_placement():
 
     await harness.process(event_message(runs, started()))
 
-    assert harness.ahead.looked == []
+    assert harness.queue_cache.queues_read == []
 
 
 async def test_an_empty_queue_is_read_once():
@@ -130,7 +130,7 @@ async def test_an_empty_queue_is_read_once():
 
     await harness.process(event_message(runs, exited(0)))
 
-    assert harness.ahead.looked == []
+    assert harness.queue_cache.queues_read == []
 
 
 async def test_a_job_that_waits_in_a_queue_that_was_empty_starts_when_capacity_is_free():
@@ -156,11 +156,11 @@ async def test_a_queue_whose_last_job_started_is_not_read_again():
     runs = running(millicpus=FULL)
     harness = await surveyed_harness(runs, runnable())
     await harness.process(event_message(runs, exited(0)))
-    harness.ahead.looked.clear()
+    harness.queue_cache.queues_read.clear()
 
     await harness.process(submit(ONE))
 
-    assert harness.ahead.looked == []
+    assert harness.queue_cache.queues_read == []
     assert (await harness.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
@@ -180,7 +180,7 @@ async def test_after_a_reload_every_queue_is_read():
     await harness.loop.load()
     await harness.process(submit(ONE))
 
-    assert harness.ahead.looked == ["default"]
+    assert harness.queue_cache.queues_read == ["default"]
 
 
 LICENCE = ConsumableName("licence")

@@ -20,93 +20,93 @@ from tests.support.inline import InlineStore
 LAB, OTHER = (Owner(user="ada", account=it) for it in ("lab", "other"))
 
 
-class Counting(InlineStore):
-    """It counts how often it is asked who waits, and for how many jobs."""
+class CountingStore(InlineStore):
+    """Counts the queries of waiting jobs, and the jobs read by id."""
 
     def __init__(self):
         super().__init__()
-        self.asked, self.read = 0, 0
+        self.queries, self.read = 0, 0
 
-    async def runnable(self, *asked, **options):
-        self.asked += 1
-        return await super().runnable(*asked, **options)
+    async def runnable(self, *arguments, **options):
+        self.queries += 1
+        return await super().runnable(*arguments, **options)
 
     async def jobs(self, ids, *, visibility=None):
         self.read += len(ids)
         return await super().jobs(ids, visibility=visibility)
 
 
-async def ahead_of(*jobs):
-    """Over a store with these jobs, after it was asked who is first."""
-    store = Counting()
+async def cache_of(*jobs):
+    """A store with these jobs, and a cache that has read the first of them."""
+    store = CountingStore()
     await store.commit(Changes(inserted=jobs))
-    ahead = QueueCache(store)
-    await ahead.runnable("default", 8)
-    return store, ahead
+    cache = QueueCache(store)
+    await cache.runnable("default", 8)
+    return store, cache
 
 
-async def save(store, ahead, *, new=(), gone=()):
-    """As a unit of work does it."""
-    updated = [after(it, placed()) for it in gone]
+async def save(store, cache, *, new=(), placed_jobs=()):
+    """Save new jobs, and the placement of others, and update the cache, as a unit of work does."""
+    updated = [after(it, placed()) for it in placed_jobs]
     await store.commit(Changes(inserted=tuple(new), updated=tuple(updated)))
-    saved = [*new, *(await InlineStore.jobs(store, [it.id for it in gone])).values()]
-    ahead.on_committed(Committed(unit=None, jobs=saved, changes=(), transitions=(), history=()))
+    saved = [*new, *(await InlineStore.jobs(store, [it.id for it in placed_jobs])).values()]
+    cache.on_committed(Committed(unit=None, jobs=saved, changes=(), transitions=(), history=()))
 
 
-async def tell_the_same(store, ahead, *asked, **options):
-    return await ahead.runnable(*asked, **options) == await InlineStore.runnable(store, *asked, **options)
+async def agree(store, cache, *arguments, **options):
+    return await cache.runnable(*arguments, **options) == await InlineStore.runnable(store, *arguments, **options)
 
 
 async def test_a_cached_candidate_is_not_read_again():
-    store, ahead = await ahead_of(*(runnable() for _ in range(5)))
+    store, cache = await cache_of(*(runnable() for _ in range(5)))
 
-    assert await tell_the_same(store, ahead, "default", 8)
-    assert store.asked == 1
+    assert await agree(store, cache, "default", 8)
+    assert store.queries == 1
 
 
 async def test_the_front_follows_jobs_that_begin_and_cease_to_wait():
     first, last = runnable(order=1), runnable(order=9)
-    store, ahead = await ahead_of(first, last)
+    store, cache = await cache_of(first, last)
 
-    await save(store, ahead, new=[runnable(order=5)], gone=[first])
+    await save(store, cache, new=[runnable(order=5)], placed_jobs=[first])
 
-    assert await tell_the_same(store, ahead, "default", 8)
-    assert store.asked == 1
+    assert await agree(store, cache, "default", 8)
+    assert store.queries == 1
 
 
 async def test_jobs_behind_the_cached_front_are_not_cached():
-    store, ahead = await ahead_of(*(runnable(order=it) for it in range(PAGE)))
+    store, cache = await cache_of(*(runnable(order=it) for it in range(PAGE)))
     behind = runnable(order=2 * PAGE)
 
-    await save(store, ahead, new=[behind])
+    await save(store, cache, new=[behind])
 
-    assert behind.id not in ahead.cached_jobs
-    assert await tell_the_same(store, ahead, "default", 8, PAGE - 3)
+    assert behind.id not in cache.cached_jobs
+    assert await agree(store, cache, "default", 8, PAGE - 3)
 
 
 @pytest.mark.parametrize("first", [-1, 5, MAX_CANDIDATES - 3, MAX_CANDIDATES + 10])
 async def test_a_queue_may_be_longer_than_its_cached_front(first):
-    store, ahead = await ahead_of(runnable(order=0))
-    await save(store, ahead, new=[runnable(order=it) for it in range(1, 2 * MAX_CANDIDATES)])
+    store, cache = await cache_of(runnable(order=0))
+    await save(store, cache, new=[runnable(order=it) for it in range(1, 2 * MAX_CANDIDATES)])
 
-    assert await tell_the_same(store, ahead, "default", 2 * MAX_CANDIDATES, first)
-    assert len(ahead.fronts["default"]) <= MAX_CANDIDATES
+    assert await agree(store, cache, "default", 2 * MAX_CANDIDATES, first)
+    assert len(cache.fronts["default"]) <= MAX_CANDIDATES
 
 
 async def test_excluded_accounts_are_left_out_of_cached_and_stored_jobs():
     owners = [*[LAB] * PAGE, OTHER, LAB, OTHER]
-    store, ahead = await ahead_of(*(runnable(order=number, owner=it) for number, it in enumerate(owners)))
+    store, cache = await cache_of(*(runnable(order=number, owner=it) for number, it in enumerate(owners)))
 
-    assert await tell_the_same(store, ahead, "default", 8, excluding=frozenset({"lab"}))
-    assert store.asked == 2
+    assert await agree(store, cache, "default", 8, excluding=frozenset({"lab"}))
+    assert store.queries == 2
 
 
 async def test_a_read_of_a_job_also_reads_the_jobs_behind_it():
     line = [runnable() for _ in range(2 * READ_AHEAD)]
-    store, ahead = await ahead_of(*line)
-    await ahead.jobs([line[0].id])
+    store, cache = await cache_of(*line)
+    await cache.jobs([line[0].id])
 
-    found = await ahead.jobs([line[READ_AHEAD - 1].id, line[3].id])
+    found = await cache.jobs([line[READ_AHEAD - 1].id, line[3].id])
 
     assert found == {line[READ_AHEAD - 1].id: line[READ_AHEAD - 1], line[3].id: line[3]}
     assert store.read == READ_AHEAD
@@ -114,46 +114,46 @@ async def test_a_read_of_a_job_also_reads_the_jobs_behind_it():
 
 async def test_a_cached_job_is_the_saved_job():
     old, new = runnable(), runnable()
-    store, ahead = await ahead_of(old)
-    await ahead.jobs([old.id])
+    store, cache = await cache_of(old)
+    await cache.jobs([old.id])
 
-    await save(store, ahead, new=[new], gone=[old])
+    await save(store, cache, new=[new], placed_jobs=[old])
 
-    assert ahead.cached_jobs == {new.id: new}
-    assert (await ahead.jobs([old.id]))[old.id].version == 1
+    assert cache.cached_jobs == {new.id: new}
+    assert (await cache.jobs([old.id]))[old.id].version == 1
 
 
 async def test_a_job_with_a_damaged_record_is_not_cached():
     bad = runnable(status_reason=status_reasons.UNREADABLE)
-    _, ahead = await ahead_of(bad)
+    _, cache = await cache_of(bad)
 
-    assert await ahead.jobs([bad.id]) == {bad.id: bad}
-    assert ahead.cached_jobs == {}
+    assert await cache.jobs([bad.id]) == {bad.id: bad}
+    assert cache.cached_jobs == {}
 
 
 async def test_a_cleared_cache_reads_the_store():
-    store, ahead = await ahead_of(runnable())
+    store, cache = await cache_of(runnable())
 
-    ahead.clear()
+    cache.clear()
 
-    assert await tell_the_same(store, ahead, "default", 8)
-    assert store.asked == 2
+    assert await agree(store, cache, "default", 8)
+    assert store.queries == 2
 
 
 async def test_an_invalidated_job_is_read_again():
     job = runnable()
-    store, ahead = await ahead_of(job)
-    await ahead.jobs([job.id])
+    store, cache = await cache_of(job)
+    await cache.jobs([job.id])
 
-    ahead.invalidate(job.id)
+    cache.invalidate(job.id)
 
-    assert await ahead.jobs([job.id]) == {job.id: job}
+    assert await cache.jobs([job.id]) == {job.id: job}
     assert store.read == 2
 
 
 async def test_a_stop_order_for_a_cached_job_reads_nothing():
     line = [running(millicpus=environment().max_millicpus), *(runnable() for _ in range(3))]
-    harness = LoopHarness(Counting(), catalog_of(), NO_ACCOUNTS)
+    harness = LoopHarness(CountingStore(), catalog_of(), NO_ACCOUNTS)
     await harness.store.commit(Changes(inserted=line))
     await harness.loop.load()
     await harness.process(SURVEYED)
@@ -167,15 +167,15 @@ async def test_a_stop_order_for_a_cached_job_reads_nothing():
 
 async def test_a_pass_does_not_examine_jobs_that_left_behind_a_head_that_left():
     runs, *line = running(millicpus=environment().max_millicpus), *(runnable() for _ in range(6 * PAGE))
-    harness = LoopHarness(Counting(), catalog_of(), NO_ACCOUNTS)
+    harness = LoopHarness(CountingStore(), catalog_of(), NO_ACCOUNTS)
     await harness.store.commit(Changes(inserted=(runs, *line)))
     await harness.loop.load()
     await harness.process(SURVEYED)
-    before = harness.store.asked
+    before = harness.store.queries
 
     await harness.process(*(request(it, cancel()) for it in line[: 5 * PAGE]))
 
-    assert harness.store.asked == before + 1
+    assert harness.store.queries == before + 1
     assert (await harness.store.jobs([line[5 * PAGE].id]))[line[5 * PAGE].id].status_reason is not None
 
 
@@ -186,18 +186,18 @@ MOVES = st.lists(st.tuples(ORDERS, st.integers(1, 80), st.integers(-1, 600)), ma
 @given(MOVES)
 @settings(max_examples=examples(20))
 async def test_the_cache_agrees_with_the_store_after_random_changes(moves):
-    store, ahead = await ahead_of()
+    store, cache = await cache_of()
 
-    agreed = [await _agree_after(store, ahead, *move) for move in moves]
+    agreed = [await _agree_after(store, cache, *move) for move in moves]
 
     assert all(agreed)
 
 
-async def _agree_after(store, ahead, orders, limit, first):
-    """After those of these orders have gone who stood there, and the others have come."""
+async def _agree_after(store, cache, orders, limit, first):
+    """Place the waiting jobs of these orders, submit the others, then compare the cache with the store."""
     known = {it.order: it for it in store.all_jobs().values()}
     standing = {order: known[order] for order in orders & known.keys() if is_queued_for_placement(known[order])}
-    await save(store, ahead, new=[runnable(order=it) for it in orders - known.keys()], gone=standing.values())
+    await save(store, cache, new=[runnable(order=it) for it in orders - known.keys()], placed_jobs=standing.values())
     line = await InlineStore.runnable(store, "default", limit, first)
     jobs = await InlineStore.jobs(store, [it.job_id for it in line])
-    return await ahead.runnable("default", limit, first) == line and await ahead.jobs(list(jobs)) == jobs
+    return await cache.runnable("default", limit, first) == line and await cache.jobs(list(jobs)) == jobs

@@ -53,7 +53,7 @@ class Yard:
             stream = LogStream(name=_stream(done), tag=tag, created_at=self.clock.now())
             ended = moment(done, at=self.clock.now())
             await self.store.commit(Changes(inserted=(done,), history=(ended,), streams=(stream,)))
-            await self.archive.append(tag.log_id, [LogLine(at=1, message="said")])
+            await self.archive.append(tag.log_id, [LogLine(at=1, message="a line")])
 
     async def left(self):
         found = await self.store.jobs([job_id(number) for number in range(1000)])

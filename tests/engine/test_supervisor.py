@@ -93,7 +93,7 @@ async def test_a_loop_that_returns_is_restarted(tasks):
 
 
 async def test_a_loop_survives_the_cancellation_of_an_awaited_task(tasks):
-    """A future that somebody else cancels ends whoever waits for it as if he were cancelled himself."""
+    """A cancelled future raises CancelledError in each task that awaits it."""
     given_up = asyncio.get_running_loop().create_future()
     tasks.supervise("watch", lambda: waits_for(given_up))
     await asyncio.sleep(0)

@@ -247,20 +247,20 @@ async def test_an_overdue_container_is_inspected_before_its_dependent_gives_up()
 async def test_an_unanswered_inspection_does_not_delay_a_kill():
     late = task_container("late", essential=False, start_timeout=MINUTE)
     waits = task_container("waits", essential=False, after={"late": "SUCCESS"})
-    deaf = task_container("deaf", essential=False, stop_timeout=MINUTE)
-    nodes = gang(count=2, leader=task(late, waits, app()), each=task(deaf, app()))
+    hanging = task_container("hanging", essential=False, stop_timeout=MINUTE)
+    nodes = gang(count=2, leader=task(late, waits, app()), each=task(hanging, app()))
     begun = after(
         multi_node_job(nodes),
         runs("0/late"),
         runs("0/app"),
-        runs("1/deaf"),
+        runs("1/hanging"),
         runs("1/app"),
     )
-    job = after(begun, TerminateRequested(reason="this node", node=1), is_signalled("1/deaf"))
+    job = after(begun, TerminateRequested(reason="this node", node=1), is_signalled("1/hanging"))
     harness = await harness_with(job)
     await asyncio.sleep(61)
 
     await harness.process(TimerFired(job_id=job.id))
 
-    asked = [(type(it), it.tag.container_key) for it in harness.effects]
-    assert asked == [(do.InspectContainer, "0/late"), (do.KillContainer, "1/deaf")]
+    effects = [(type(it), it.tag.container_key) for it in harness.effects]
+    assert effects == [(do.InspectContainer, "0/late"), (do.KillContainer, "1/hanging")]

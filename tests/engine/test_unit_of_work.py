@@ -56,7 +56,7 @@ def test_loading_a_job_again_keeps_the_changes_of_the_unit_of_work():
 def test_an_event_of_an_unknown_job_has_no_effect():
     unit = new_unit()
 
-    unit.step(JobId("nobody"), cancel())
+    unit.step(JobId("unknown"), cancel())
 
     assert changes(unit).empty
     assert unit.effects == []
