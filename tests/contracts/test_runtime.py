@@ -33,7 +33,7 @@ from tests.support.scripts import Script
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
 LONG = Script(seconds=None, on_term=7, output=("ready",))
-DEAF = Script(seconds=None, output=("ready",))
+IGNORES_SIGTERM = Script(seconds=None, output=("ready",))
 QUICK = Script(seconds=0, output=("one", "two"))
 NO_IMAGE, NO_REGISTRY = "batchq-test:none", "127.0.0.1:1/none:latest"
 
@@ -260,7 +260,7 @@ async def test_a_stop_signal_is_delivered(runtime):
 
 
 async def test_a_container_that_ignores_the_stop_signal_continues(runtime):
-    tag = await started(runtime, DEAF)
+    tag = await started(runtime, IGNORES_SIGTERM)
     await says(runtime, tag, "ready")
 
     await runtime.signal_stop(tag)
@@ -269,7 +269,7 @@ async def test_a_container_that_ignores_the_stop_signal_continues(runtime):
 
 
 async def test_a_container_that_ignores_the_stop_signal_can_be_killed(runtime):
-    tag = await started(runtime, DEAF)
+    tag = await started(runtime, IGNORES_SIGTERM)
     await says(runtime, tag, "ready")
     await runtime.signal_stop(tag)
 

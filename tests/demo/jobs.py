@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ON_TERM = "trap 'echo asked to stop; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
-DEAF = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
+IGNORES_SIGTERM = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 FAIL_ONCE = 'echo attempt $AWS_BATCH_JOB_ATTEMPT; [ "$AWS_BATCH_JOB_ATTEMPT" = 2 ]'
 
 
@@ -112,7 +112,7 @@ PLAYS = (
     ),
     Play(
         name="terminated-and-deaf",
-        shell=DEAF,
+        shell=IGNORES_SIGTERM,
         attempts=3,
         when="RUNNING",
         then="terminate",

@@ -15,7 +15,7 @@ from tests.support.scripts import Script, lasting
 pytestmark = pytest.mark.docker
 
 LONG = Script(seconds=None, output=("ready",))
-DEAF = Script(seconds=None, on_term=None, output=("ready",))
+IGNORES_SIGTERM = Script(seconds=None, on_term=None, output=("ready",))
 STUCK = 6
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.docker
 LINES, TRIES = 50_000, 8
 EXITED = "Essential container in task exited"
 TIMED_OUT = "Job attempt duration exceeded timeout"
-DEAF = f"trap '{RECORD.format(what='stop')}' TERM; while :; do sleep 1; done"
+IGNORES_SIGTERM = f"trap '{RECORD.format(what='stop')}' TERM; while :; do sleep 1; done"
 FROZEN_FOR = 5.0  # seconds: longer than the grace and the timeout
 
 
@@ -73,7 +73,7 @@ def until_killed_half_way(stage):
 @pytest.mark.fault("ST18")
 def test_a_server_frozen_beyond_all_deadlines_applies_each_once(stage):
     outlasts = stage.submit("sleep 100 & wait $!", attempts=2, timeout={"attemptDurationSeconds": 3})
-    deaf = stage.submit(DEAF, attempts=2)
+    deaf = stage.submit(IGNORES_SIGTERM, attempts=2)
     ends, fails = stage.submit("sleep 2 & wait $!"), stage.submit("sleep 2 & wait $!; false", attempts=2)
     stage.begins(outlasts, deaf, ends, fails)
     stage.batch.terminate_job(jobId=deaf, reason="stop it")

@@ -5,11 +5,9 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.job import Status
-from tests.support.scripts import LASTING, Script, lasting
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, lasting
 from tests.support.training_client import TrainingClient
 
-POLITE = Script(seconds=60, on_term=0, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 LONG = timedelta(minutes=10)
 CHECKPOINTS = {"batchq:checkpoints": "true"}
 SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
@@ -39,7 +37,7 @@ async def ended(world, training, job):
 @flags
 async def test_a_queued_job_is_cancelled_at_once(world, training, flags):
     holder = await world.submit(LASTING, millicpus=4000)
-    job = await world.submit(POLITE, millicpus=4000, tags=CHECKPOINTS)
+    job = await world.submit(HANDLES_SIGTERM, millicpus=4000, tags=CHECKPOINTS)
     await world.wait_for(job, Status.RUNNABLE)
 
     answer = await training.cancel(job, reason="val_loss flat", **flags)
@@ -84,7 +82,7 @@ async def test_the_pause_of_a_job_turns_into_its_cancel(world, training, flags):
 
 
 async def test_force_kills_a_job_that_is_pausing(world, training):
-    job = await world.submit(DEAF, grace=LONG)
+    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
     await world.wait_for_output(job, "ready")
     await training.ask("POST", f"/{job}/pause")
     world.runtime.hold("kill")
@@ -99,7 +97,7 @@ async def test_force_kills_a_job_that_is_pausing(world, training):
 @flags
 async def test_the_start_of_an_initializing_job_is_abandoned(world, training, flags):
     world.runtime.hold("create")
-    job = await world.submit(POLITE, tags=CHECKPOINTS)
+    job = await world.submit(HANDLES_SIGTERM, tags=CHECKPOINTS)
     await world.wait_for(job, Status.STARTING)
     assert (await training.show(job))["status"] == "initializing"
 
@@ -113,7 +111,7 @@ async def test_the_start_of_an_initializing_job_is_abandoned(world, training, fl
 
 
 async def test_a_running_job_gets_the_stop_signal(world, training):
-    job = await world.submit(POLITE, attempts=3)
+    job = await world.submit(HANDLES_SIGTERM, attempts=3)
     await world.wait_for_output(job, "ready")
     assert (await training.show(job))["status"] == "running"
     world.runtime.hold("stop")
@@ -130,7 +128,7 @@ async def test_a_running_job_gets_the_stop_signal(world, training):
 
 
 async def test_the_answer_waits_for_the_end_of_the_job_if_the_client_prefers_that(world, training):
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
 
     answer = await training.ask("POST", f"/{job}/cancel", {}, Prefer="respond-async, wait=60")
@@ -141,7 +139,7 @@ async def test_the_answer_waits_for_the_end_of_the_job_if_the_client_prefers_tha
 
 
 async def test_an_answer_that_waited_in_vain_shows_the_job_as_it_is(world, training):
-    job = await world.submit(DEAF, grace=LONG)
+    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
     await world.wait_for_output(job, "ready")
 
     answer = await training.ask("POST", f"/{job}/cancel", {}, Prefer="wait=1")
@@ -220,7 +218,7 @@ async def test_checkpoints_are_kept_as_the_request_says(world, training, members
 
 
 async def test_a_forced_cancel_kills_a_running_job_at_once(world, training):
-    job = await world.submit(DEAF, grace=LONG)
+    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
     await world.wait_for_output(job, "ready")
 
     answer = await training.cancel(job, force=True)
@@ -232,7 +230,7 @@ async def test_a_forced_cancel_kills_a_running_job_at_once(world, training):
 
 
 async def test_a_repeated_cancel_changes_nothing(world, training):
-    job = await world.submit(DEAF, grace=LONG, tags=CHECKPOINTS)
+    job = await world.submit(IGNORES_SIGTERM, grace=LONG, tags=CHECKPOINTS)
     await world.wait_for_output(job, "ready")
     first = await training.cancel(job, reason="the first")
 
@@ -245,7 +243,7 @@ async def test_a_repeated_cancel_changes_nothing(world, training):
 
 
 async def test_force_ends_a_cancel_that_hangs(world, training):
-    job = await world.submit(DEAF, grace=LONG)
+    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
     await world.wait_for_output(job, "ready")
     await training.cancel(job, reason="the first")
     world.runtime.hold("kill")
@@ -296,7 +294,7 @@ async def test_a_job_without_a_checkpoint_directory_writes_no_final_checkpoint(w
 
 
 async def test_a_job_that_its_time_limit_stops_is_not_cancelled(world, training):
-    job = await world.submit(DEAF, limit=1, grace=timedelta(seconds=5))
+    job = await world.submit(IGNORES_SIGTERM, limit=1, grace=timedelta(seconds=5))
     await world.wait_for_call(job, "stop")
 
     answer = await training.cancel(job)

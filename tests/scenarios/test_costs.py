@@ -12,9 +12,7 @@ from batchq.domain.prices import Prices
 from batchq.errors import Invalid, NotFound
 from batchq.ports.costs import CostGroup
 from tests.support.builders import ADMIN
-from tests.support.scripts import LASTING, Script, lasting
-
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
+from tests.support.scripts import IGNORES_SIGTERM, LASTING, Script, lasting
 
 #: A job of 0.25 vCPUs costs 1 EUR a second, its GiB of memory nothing; a GiB of checkpoints 1 EUR a second.
 PRICES = Prices(currency="EUR", vcpu_hour=Decimal(4 * 3600), checkpoint_gib_month=Decimal(730 * 3600))
@@ -78,7 +76,7 @@ async def test_the_queue_is_free(priced):
 
 
 async def test_the_grace_period_is_included(priced):
-    job = await priced.submit(DEAF)
+    job = await priced.submit(IGNORES_SIGTERM)
     await priced.wait_for_output(job, "ready")
     await priced.terminate(job)
     done = await priced.wait_for(job, Status.FAILED)

@@ -6,7 +6,7 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFailed
-from tests.support.scripts import LASTING, Script
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
 
 
 async def test_an_unanswered_create_is_repeated_and_costs_no_attempt(world):
@@ -30,7 +30,7 @@ async def test_an_unanswered_start_that_took_effect_is_not_repeated(world):
 
 async def test_an_unanswered_stop_signal_is_sent_again(world):
     world.runtime.refusals["stop"] = [EngineUnknown("no answer")]
-    job = await world.submit(Script(seconds=60, on_term=0, output=("ready",)))
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -41,7 +41,7 @@ async def test_an_unanswered_stop_signal_is_sent_again(world):
 
 async def test_an_unanswered_kill_is_repeated(world):
     world.runtime.refusals["kill"] = [EngineUnknown("no answer")]
-    job = await world.submit(Script(seconds=60, on_term=None, output=("ready",)))
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")

@@ -5,15 +5,14 @@ import pytest
 from batchq.domain.job import Status
 from batchq.errors import EngineUnknown, Invalid
 from tests.support.builders import task
-from tests.support.scripts import Script, contained
+from tests.support.scripts import IGNORES_SIGTERM, Script, contained
 
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 WHY = "Force-failed: it does not end"
 
 
 async def stuck(world, **asked):
     """A job that was to stop, and whose container the engine does not answer for."""
-    job = await world.submit(DEAF, **asked)
+    job = await world.submit(IGNORES_SIGTERM, **asked)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("kill")
     world.runtime.hold("remove")
@@ -67,7 +66,7 @@ async def test_one_removal_is_requested_at_a_time(world):
 
 
 async def test_an_unanswered_removal_is_repeated_by_each_survey(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     world.runtime.refusals["remove"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
 
@@ -102,7 +101,7 @@ async def test_a_container_whose_start_hangs_is_never_left_running(world):
 
 
 async def test_a_job_of_several_containers_is_force_failed_as_a_whole(world):
-    pair = task(contained("app", DEAF), contained("aside", DEAF, essential=False))
+    pair = task(contained("app", IGNORES_SIGTERM), contained("aside", IGNORES_SIGTERM, essential=False))
     job = await world.submit(task=pair)
     await world.wait_for_output(job, "ready", container_key="0/app")
     await world.wait_for_output(job, "ready", container_key="0/aside")
@@ -115,7 +114,7 @@ async def test_a_job_of_several_containers_is_force_failed_as_a_whole(world):
 
 
 async def test_a_force_failed_child_lets_its_array_end(world):
-    parent = await world.submit(Script(seconds=0), array_size=2, children={1: DEAF})
+    parent = await world.submit(Script(seconds=0), array_size=2, children={1: IGNORES_SIGTERM})
     child = f"{parent}:1"
     await world.wait_for_output(child, "ready")
     with pytest.raises(Invalid, match=f"is an array: force-fail its children instead: {child}"):

@@ -9,12 +9,10 @@ from batchq.api.modelarts.wire import TrainingJobAction
 from batchq.api.operation_table import Call
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from tests.support.scripts import LASTING, Script
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
 from tests.support.world import HOST
 
-POLITE = Script(seconds=60, on_term=0, output=("ready",))
 POLITE_TO_PAUSE = Script(seconds=60, on_term=1, output=("ready",))  # with exit code 0 a paused job would be finished
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 NOWHERE = "127.0.0.1:1/none:latest"
 
@@ -100,7 +98,7 @@ async def test_a_queued_job_is_pending_and_is_terminated_at_once(world, training
 
 async def test_a_starting_job_is_pending_until_its_container_runs(world, training):
     world.runtime.hold("create")
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_call(job, "create")
 
     assert await training.phases(job) == ("Pending", "Creating")
@@ -111,7 +109,7 @@ async def test_a_starting_job_is_pending_until_its_container_runs(world, trainin
     assert await training.phases(job) == ("Terminated", "Terminated")
 
 
-@pytest.mark.parametrize("script", [POLITE, DEAF], ids=["polite", "deaf"])
+@pytest.mark.parametrize("script", [HANDLES_SIGTERM, IGNORES_SIGTERM], ids=["polite", "deaf"])
 async def test_a_running_job_is_terminating_until_its_container_has_exited(world, training, script):
     world.runtime.hold("stop")
     job = await world.submit(script, attempts=3)
@@ -180,7 +178,7 @@ async def failed(world):
 
 
 async def timed_out(world):
-    job = await world.submit(POLITE, limit=1)
+    job = await world.submit(HANDLES_SIGTERM, limit=1)
     await world.wait_for(job, Status.FAILED)
     return job
 

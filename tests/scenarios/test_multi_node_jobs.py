@@ -4,13 +4,11 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import node_id
 from batchq.domain.job import Status
 from tests.support.builders import gang, task
-from tests.support.scripts import LASTING, Script, contained, lasting
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 
 MAIN = "0/default"
 BRIEF = Script(seconds=0)
 SOME_TIME = Script(seconds=1)
-POLITE = Script(seconds=60, on_term=0, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
 def node(*scripts, **changes):
@@ -18,7 +16,7 @@ def node(*scripts, **changes):
     return task(contained("default", *scripts, **changes))
 
 
-def worked(main, *, others=POLITE, count=3):
+def worked(main, *, others=HANDLES_SIGTERM, count=3):
     return gang(count, leader=node(main), each=node(others))
 
 
@@ -105,7 +103,7 @@ async def test_the_failure_of_another_node_does_not_fail_the_job(world):
 
 async def test_a_failed_main_node_retries_all_nodes(world):
     main = node(Script(seconds=1, exit_code=5), BRIEF)
-    job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
+    job = await world.submit(nodes=gang(2, leader=main, each=node(IGNORES_SIGTERM)), attempts=2)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
@@ -122,7 +120,7 @@ async def test_a_main_node_that_cannot_start_starts_no_other(world):
 
 
 async def test_any_node_may_be_the_main_node(world):
-    job = await world.submit(nodes=gang(2, main=1, leader=node(LASTING), each=node(POLITE)))
+    job = await world.submit(nodes=gang(2, main=1, leader=node(LASTING), each=node(HANDLES_SIGTERM)))
     await all_ready(world, job, MAIN)
     await world.finish(job, container_key="1/default")
 
@@ -135,7 +133,7 @@ async def test_any_node_may_be_the_main_node(world):
 
 
 async def test_a_terminate_stops_every_node(world):
-    job = await world.submit(nodes=worked(POLITE), attempts=3)
+    job = await world.submit(nodes=worked(HANDLES_SIGTERM), attempts=3)
     await all_ready(world, job, MAIN, "1/default", "2/default")
 
     await world.terminate(job, "stop it")
@@ -146,7 +144,7 @@ async def test_a_terminate_stops_every_node(world):
 
 
 async def test_a_terminate_of_the_main_node_stops_the_job(world):
-    job = await world.submit(nodes=worked(POLITE, count=2))
+    job = await world.submit(nodes=worked(HANDLES_SIGTERM, count=2))
     await all_ready(world, job, MAIN, "1/default")
 
     await world.terminate(node_id(job, 0), "stop it")
@@ -170,7 +168,7 @@ async def test_a_terminate_of_another_node_stops_it_alone(world):
 
 
 async def test_a_node_that_ignores_sigterm_holds_all_resources_until_it_is_killed(world):
-    job = await world.submit(nodes=worked(LASTING, others=DEAF, count=2))
+    job = await world.submit(nodes=worked(LASTING, others=IGNORES_SIGTERM, count=2))
     await all_ready(world, job, "1/default")
     waiting = await world.submit(millicpus=4000)
     await world.finish(job, container_key=MAIN)
@@ -182,7 +180,7 @@ async def test_a_node_that_ignores_sigterm_holds_all_resources_until_it_is_kille
 
 
 async def test_a_timeout_stops_every_node(world):
-    job = await world.submit(nodes=worked(POLITE, count=2), limit=1, attempts=3)
+    job = await world.submit(nodes=worked(HANDLES_SIGTERM, count=2), limit=1, attempts=3)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
@@ -191,7 +189,7 @@ async def test_a_timeout_stops_every_node(world):
 
 async def test_a_cancel_of_a_node_prevents_a_retry_of_the_job(world):
     main = node(lasting(5), BRIEF)
-    job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
+    job = await world.submit(nodes=gang(2, leader=main, each=node(IGNORES_SIGTERM)), attempts=2)
     await world.wait_for(job, Status.RUNNING)
 
     await world.cancel(node_id(job, 1), "not wanted")
@@ -220,7 +218,7 @@ async def test_after_a_crash_the_other_nodes_start(world):
 
 async def test_a_crash_during_the_start_starts_no_node_twice(world):
     world.runtime.hold("start")
-    job = await world.submit(nodes=worked(SOME_TIME, others=DEAF, count=2))
+    job = await world.submit(nodes=worked(SOME_TIME, others=IGNORES_SIGTERM, count=2))
     await world.wait_for_call(job, "start", container_key=MAIN)
 
     await world.crash()

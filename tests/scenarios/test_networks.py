@@ -8,10 +8,9 @@ from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
 from tests.support.containers import pause_container_ids, remove_pause_containers
-from tests.support.scripts import Script
+from tests.support.scripts import HANDLES_SIGTERM, Script
 
 NETWORK = Network.SHARED
-LONG = Script(seconds=60, on_term=0, output=("ready",))
 
 
 async def test_a_job_whose_network_is_removed_before_its_start_runs_once(world):
@@ -29,7 +28,7 @@ async def test_a_job_whose_network_is_removed_before_its_start_runs_once(world):
 
 
 async def test_the_removal_of_a_network_ends_no_job_and_later_jobs_get_another(world):
-    job = await world.submit(LONG)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
     before = pause_container_ids(world.machine)
 
@@ -44,7 +43,7 @@ async def test_the_removal_of_a_network_ends_no_job_and_later_jobs_get_another(w
 
 async def test_a_job_terminated_without_its_network_never_starts(world):
     world.runtime.hold("start")
-    job = await world.submit(LONG)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_call(job, "start")
 
     remove_pause_containers(world.machine)

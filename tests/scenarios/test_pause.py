@@ -12,10 +12,9 @@ from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind
 from batchq.errors import Invalid
 from tests.support.builders import task
-from tests.support.scripts import LASTING, Script, contained, lasting
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 
-POLITE = Script(seconds=60, on_term=143, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
+EXITS_143 = Script(seconds=60, on_term=143, output=("ready",))
 SIGNAL = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
 RESUMES = ("BATCHQ_RESUME_FROM",)
 WAIT = timedelta(seconds=30)  # far longer than the scenario
@@ -23,7 +22,7 @@ WHOLE = 4000  # all vCPUs of the environment, in thousandths
 
 
 async def test_a_running_job_is_stopped_and_held_and_resumed(world):
-    job = await world.submit(POLITE)
+    job = await world.submit(EXITS_143)
     await world.wait_for_output(job, "ready")
 
     await world.pause(job, "others first")
@@ -42,7 +41,7 @@ async def test_a_running_job_is_stopped_and_held_and_resumed(world):
 
 
 async def test_a_paused_job_releases_its_resources(world):
-    job = await world.submit(POLITE, millicpus=WHOLE)
+    job = await world.submit(EXITS_143, millicpus=WHOLE)
     await world.wait_for_output(job, "ready")
     other = await world.submit(Script(seconds=0), millicpus=WHOLE)
 
@@ -71,7 +70,7 @@ async def test_a_pause_does_not_count_against_the_attempts(world):
 
 
 async def test_a_container_that_ignores_the_signal_is_killed_after_the_grace(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
 
     await world.pause(job)
@@ -84,7 +83,7 @@ async def test_a_container_that_ignores_the_signal_is_killed_after_the_grace(wor
 
 
 async def test_a_job_that_exits_with_0_during_a_pause_is_paused_and_resumed(world):
-    job = await world.submit(Script(seconds=60, on_term=0, output=("ready",)), later=[Script(seconds=0)])
+    job = await world.submit(HANDLES_SIGTERM, later=[Script(seconds=0)])
     await world.wait_for_output(job, "ready")
 
     await world.pause(job)
@@ -112,7 +111,7 @@ async def test_a_job_that_is_starting_is_paused_without_a_container(world):
 
 
 async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
 
@@ -125,7 +124,7 @@ async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(
 
 
 async def test_a_terminate_outranks_a_pause(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
 
@@ -139,7 +138,7 @@ async def test_a_terminate_outranks_a_pause(world):
 
 
 async def test_force_outranks_a_pause(world):
-    job = await world.submit(DEAF, grace=WAIT)
+    job = await world.submit(IGNORES_SIGTERM, grace=WAIT)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
 
@@ -150,7 +149,7 @@ async def test_force_outranks_a_pause(world):
     assert done.stop.forced_at is not None
 
 
-@pytest.mark.parametrize("script", [POLITE, Script(seconds=60, on_term=0, output=("ready",))], ids=["143", "0"])
+@pytest.mark.parametrize("script", [EXITS_143, HANDLES_SIGTERM], ids=["143", "0"])
 async def test_a_cancel_of_a_job_that_is_pausing_ends_it_with_its_attempt(world, script):
     job = await world.submit(script, attempts=3)
     await world.wait_for_output(job, "ready")
@@ -163,7 +162,7 @@ async def test_a_cancel_of_a_job_that_is_pausing_ends_it_with_its_attempt(world,
 
 
 async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(world):
-    stopping, cancelled = await world.submit(DEAF, grace=WAIT), await world.submit(LASTING)
+    stopping, cancelled = await world.submit(IGNORES_SIGTERM, grace=WAIT), await world.submit(LASTING)
     await world.wait_for_output(stopping, "ready")
     await world.wait_for(cancelled, Status.RUNNING)
     await world.terminate(stopping)
@@ -180,7 +179,7 @@ async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(wor
 
 
 async def test_a_repeated_pause_changes_nothing(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
     before = await world.job(job)
@@ -229,7 +228,7 @@ async def test_a_server_killed_while_a_pause_waits_for_the_checkpoint_finds_it(w
 
 
 async def test_a_task_is_paused_with_all_its_containers(world):
-    first, second = contained("first", POLITE), contained("second", POLITE, essential=False)
+    first, second = contained("first", EXITS_143), contained("second", EXITS_143, essential=False)
     job = await world.submit(task=task(first, second))
     await world.wait_for_output(job, "ready", container_key="0/first")
     await world.wait_for_output(job, "ready", container_key="0/second")
@@ -245,7 +244,7 @@ async def test_a_task_is_paused_with_all_its_containers(world):
 
 
 async def test_an_array_is_paused_with_its_active_children(world):
-    array = await world.submit(POLITE, array_size=3, millicpus=2000)
+    array = await world.submit(EXITS_143, array_size=3, millicpus=2000)
     children = [child_id(array, index) for index in range(3)]
     for child in children[:2]:
         await world.wait_for_output(child, "ready")
@@ -267,7 +266,7 @@ async def test_an_array_is_paused_with_its_active_children(world):
 
 @pytest.mark.fault("SP29")
 async def test_a_pause_saved_without_an_answer_stands(world):
-    job = await world.submit(POLITE)
+    job = await world.submit(EXITS_143)
     await world.wait_for_output(job, "ready")
     world.store.withholds_replies = True
     asked = asyncio.create_task(world.pause(job))
@@ -284,7 +283,7 @@ async def test_a_pause_saved_without_an_answer_stands(world):
 
 @pytest.mark.fault("SP29")
 async def test_an_attempt_that_ends_while_the_server_is_down_ends_held_once(world):
-    job = await world.submit(POLITE)
+    job = await world.submit(EXITS_143)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
     await world.wait_for_call(job, "stop")
@@ -298,7 +297,7 @@ async def test_an_attempt_that_ends_while_the_server_is_down_ends_held_once(worl
 
 @pytest.mark.fault("SP29")
 async def test_a_signal_sent_and_not_saved_before_the_server_died_ends_in_one_hold(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("stop")
     await world.pause(job)
@@ -312,7 +311,7 @@ async def test_a_signal_sent_and_not_saved_before_the_server_died_ends_in_one_ho
 
 @pytest.mark.fault("SP29")
 async def test_a_container_removed_while_the_server_is_down_is_a_paused_attempt(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     running = await world.wait_for(job, Status.RUNNING)
     await world.wait_for_output(job, "ready")
     await world.pause(job)

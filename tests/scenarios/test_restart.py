@@ -9,11 +9,8 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from tests.support.builders import task
-from tests.support.scripts import LASTING, Script, contained, lasting
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 from tests.support.world import GRACE
-
-POLITE = Script(seconds=60, on_term=0, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
 async def test_a_running_job_continues_and_uses_no_attempt(world):
@@ -143,7 +140,7 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
 @pytest.mark.fault("SP02")
 async def test_an_ordered_stop_without_a_signal_is_signalled(world):
     world.runtime.hold("stop")
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
     await world.crash()
@@ -158,7 +155,7 @@ async def test_an_ordered_stop_without_a_signal_is_signalled(world):
 
 @pytest.mark.fault("SP04")
 async def test_a_server_killed_in_the_grace_period_keeps_the_deadline(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
     await world.wait_until_idle()
@@ -258,7 +255,7 @@ async def test_a_pending_job_follows_a_dependency_that_ended_without_a_server(wo
 
 async def test_a_server_that_shuts_down_starts_no_job(world):
     """Its end waits for a call that is held, and meanwhile the first job makes room."""
-    held = await world.submit(POLITE)
+    held = await world.submit(HANDLES_SIGTERM)
     first = await world.submit(LASTING, millicpus=3500)
     waiting = await world.submit(Script(seconds=0), millicpus=3500)
     await world.wait_for_output(held, "ready")

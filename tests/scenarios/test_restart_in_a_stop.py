@@ -8,11 +8,8 @@ from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.errors import StoreFailed
 from tests.support.containers import over
-from tests.support.scripts import Script, lasting
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, lasting
 from tests.support.world import GRACE
-
-POLITE = Script(seconds=60, on_term=0, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
 async def dies_in_the_commit_of(world, request):
@@ -28,7 +25,7 @@ async def dies_in_the_commit_of(world, request):
 
 @pytest.mark.fault("SP01", "SP02")
 async def test_a_terminate_saved_without_an_answer_stands_and_may_be_repeated(world):
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await dies_in_the_commit_of(world, world.terminate(job, "stop it"))
     assert "stop" not in [what for _, what in world.runtime.all_calls]
@@ -43,7 +40,7 @@ async def test_a_terminate_saved_without_an_answer_stands_and_may_be_repeated(wo
 
 @pytest.mark.fault("SP03")
 async def test_a_signal_sent_and_not_saved_is_sent_again_and_starts_the_grace_period(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("stop")
     await world.terminate(job, "stop it")
@@ -61,7 +58,7 @@ async def test_a_signal_sent_and_not_saved_is_sent_again_and_starts_the_grace_pe
 
 @pytest.mark.fault("SP04")
 async def test_a_grace_period_that_ended_without_a_server_is_over_at_once(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
     await world.wait_for_signal(job)
@@ -78,7 +75,7 @@ async def test_a_grace_period_that_ended_without_a_server_is_over_at_once(world)
 
 @pytest.mark.fault("SP05")
 async def test_a_kill_that_was_not_saved_ends_the_job_as_it_happened(world):
-    job = await world.submit(DEAF, attempts=3)
+    job = await world.submit(IGNORES_SIGTERM, attempts=3)
     await world.wait_for_output(job, "ready")
     tag = (await world.job(job)).tag
     world.runtime.hold("kill")
@@ -97,7 +94,7 @@ async def test_a_kill_that_was_not_saved_ends_the_job_as_it_happened(world):
 
 
 async def test_a_kill_that_was_saved_and_not_sent_is_sent_at_the_restart(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("kill")
     await world.terminate(job, "stop it")
@@ -116,7 +113,7 @@ async def test_a_kill_that_was_saved_and_not_sent_is_sent_at_the_restart(world):
 @pytest.mark.fault("TM02")
 async def test_a_timeout_that_passed_without_a_server_is_applied_once(world):
     world.runtime.hold("stop")  # else it might be over before the crash
-    job = await world.submit(DEAF, limit=1, attempts=3)
+    job = await world.submit(IGNORES_SIGTERM, limit=1, attempts=3)
     await world.wait_for_output(job, "ready")
     await world.crash()
     world.runtime.release("stop")

@@ -12,13 +12,12 @@ from tests.support import builders
 from tests.support import world as worlds
 from tests.support.builders import ADMIN, task
 from tests.support.clock import SetClock
-from tests.support.scripts import LASTING, Script, contained
+from tests.support.scripts import IGNORES_SIGTERM, LASTING, Script, contained
 from tests.support.world import HOST
 
 TWO_HOURS = timedelta(hours=2)
 HOUR = 3600.0  # seconds
-FOREVER_DEAF = Script(seconds=None, on_term=None, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
+NEVER_ENDS = Script(seconds=None, on_term=None, output=("ready",))
 
 pytestmark = pytest.mark.fault("CO01")
 
@@ -64,7 +63,7 @@ async def test_a_running_job_is_not_timed_out_early(world):
 
 
 async def test_a_grace_period_that_has_begun_ends_in_time(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.terminate(job)
     asked = await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
@@ -86,7 +85,7 @@ async def test_a_timeout_applies_in_time(virtual):
 
 
 async def test_a_container_of_a_task_is_killed_in_time(virtual):
-    job = await virtual.submit(task=task(contained("app", DEAF)), limit=HOUR)
+    job = await virtual.submit(task=task(contained("app", IGNORES_SIGTERM)), limit=HOUR)
     await virtual.wait_for_output(job, "ready", container_key="0/app")
     await virtual.terminate(job)
     await virtual.wait_until(
@@ -98,11 +97,11 @@ async def test_a_container_of_a_task_is_killed_in_time(virtual):
     await virtual.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
-@pytest.mark.parametrize("asked", [{}, {"task": task(contained("app", FOREVER_DEAF))}], ids=["container", "task"])
+@pytest.mark.parametrize("asked", [{}, {"task": task(contained("app", NEVER_ENDS))}], ids=["container", "task"])
 async def test_a_grace_period_stored_by_a_clock_ahead_ends_in_time_after_a_reboot(simulated, asked):
     """The engine is another machine's: its containers have not ended with this one."""
     await with_wrong_clock(simulated, TWO_HOURS)
-    job = await simulated.submit(FOREVER_DEAF, **asked)
+    job = await simulated.submit(NEVER_ENDS, **asked)
     await simulated.wait_for_output(job, "ready", container_key="0/app" if asked else "")
     await simulated.terminate(job)
     await simulated.wait_until_idle()
@@ -130,7 +129,7 @@ async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
 
 async def after_a_reboot(world, *, engine_ahead):
     """The server's machine was booted, and its clock is three hours ahead of what a long job has seen."""
-    job = await world.submit(DEAF, limit=2 * HOUR)
+    job = await world.submit(IGNORES_SIGTERM, limit=2 * HOUR)
     started = (await world.wait_for(job, Status.RUNNING)).started_at
 
     async def identity():

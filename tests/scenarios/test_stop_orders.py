@@ -10,11 +10,10 @@ from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopProgress
 from tests.support.builders import ADMIN
-from tests.support.scripts import LASTING, Script
+from tests.support.scripts import IGNORES_SIGTERM, LASTING, Script
 
 #: It exits a second after the stop signal, so that the delivery is stored before the exit.
-POLITE = Script(seconds=None, on_term=3, term_delay=1, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
+HANDLES_SIGTERM = Script(seconds=None, on_term=3, term_delay=1, output=("ready",))
 FAILS = Script(seconds=None, on_term=1, output=("ready",))
 
 
@@ -75,7 +74,7 @@ async def test_a_cancel_of_a_job_that_succeeds_stays_visible(world, by):
 
 
 async def test_a_second_terminate_by_another_user_changes_nothing_and_names_the_first(world, by):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     by("cora")
     await world.terminate(job, "too hot")
@@ -97,7 +96,7 @@ async def test_a_second_terminate_by_another_user_changes_nothing_and_names_the_
 
 
 async def test_a_terminate_after_a_cancel_shows_both_orders(world, by):
-    job = await world.submit(POLITE, attempts=3)
+    job = await world.submit(HANDLES_SIGTERM, attempts=3)
     await world.wait_for_output(job, "ready")
 
     by("cora")
@@ -128,7 +127,7 @@ async def test_a_cancel_of_a_queued_job_is_in_its_history_before_its_end(world, 
 
 
 async def test_an_order_to_an_array_is_shown_with_each_child(world, by):
-    array = await world.submit(POLITE, array_size=3)
+    array = await world.submit(HANDLES_SIGTERM, array_size=3)
     await world.wait_for_output(child_id(array, 2), "ready")
 
     by("cora")
@@ -143,7 +142,7 @@ async def test_an_order_to_an_array_is_shown_with_each_child(world, by):
 
 
 async def test_an_order_that_was_saved_before_a_kill_of_the_server_keeps_its_facts(world, by):
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
     by("cora")
     world.store.withholds_replies = True
@@ -163,7 +162,7 @@ async def test_an_order_that_was_saved_before_a_kill_of_the_server_keeps_its_fac
 
 
 async def test_a_timeout_is_shown_as_an_order_of_the_server(world, by):
-    job = await world.submit(POLITE, limit=1)
+    job = await world.submit(HANDLES_SIGTERM, limit=1)
 
     done = await world.wait_for(job, Status.FAILED)
 
@@ -172,7 +171,7 @@ async def test_a_timeout_is_shown_as_an_order_of_the_server(world, by):
 
 
 async def test_a_bulk_stop_gives_each_job_its_author_and_time(world, by):
-    jobs = [await world.submit(POLITE) for _ in range(2)]
+    jobs = [await world.submit(HANDLES_SIGTERM) for _ in range(2)]
     for job in jobs:
         await world.wait_for_output(job, "ready")
 

@@ -9,27 +9,25 @@ from batchq.domain.container import Mount
 from batchq.domain.ids import Tag, stream_name
 from batchq.domain.job import Status
 from tests.support.builders import task
-from tests.support.scripts import LASTING, Script, contained, lasting
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 
 APP, SIDECAR, INIT = "0/app", "0/sidecar", "0/init"
 BRIEF = Script(seconds=0)
 SOME_TIME = Script(seconds=1)
 IN_TIME = 8  # seconds, of which what ends in time needs next to none
-POLITE = Script(seconds=60, on_term=0, output=("ready",))
 READY = lasting(output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
 def app(*scripts, **changes):
     return contained("app", *scripts, **changes)
 
 
-def sidecar(script=POLITE, **changes):
+def sidecar(script=HANDLES_SIGTERM, **changes):
     return contained("sidecar", script, essential=False, **changes)
 
 
 def sidecar2():
-    return contained("sidecar2", POLITE, essential=False)
+    return contained("sidecar2", HANDLES_SIGTERM, essential=False)
 
 
 def init(script=BRIEF, **changes):
@@ -101,7 +99,7 @@ async def test_the_failure_of_a_non_essential_container_does_not_fail_the_job(wo
 
 
 async def test_an_essential_container_that_cannot_start_fails_the_job_and_stops_the_others(world):
-    job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar(DEAF)))
+    job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar(IGNORES_SIGTERM)))
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
@@ -110,7 +108,7 @@ async def test_an_essential_container_that_cannot_start_fails_the_job_and_stops_
 
 
 async def test_a_retry_starts_all_containers(world):
-    job = await world.submit(task=task(app(lasting(5), BRIEF), sidecar(DEAF)), attempts=2)
+    job = await world.submit(task=task(app(lasting(5), BRIEF), sidecar(IGNORES_SIGTERM)), attempts=2)
     await world.wait_for_output(job, "ready", SIDECAR)
     await world.finish(job, container_key=APP)
 
@@ -142,7 +140,7 @@ async def test_each_container_has_its_own_log(world):
 
 
 async def test_a_terminate_stops_all_containers(world):
-    job = await world.submit(task=task(app(POLITE), sidecar()), attempts=3)
+    job = await world.submit(task=task(app(HANDLES_SIGTERM), sidecar()), attempts=3)
     await both_ready(world, job)
 
     await world.terminate(job, "stop it")
@@ -153,8 +151,8 @@ async def test_a_terminate_stops_all_containers(world):
 
 
 async def test_a_container_that_ignores_sigterm_is_killed_after_its_own_grace_period(world):
-    deaf = sidecar(DEAF, stop_timeout=timedelta(seconds=1))
-    job = await world.submit(task=task(app(POLITE), deaf))
+    deaf = sidecar(IGNORES_SIGTERM, stop_timeout=timedelta(seconds=1))
+    job = await world.submit(task=task(app(HANDLES_SIGTERM), deaf))
     await both_ready(world, job)
 
     await world.terminate(job, "stop it")
@@ -166,7 +164,7 @@ async def test_a_container_that_ignores_sigterm_is_killed_after_its_own_grace_pe
 
 
 async def test_a_container_terminated_alone_leaves_the_job_and_its_other_containers_running(world):
-    slow = replace(POLITE, term_delay=1)  # its exit is stored after the signal
+    slow = replace(HANDLES_SIGTERM, term_delay=1)  # its exit is stored after the signal
     job = await world.submit(task=task(app(READY), sidecar(slow), sidecar2()))
     await both_ready(world, job)
 
@@ -184,7 +182,7 @@ async def test_a_container_terminated_alone_leaves_the_job_and_its_other_contain
 
 
 async def test_a_terminate_of_an_essential_container_is_one_of_the_job(world):
-    job = await world.submit(task=task(app(POLITE), sidecar()), attempts=3)
+    job = await world.submit(task=task(app(HANDLES_SIGTERM), sidecar()), attempts=3)
     await both_ready(world, job)
 
     assert await world.terminate_all(f"{job}.app", reason="enough") == {f"{job}.app": "STOPPING"}
@@ -205,7 +203,7 @@ async def test_no_container_of_a_job_that_has_not_started_can_be_stopped_alone(w
 
 
 async def test_a_container_that_was_ordered_to_stop_alone_stops_after_a_crash(world):
-    job = await world.submit(task=task(app(READY), sidecar(DEAF)))
+    job = await world.submit(task=task(app(READY), sidecar(IGNORES_SIGTERM)))
     await both_ready(world, job)
     await world.terminate_all(f"{job}.sidecar")
 
@@ -219,7 +217,7 @@ async def test_a_container_that_was_ordered_to_stop_alone_stops_after_a_crash(wo
 
 async def test_a_task_terminated_before_its_start_starts_no_container(world):
     world.runtime.hold("create")
-    job = await world.submit(task=task(app(POLITE), sidecar()))
+    job = await world.submit(task=task(app(HANDLES_SIGTERM), sidecar()))
     await world.wait_for(job, Status.STARTING)
 
     await world.terminate(job, "stop it")
@@ -230,7 +228,7 @@ async def test_a_task_terminated_before_its_start_starts_no_container(world):
 
 
 async def test_a_task_terminated_at_any_moment_leaves_no_container_running(world):
-    tasks = task(init(), app(DEAF, after={"init": "SUCCESS"}), sidecar(DEAF))
+    tasks = task(init(), app(IGNORES_SIGTERM, after={"init": "SUCCESS"}), sidecar(IGNORES_SIGTERM))
     jobs = [await world.submit(task=tasks) for _ in range(4)]
 
     for number, job in enumerate(jobs):
@@ -243,7 +241,7 @@ async def test_a_task_terminated_at_any_moment_leaves_no_container_running(world
 
 
 async def test_a_timeout_stops_all_containers(world):
-    job = await world.submit(task=task(app(POLITE), sidecar()), limit=1, attempts=3)
+    job = await world.submit(task=task(app(HANDLES_SIGTERM), sidecar()), limit=1, attempts=3)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
@@ -252,7 +250,7 @@ async def test_a_timeout_stops_all_containers(world):
 
 
 async def test_a_container_being_created_at_the_timeout_is_not_started(world):
-    tasks = task(init(LASTING), app(POLITE, after={"init": "SUCCESS"}))
+    tasks = task(init(LASTING), app(HANDLES_SIGTERM, after={"init": "SUCCESS"}))
     job = await world.submit(task=tasks, limit=IN_TIME)
     await world.wait_for(job, Status.RUNNING)
     world.runtime.hold("create")
@@ -267,7 +265,7 @@ async def test_a_container_being_created_at_the_timeout_is_not_started(world):
 
 
 async def test_a_container_that_waits_longer_than_its_start_timeout_fails(world):
-    slow = init(POLITE, start_timeout=timedelta(seconds=1))
+    slow = init(HANDLES_SIGTERM, start_timeout=timedelta(seconds=1))
     job = await world.submit(task=task(slow, app(BRIEF, after={"init": "COMPLETE"})))
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
@@ -335,7 +333,7 @@ async def test_a_container_that_waited_during_the_crash_starts_after_it(world):
 
 
 async def test_a_stop_order_survives_a_crash(world):
-    job = await world.submit(task=task(app(POLITE), sidecar()))
+    job = await world.submit(task=task(app(HANDLES_SIGTERM), sidecar()))
     await both_ready(world, job)
     world.runtime.hold("stop")
     await world.terminate(job, "stop it")
@@ -349,7 +347,7 @@ async def test_a_stop_order_survives_a_crash(world):
 
 
 async def test_a_removed_container_is_lost_and_its_job_is_retried(world):
-    job = await world.submit(task=task(app(POLITE, BRIEF), sidecar(DEAF)), attempts=2)
+    job = await world.submit(task=task(app(HANDLES_SIGTERM, BRIEF), sidecar(IGNORES_SIGTERM)), attempts=2)
     await both_ready(world, job)
 
     await world.runtime.remove(Tag(job_id=job, attempt=1, container_key=APP))

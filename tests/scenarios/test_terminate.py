@@ -5,11 +5,8 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
-from tests.support.scripts import FOR_EVER, LASTING, Script
+from tests.support.scripts import FOR_EVER, HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
 from tests.support.world import GRACE
-
-POLITE = Script(seconds=60, on_term=0, output=("ready",))
-DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
 @pytest.mark.fault("SP14")
@@ -26,7 +23,7 @@ async def test_a_job_terminated_while_submitted_never_runs(world):
 
 @pytest.mark.fault("SP14")
 async def test_a_job_terminated_while_pending_ends_at_once(world):
-    before = await world.submit(POLITE)
+    before = await world.submit(HANDLES_SIGTERM)
     job = await world.submit(after=[before])
     await world.wait_for(job, Status.PENDING)
 
@@ -53,7 +50,7 @@ async def test_a_job_terminated_while_runnable_gets_no_container(world):
 
 @pytest.mark.fault("SP20")
 async def test_a_terminated_job_is_failed_although_it_exits_0(world):
-    job = await world.submit(POLITE, attempts=5)
+    job = await world.submit(HANDLES_SIGTERM, attempts=5)
     await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -76,7 +73,7 @@ async def test_a_job_that_dies_of_sigterm_has_exit_code_143(world):
 
 @pytest.mark.fault("SP19")
 async def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_period(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -88,7 +85,7 @@ async def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_period(world
 
 
 async def test_a_terminated_job_is_running_until_its_container_has_exited(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
 
     world.runtime.hold("kill")
@@ -129,7 +126,7 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
 
 
 async def test_a_cancel_after_a_terminate_changes_nothing(world):
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
 
@@ -140,7 +137,7 @@ async def test_a_cancel_after_a_terminate_changes_nothing(world):
 
 
 async def test_a_terminate_after_a_cancel_stops_the_job(world):
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.cancel(job, "no more tries")
 
@@ -185,7 +182,7 @@ async def test_a_job_terminated_before_its_start_is_never_started(world):
 @pytest.mark.fault("SP11")
 async def test_a_job_terminated_during_its_start_is_signalled_once_it_runs(world):
     world.runtime.hold("start")
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     await world.wait_for_call(job, "start")
 
     await world.terminate(job, "stop it")
@@ -198,7 +195,7 @@ async def test_a_job_terminated_during_its_start_is_signalled_once_it_runs(world
 
 @pytest.mark.fault("SP11")
 async def test_a_job_terminated_at_any_moment_of_its_start_is_never_left_running(world):
-    jobs = [await world.submit(POLITE, millicpus=100, grace=GRACE) for _ in range(20)]
+    jobs = [await world.submit(HANDLES_SIGTERM, millicpus=100, grace=GRACE) for _ in range(20)]
 
     for number, job in enumerate(jobs):
         await world.sleep(0.01 * (number % 5))
@@ -228,7 +225,7 @@ async def test_a_job_that_exits_0_before_the_signal_is_failed(world):
 @pytest.mark.fault("SP26")
 async def test_a_timeout_after_a_terminate_changes_neither_reason_nor_deadline(world):
     world.runtime.hold("start")
-    job = await world.submit(DEAF, limit=1)
+    job = await world.submit(IGNORES_SIGTERM, limit=1)
     await world.wait_for_call(job, "start")
 
     await world.terminate(job, "stop it")
@@ -240,7 +237,7 @@ async def test_a_timeout_after_a_terminate_changes_neither_reason_nor_deadline(w
 
 
 async def test_dependents_fail_when_the_job_has_ended(world):
-    job = await world.submit(POLITE)
+    job = await world.submit(HANDLES_SIGTERM)
     child = await world.submit(after=[job])
     await world.wait_for_output(job, "ready")
 
@@ -250,7 +247,7 @@ async def test_dependents_fail_when_the_job_has_ended(world):
 
 
 async def test_its_resources_are_free_only_when_the_container_has_exited(world):
-    job = await world.submit(DEAF, millicpus=4000)
+    job = await world.submit(IGNORES_SIGTERM, millicpus=4000)
     await world.wait_for_output(job, "ready")
     waiting = await world.submit(millicpus=4000)
 

@@ -24,7 +24,7 @@ from tests.support.world import HOST
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 LICENCES = ConsumableName("licences")
 LOCAL = EnvironmentName("local")
-DEAF = Script(seconds=600, on_term=None, output=("ready",))
+IGNORES_SIGTERM = Script(seconds=600, on_term=None, output=("ready",))
 
 
 async def filled(world, *, millicpus=WHOLE, **asked):
@@ -423,7 +423,9 @@ async def test_the_first_job_of_a_queue_says_what_it_requires_what_is_free_and_w
 
 
 async def test_the_end_of_a_job_that_was_ordered_to_stop_is_that_of_its_order(world):
-    filler = await world.submit(DEAF, millicpus=WHOLE, name="filler", limit=3600, grace=timedelta(minutes=10))
+    filler = await world.submit(
+        IGNORES_SIGTERM, millicpus=WHOLE, name="filler", limit=3600, grace=timedelta(minutes=10)
+    )
     await world.wait_for_output(filler, "ready")
     await world.terminate(filler, "stop")
     await world.wait_for_why(filler, Code.STOPPING)

@@ -18,7 +18,7 @@ from tests.support.builders import ADMIN, task
 from tests.support.explanations import check
 from tests.support.scripts import FOR_EVER, LASTING, Script, contained, lasting
 
-DEAF = Script(seconds=600, on_term=None, output=("ready",))
+IGNORES_SIGTERM = Script(seconds=600, on_term=None, output=("ready",))
 READY = lasting(output=("ready",))
 REFUSED = StartRefused("CannotStartContainerError: device busy", certain=False)
 BROKEN = StartRefused("CannotStartContainerError: no cgroups", exit_code=127, certain=False, host_failed=True)
@@ -190,7 +190,7 @@ async def test_a_running_job_that_was_cancelled_will_not_be_retried(world):
 
 
 async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
-    job = await world.submit(DEAF, grace=GRACE)
+    job = await world.submit(IGNORES_SIGTERM, grace=GRACE)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("stop")
 
@@ -210,7 +210,7 @@ async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
 
 
 async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(world):
-    job = await world.submit(DEAF, grace=GRACE)
+    job = await world.submit(IGNORES_SIGTERM, grace=GRACE)
     await world.wait_for_output(job, "ready")
 
     await world.pause(job, "others first")
@@ -228,7 +228,7 @@ async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(wo
 
 async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world):
     tags = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
-    job = await world.submit(replace(DEAF, request_delay=FOR_EVER, on_request="final"), tags=tags)
+    job = await world.submit(replace(IGNORES_SIGTERM, request_delay=FOR_EVER, on_request="final"), tags=tags)
     await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "too hot", checkpoint=True)
@@ -246,7 +246,7 @@ async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world
 
 
 async def test_a_job_past_its_time_limit_is_being_stopped(world):
-    job = await world.submit(DEAF, limit=1, grace=GRACE)
+    job = await world.submit(IGNORES_SIGTERM, limit=1, grace=GRACE)
 
     why = check(
         await world.wait_for_why(job, Code.TIME_LIMIT),
@@ -266,7 +266,7 @@ async def test_a_job_past_its_time_limit_is_being_stopped(world):
 
 
 async def test_a_container_that_does_not_exit_although_it_was_killed(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("kill")
     await world.terminate(job, "too hot")
@@ -346,7 +346,7 @@ async def test_a_kill_by_others_than_batchq_names_the_memory_limit_as_the_likely
 
 
 async def test_the_kill_of_a_terminated_job_is_not_explained_by_its_memory(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "too hot")
     await world.wait_for(job, Status.FAILED)
@@ -516,7 +516,7 @@ async def test_a_job_that_was_blocked_for_too_long_says_what_blocked_it(world):
 
 
 async def test_a_job_that_was_given_up_says_why(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("kill")
     world.runtime.hold("remove")

@@ -16,7 +16,7 @@ from tests.support.pauses import Pauses
 from tests.support.service import Service, serving
 
 GRACE = 2
-DEAF = Script(seconds=None, on_term=None)
+IGNORES_SIGTERM = Script(seconds=None, on_term=None)
 IN_SHELL = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
 AT_ONCE = 8  # clients
 OTHERS = 24  # threads besides those of the engine: of the loop, SQLite and the resolver
@@ -83,7 +83,7 @@ class Many:
 
     def _lay_ground(self, number):
         self._ask("updatecomputeenvironment", computeEnvironment="local", computeResources={"maxvCpus": number})
-        name, value = write(DEAF)
+        name, value = write(IGNORES_SIGTERM)
         container = {
             "image": "batchq-test:latest",
             "command": IN_SHELL,

@@ -10,7 +10,7 @@ from tests.service.waiting import reaches, until
 from tests.support.described import trouble
 
 TRAINER = Script(seconds=None, on_term=1, output=("epoch 1",), checkpoints=("epoch-1",), on_request="epoch-2")
-DEAF = Script(seconds=None, on_term=None)
+IGNORES_SIGTERM = Script(seconds=None, on_term=None)
 UNKNOWN = "3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001"
 TAGS = ("--tag", "batchq:checkpoints=true", "--tag", "batchq:checkpoint-signal=USR1")
 
@@ -31,7 +31,7 @@ def submit(batchq):
 
 
 def test_a_queued_job_is_held_listed_and_released(simulated, batchq, submit, monkeypatch):
-    before = submit(DEAF, "--name", "before")
+    before = submit(IGNORES_SIGTERM, "--name", "before")
     held = submit(Script(seconds=0), "--name", "train", "--after", before)
 
     first = batchq("hold", "train", "--reason", "no data yet")
@@ -84,7 +84,7 @@ def test_a_trainer_is_paused_with_a_checkpoint_and_resumed(simulated, batchq, su
 
 
 def test_a_terminate_with_a_checkpoint_waits_for_it_and_force_does_not(simulated, batchq, submit):
-    trainer, deaf = submit(TRAINER, "--name", "saved", *TAGS), submit(DEAF, "--name", "deaf")
+    trainer, deaf = submit(TRAINER, "--name", "saved", *TAGS), submit(IGNORES_SIGTERM, "--name", "deaf")
     batch = simulated.client()
     reaches(batch, trainer, "RUNNING")
     reaches(batch, deaf, "RUNNING")

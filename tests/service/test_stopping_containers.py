@@ -10,8 +10,8 @@ from tests.support.docker_api import docker_api
 from tests.support.service import serving
 
 WAITS = "echo ready; while :; do sleep 0.1; done"
-POLITE = f"trap '' TERM; trap 'exit 3' INT; {WAITS}"
-DEAF = f"trap '' TERM INT; {WAITS}"
+HANDLES_SIGTERM = f"trap '' TERM; trap 'exit 3' INT; {WAITS}"
+IGNORES_SIGTERM = f"trap '' TERM INT; {WAITS}"
 FAILS_WHEN_TOLD = f"trap 'exit 1' USR1; {WAITS}"
 
 
@@ -58,7 +58,7 @@ def ready(service, submit):
 
 @pytest.mark.docker
 def test_a_terminate_signals_and_kills_active_jobs_and_ends_queued_ones(batch, submit, ready):
-    polite, deaf = ready("stop-polite", POLITE), ready("stop-deaf", DEAF)
+    polite, deaf = ready("stop-polite", HANDLES_SIGTERM), ready("stop-deaf", IGNORES_SIGTERM)
     waits = submit("stop-waits", WAITS)
 
     done = batchq("terminate", "-n", "stop-*", "--signal", "int", "--grace", "5", "--reason", "enough")

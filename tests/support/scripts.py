@@ -1,6 +1,6 @@
-"""One script for both worlds: for simulated containers as it is, for real ones as a command that does the same.
+"""Scripts of containers: the simulated runtime executes them, and Docker runs a shell command that does the same.
 
-What only a simulated engine can do is no part of the command: a slow start, a slow death, a refusal that passes.
+The command leaves out what only a simulated engine can do: a slow start, a slow exit, a temporary refusal.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,17 @@ IMAGE = "batchq-test:latest"
 SMALL = Resources(millicpus=250, memory_mib=64)
 NOT_THERE = ("/no/such/program",)
 FOR_EVER = 10**6
-AMPLE = timedelta(seconds=15)  # the grace of those who hear the signal, so that on a slow machine they are not killed
+AMPLE = timedelta(seconds=15)  # the grace of containers that handle the signal: no kill on a slow machine
 
 
 def lasting(exit_code: int = 0, **more: Any) -> Script:
-    """Until it is told to end (`world.finish`), so that nothing of a test depends on how long that takes."""
+    """Runs until `world.finish`, so that no test depends on a duration."""
     return Script(seconds=None, on_term=exit_code, **more)
 
 
 LASTING = lasting()
+HANDLES_SIGTERM = Script(seconds=60, on_term=0, output=("ready",))
+IGNORES_SIGTERM = Script(seconds=60, on_term=None, output=("ready",))
 
 
 def spec(
@@ -34,20 +36,20 @@ def spec(
     environment: tuple[tuple[str, str], ...] = (),
     **changes: Any,
 ) -> ContainerSpec:
-    """A container that plays the scripts, one an attempt, the last for all further ones. Members may be given.
+    """A container that runs a script per attempt, and the last one in all further attempts.
 
-    Of an array the `children` named play their own.
+    `children` are the scripts of single children of an array; `changes` are fields of ContainerSpec.
     """
-    plays = {"image": IMAGE, "resources": SMALL, "command": for_children(command(*scripts), children)}
+    defaults = {"image": IMAGE, "resources": SMALL, "command": for_children(command(*scripts), children)}
     own = (write(script, child=index) for index, script in children.items())
-    return ContainerSpec(**plays | changes, environment=(*environment, write(*scripts), *own))
+    return ContainerSpec(**defaults | changes, environment=(*environment, write(*scripts), *own))
 
 
 def contained(name: str, *scripts: Script, **changes: Any) -> TaskContainer:
-    """One container of a task. Members of TaskContainer and ContainerSpec may be given, and whom it comes `after`."""
+    """A container of a task; `changes` are fields of TaskContainer and ContainerSpec, and `after`."""
     own = {it: changes.pop(it) for it in changes.keys() & {"environment", "mounts"}}
-    hears = bool(scripts) and all(it.on_term is not None for it in scripts)
-    usual = {"spec": spec(*scripts, **own), "stop_timeout": AMPLE if hears else None}
+    handles_stops = bool(scripts) and all(it.on_term is not None for it in scripts)
+    usual = {"spec": spec(*scripts, **own), "stop_timeout": AMPLE if handles_stops else None}
     return task_container(name, **usual | changes)
 
 
@@ -74,15 +76,15 @@ def shell(script: Script) -> str:
         if script.on_term is None
         else quote(f"sleep {script.term_delay}; {saving(script.term_checkpoint)}; exit {script.on_term}")
     )
-    asks = f"sleep {script.request_delay}; {saving(script.on_request)}"
-    asks += f"; exit {script.request_exit}" if script.request_exit is not None else ""
+    on_request = f"sleep {script.request_delay}; {saving(script.on_request)}"
+    on_request += f"; exit {script.request_exit}" if script.request_exit is not None else ""
     handles_requests = script.on_request is not None or script.request_exit is not None
     lines = [quote(line) for line in script.output] + [f'"${name}"' for name in script.prints_environment]
     lasts = FOR_EVER if script.seconds is None else script.seconds
     return "; ".join(
         [
             f"trap {on_stop_signal} TERM",
-            *([f"trap {quote(asks)} USR1 USR2 HUP INT"] if handles_requests else []),
+            *([f"trap {quote(on_request)} USR1 USR2 HUP INT"] if handles_requests else []),
             *(saving(name) for name in script.checkpoints),
             *(f"printf '%s\\n' {line}" for line in lines),
             *([f"sleep {lasts} & p=$!; while kill -0 $p 2>/dev/null; do wait $p; done"] if lasts else []),
