@@ -30,8 +30,8 @@ def act(second, **said):
     return replace(DONE, at=NOON + second * SECOND, **said)
 
 
-async def told(store, **asked):
-    return [it.record for it in await store.audit_records(AuditQuery(**{"limit": 100} | asked))]
+async def told(store, **fields):
+    return [it.record for it in await store.audit_records(AuditQuery(**{"limit": 100} | fields))]
 
 
 @pytest.fixture

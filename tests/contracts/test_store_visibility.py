@@ -20,8 +20,8 @@ ADA, BOB, CY = Owner(user="ada", account="lab"), Owner(user="bob", account="lab"
 OWN, LAB = Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab"}))
 
 
-async def page(store, **asked):
-    found = await store.definitions(**{"name": None, "status": None, "limit": 9, "after": None} | asked)
+async def page(store, **fields):
+    found = await store.definitions(**{"name": None, "status": None, "limit": 9, "after": None} | fields)
     return [str(it.ref) for it in found]
 
 
@@ -46,8 +46,8 @@ async def test_pages_have_each_visible_job_once_in_order(store):
     jobs = tuple(job(number=number, owner=owner, status=list(Status)[number]) for number, owner in enumerate(owners))
     await store.commit(Changes(inserted=jobs))
 
-    async def listed(**asked):
-        return [it.order for it in await store.list(JobQuery(**{"queue": QueueName("default"), "limit": 9} | asked))]
+    async def listed(**fields):
+        return [it.order for it in await store.list(JobQuery(**{"queue": QueueName("default"), "limit": 9} | fields))]
 
     assert await listed(visibility=OWN) == [4, 2, 0]
     assert await listed(visibility=OWN, limit=2) == [4, 2]

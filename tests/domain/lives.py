@@ -36,33 +36,33 @@ def outcome(of):
     return (of.status, of.status_reason, of.is_cancelled, of.is_terminated)
 
 
-def submitted(**asked):
-    return job(**asked)
+def submitted(**fields):
+    return job(**fields)
 
 
-def pending(**asked):
-    return after(submitted(**asked), on.DependenciesPending())
+def pending(**fields):
+    return after(submitted(**fields), on.DependenciesPending())
 
 
-def runnable(**asked):
-    return after(submitted(**asked), on.DependenciesMet())
+def runnable(**fields):
+    return after(submitted(**fields), on.DependenciesMet())
 
 
-def starting(**asked):
-    return after(runnable(**asked), placed())
+def starting(**fields):
+    return after(runnable(**fields), placed())
 
 
-def running(**asked):
+def running(**fields):
     """RUNNING since noon."""
-    return after(starting(**asked), started())
+    return after(starting(**fields), started())
 
 
-def succeeded(**asked):
-    return after(running(**asked), exited(0))
+def succeeded(**fields):
+    return after(running(**fields), exited(0))
 
 
-def failed(**asked):
-    return after(running(**asked), exited(1))
+def failed(**fields):
+    return after(running(**fields), exited(1))
 
 
 def placed():

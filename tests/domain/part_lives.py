@@ -21,14 +21,14 @@ VERBS = {
 }
 
 
-def task_job(*containers, **asked):
+def task_job(*containers, **fields):
     """A job with a task of these containers, placed at noon."""
-    return starting(task=task(*containers), **asked)
+    return starting(task=task(*containers), **fields)
 
 
-def multi_node_job(nodes=None, **asked):
+def multi_node_job(nodes=None, **fields):
     """A gang, placed at noon: of three nodes of one container each, unless told otherwise."""
-    return starting(nodes=nodes or gang(), **asked)
+    return starting(nodes=nodes or gang(), **fields)
 
 
 def app(**changes):

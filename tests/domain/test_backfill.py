@@ -35,19 +35,19 @@ def room(*active, environments=None, now=NOON, promised=None, **stocks):
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=now, promised=promised)
 
 
-def one(*needs, longest=None, number=None, **asked):
+def one(*needs, longest=None, number=None, **fields):
     return Candidate(
         job_id=job_id(next(numbers) if number is None else number),
         order=0,
-        resources=resources(**{"memory_mib": 1} | asked),
+        resources=resources(**{"memory_mib": 1} | fields),
         requirements=needs,
         timeout=longest,
     )
 
 
-def under_way(*, started_at=NOON, on="local", **asked):
+def under_way(*, started_at=NOON, on="local", **fields):
     """RUNNING since noon."""
-    return job(status=Status.RUNNING, attempt=attempt(environment=on, started_at=started_at), **asked)
+    return job(status=Status.RUNNING, attempt=attempt(environment=on, started_at=started_at), **fields)
 
 
 def need(quantity, resource="licence"):

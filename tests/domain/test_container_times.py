@@ -16,8 +16,8 @@ EACH_WAY = pytest.mark.parametrize("started_at", [at(5) - HOUR, at(5) + HOUR], i
 pytestmark = pytest.mark.fault("TM01")
 
 
-def placed_at_noon(**asked):
-    return after(runnable(**asked), placed())
+def placed_at_noon(**fields):
+    return after(runnable(**fields), placed())
 
 
 @EACH_WAY

@@ -33,14 +33,14 @@ class Free:
     def __init__(self, room):
         self.room = room
 
-    def place_or_reserve(self, wanted, names, **asked):
-        return self.room.place_or_reserve(wants(wanted, **asked), names)
+    def place_or_reserve(self, wanted, names, **fields):
+        return self.room.place_or_reserve(wants(wanted, **fields), names)
 
-    def place_if_no_delay(self, wanted, names, **asked):
-        return self.room.place_if_no_delay(wants(wanted, **asked), names)
+    def place_if_no_delay(self, wanted, names, **fields):
+        return self.room.place_if_no_delay(wants(wanted, **fields), names)
 
-    def could_hold(self, wanted, names, **asked):
-        return self.room.could_hold(wants(wanted, **asked), names)
+    def could_hold(self, wanted, names, **fields):
+        return self.room.could_hold(wants(wanted, **fields), names)
 
 
 def room(*environments, host=HOST, active=(), stocks=None, promised=None):
@@ -48,8 +48,8 @@ def room(*environments, host=HOST, active=(), stocks=None, promised=None):
     return Free(FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON, promised=promised))
 
 
-def wants(wanted, **asked):
-    return Candidate(**{"job_id": job_id(next(numbers)), "order": 0, "resources": wanted} | asked)
+def wants(wanted, **fields):
+    return Candidate(**{"job_id": job_id(next(numbers)), "order": 0, "resources": wanted} | fields)
 
 
 def waits(outcome):
@@ -60,8 +60,8 @@ def small(**changes):
     return resources(**{"millicpus": 1000, "memory_mib": 1} | changes)
 
 
-def running(*, on="local", **asked):
-    return job(status=Status.RUNNING, attempt=attempt(environment=on), **asked)
+def running(*, on="local", **fields):
+    return job(status=Status.RUNNING, attempt=attempt(environment=on), **fields)
 
 
 # -------------------------------------------------------------------------------------------------------- no overcommit

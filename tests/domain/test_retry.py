@@ -13,8 +13,8 @@ RETRY, EXIT = Action.RETRY, Action.EXIT
 ENDED = attempt(exit_code=137, reason="OutOfMemoryError: killed", status_reason="Host EC2 terminated")
 
 
-def rule(action=EXIT, **asked):
-    return ExitRule(action=action, **asked)
+def rule(action=EXIT, **fields):
+    return ExitRule(action=action, **fields)
 
 
 def test_without_rules_a_failure_is_retried():

@@ -36,9 +36,9 @@ async def ada(world):
     return ada
 
 
-async def acts(world, **asked):
+async def acts(world, **fields):
     """What is known to have been done, the oldest first."""
-    found = [it.record for it in await world.store.audit_records(AuditQuery(limit=1000, **asked))]
+    found = [it.record for it in await world.store.audit_records(AuditQuery(limit=1000, **fields))]
     assert {(it.user, it.account, it.key, it.request_id) for it in found} <= {("ada", "team", "BQIA1", "a-request")}
     return [(it.operation, it.outcome) for it in reversed(found)]
 

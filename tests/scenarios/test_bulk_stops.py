@@ -23,11 +23,11 @@ async def simulated():
         yield running
 
 
-async def queued(world, *, holding=4000, **asked):
+async def queued(world, *, holding=4000, **fields):
     """A job that runs and holds the room, and one that waits for it."""
     holder = await world.submit(LASTING, millicpus=holding)
     await world.wait_for(holder, Status.RUNNING)
-    waits = await world.submit(millicpus=4000, **asked)
+    waits = await world.submit(millicpus=4000, **fields)
     await world.wait_for(waits, Status.RUNNABLE)
     return holder, waits
 

@@ -31,8 +31,8 @@ def quantities(world):
     return world.catalog.consumable_resources.quantities(world.catalog.consumables[LICENCES])
 
 
-async def needing(world, quantity, script=None, **asked):
-    submission = await world.submission(script, **asked)
+async def needing(world, quantity, script=None, **fields):
+    submission = await world.submission(script, **fields)
     needs = (ConsumableRequirement(resource=LICENCES, quantity=quantity),)
     return (await world.jobs.submit(replace(submission, needs=needs), caller=ADMIN)).id
 

@@ -20,8 +20,8 @@ WRITES = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
 EXITS_LATER = replace(WRITES, term_delay=1)
 
 
-async def running(world, script=WRITES, tags=SIGNAL, **asked):
-    job = await world.submit(script, tags=tags, **asked)
+async def running(world, script=WRITES, tags=SIGNAL, **fields):
+    job = await world.submit(script, tags=tags, **fields)
     await world.wait_for_output(job, "ready")
     return job
 

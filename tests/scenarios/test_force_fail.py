@@ -10,9 +10,9 @@ from tests.support.scripts import IGNORES_SIGTERM, Script, contained
 WHY = "Force-failed: it does not end"
 
 
-async def stuck(world, **asked):
+async def stuck(world, **fields):
     """A job that was to stop, and whose container the engine does not answer for."""
-    job = await world.submit(IGNORES_SIGTERM, **asked)
+    job = await world.submit(IGNORES_SIGTERM, **fields)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("kill")
     world.runtime.hold("remove")

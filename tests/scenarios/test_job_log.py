@@ -16,16 +16,16 @@ EVE = Caller(user="eve", account="lab", lineage=("lab", "root"))
 WAIT = 10.0  # seconds
 
 
-async def read(world, job, *, caller=None, limit=100, wait=0.0, **asked):
-    query = JobLogQuery(job_id=job, limit=limit, wait=wait, **asked)
+async def read(world, job, *, caller=None, limit=100, wait=0.0, **fields):
+    query = JobLogQuery(job_id=job, limit=limit, wait=wait, **fields)
     return await world.server.job_log.page(query, caller=caller or world.caller)
 
 
-async def follow(world, job, *, wait=WAIT, **asked):
+async def follow(world, job, *, wait=WAIT, **fields):
     """All lines until the log is over, with the number of the attempt of each."""
     lines, after = [], None
     while True:
-        page = await read(world, job, after=after, wait=wait, **asked)
+        page = await read(world, job, after=after, wait=wait, **fields)
         lines += [(page.next.attempt, it.message) for it in page.lines]
         if page.over:
             return lines

@@ -38,9 +38,9 @@ def limit(world, **limits):
     world.people = replace(world.people, accounts=world.people.accounts | {"lab": lab})
 
 
-async def submit(world, caller, script, **asked):
+async def submit(world, caller, script, **fields):
     world.caller = caller
-    return await world.submit(script, **asked)
+    return await world.submit(script, **fields)
 
 
 async def test_jobs_of_an_account_at_its_limit_wait_and_others_start(world, callers):

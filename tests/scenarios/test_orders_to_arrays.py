@@ -21,9 +21,9 @@ def size(world):
     return 600 if world.virtual else 6
 
 
-async def array_of(world, size, **asked):
+async def array_of(world, size, **fields):
     """An array whose children are all there."""
-    parent = await world.submit(LONG, array_size=size, **asked)
+    parent = await world.submit(LONG, array_size=size, **fields)
     await world.wait_until(parent, lambda job: job.array_state is not None and job.array_state.spawned == size)
     return parent
 

@@ -43,11 +43,11 @@ async def starts(world, job, attempt=1):
     return (await world.engine_calls(job, attempt)).count("start")
 
 
-async def one_that_starts_after(world, script, **asked):
+async def one_that_starts_after(world, script, **fields):
     """A job that waited for room when the backup was made, and that has it now; and the backup."""
     before = await world.submit(LONG, millicpus=4000)
     await world.wait_for(before, Status.RUNNING)
-    job = await world.submit(script, **asked)
+    job = await world.submit(script, **fields)
     await world.wait_for(job, Status.RUNNABLE)
     backup = world.backup()
     await world.terminate(before)

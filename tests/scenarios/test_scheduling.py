@@ -26,8 +26,8 @@ async def shared(world):
     await world.queue("shared", policy=fair.name)
 
 
-async def of_share(world, share, script=None, *, priority=0, **asked):
-    submission = await world.submission(script, queue="shared", **asked)
+async def of_share(world, share, script=None, *, priority=0, **fields):
+    submission = await world.submission(script, queue="shared", **fields)
     asked_for = replace(submission, share_identifier=share, scheduling_priority=priority)
     return (await world.jobs.submit(asked_for, caller=ADMIN)).id
 

@@ -21,8 +21,8 @@ HANGS = Script(seconds=None, on_term=None, output=("ready",))
 LONG = timedelta(minutes=10)
 
 
-async def running(world, script=WRITES, tags=SIGNAL, **asked):
-    job = await world.submit(script, tags=tags, **asked)
+async def running(world, script=WRITES, tags=SIGNAL, **fields):
+    job = await world.submit(script, tags=tags, **fields)
     await world.wait_for_output(job, "ready")
     return job
 

@@ -27,15 +27,15 @@ LOCAL = EnvironmentName("local")
 IGNORES_SIGTERM = Script(seconds=600, on_term=None, output=("ready",))
 
 
-async def filled(world, *, millicpus=WHOLE, **asked):
+async def filled(world, *, millicpus=WHOLE, **fields):
     """A running job that holds all vCPUs of the environment."""
-    job = await world.submit(LASTING, millicpus=millicpus, name="filler", **asked)
+    job = await world.submit(LASTING, millicpus=millicpus, name="filler", **fields)
     await world.wait_for(job, Status.RUNNING)
     return job
 
 
-async def needing(world, quantity, script=None, **asked):
-    submission = await world.submission(script, **asked)
+async def needing(world, quantity, script=None, **fields):
+    submission = await world.submission(script, **fields)
     needs = (ConsumableRequirement(resource=LICENCES, quantity=quantity),)
     return (await world.jobs.submit(replace(submission, needs=needs), caller=world.caller)).id
 

@@ -300,8 +300,8 @@ class _Later:
 # --------------------------------------------------------------------------------------------------------------- FAILED
 
 
-async def failed(world, script, **asked):
-    job = await world.submit(script, **asked)
+async def failed(world, script, **fields):
+    job = await world.submit(script, **fields)
     await world.wait_for(job, Status.FAILED)
     return await world.why(job)
 

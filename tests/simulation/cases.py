@@ -71,12 +71,12 @@ class CaseRun:
     def _all_over(self) -> bool:
         return not self.world.unfinished() and not self.world.machine.engine.containers
 
-    async def submit(self, name: str, *scripts: Script, after: str | None = None, **asked: Any) -> None:
+    async def submit(self, name: str, *scripts: Script, after: str | None = None, **fields: Any) -> None:
         """Submit a job, until that is acknowledged."""
-        overrides = Overrides(environment=(write(*scripts),), **{"millicpus": 250} | asked.pop("room", {}))
+        overrides = Overrides(environment=(write(*scripts),), **{"millicpus": 250} | fields.pop("room", {}))
         depends_on = () if after is None else (Dependency(job_id=self.ids[after]),)
         submission = Submission(
-            **{"definition_name": "plain", "retry": RetryStrategy(attempts=1)} | asked,
+            **{"definition_name": "plain", "retry": RetryStrategy(attempts=1)} | fields,
             overrides=overrides,
             name=name,
             queue=QueueName("usual"),

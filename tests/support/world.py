@@ -173,26 +173,26 @@ class World:
         await self.store.commit(Changes(restoration=Restoration(at=self.clock.now())))
         await self.boot()
 
-    async def submit(self, script: Script | None = None, **asked: Any) -> JobId:
+    async def submit(self, script: Script | None = None, **fields: Any) -> JobId:
         """Submit a job that executes a script. Takes `attempts`, `rules`, `limit` (seconds), `after`, `queue` and size.
 
         Its grace period is short if its script ignores the stop signal, or if the test sets `grace`.
         """
-        (job_id,) = await self.submit_many(1, script, **asked)
+        (job_id,) = await self.submit_many(1, script, **fields)
         return job_id
 
     async def submit_many(
-        self, number: int, script: Script | None, *, grace: timedelta | None = None, **asked: Any
+        self, number: int, script: Script | None, *, grace: timedelta | None = None, **fields: Any
     ) -> list[JobId]:
         """Submit `number` jobs of one definition; their ids in the order of submission."""
-        submission = await self.submission(script, **asked)
+        submission = await self.submission(script, **fields)
         usual = AMPLE if script is not None and script.on_term is not None else GRACE
         service = self.server.job_service(stop_grace=usual if grace is None else grace, prices=self.prices)
         return [(await service.submit(submission, caller=self.caller)).id for _ in range(number)]
 
-    async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
+    async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **fields: Any) -> JobId:
         """Submit a job and make a request for it at once, so that the request finds the job SUBMITTED."""
-        submission = await self.submission(**asked)
+        submission = await self.submission(**fields)
         definition = await self.catalog.definitions.find(submission.definition_name, None, caller=self.caller)
         job_id = JobId(str(uuid4()))
         spec = build_spec(submission, definition, owner=self.caller.owner, stop_grace=GRACE)
@@ -264,10 +264,10 @@ class World:
     async def hold(self, job_id: JobId, reason: str = "not yet") -> None:
         await self.jobs.hold(job_id, reason, caller=self.caller)
 
-    async def submit_held(self, reason: str = "not yet", *, paused: bool = False, **asked: Any) -> JobId:
+    async def submit_held(self, reason: str = "not yet", *, paused: bool = False, **fields: Any) -> JobId:
         """Submit a job and hold or pause it at once, so that it is not placed."""
         event = (on.PauseRequested if paused else on.HoldRequested)(reason=reason, user=self.caller.user)
-        return await self.submit_and(lambda it: self.engine.deliver(it, event, caller=self.caller), **asked)
+        return await self.submit_and(lambda it: self.engine.deliver(it, event, caller=self.caller), **fields)
 
     async def release(self, job_id: JobId) -> None:
         await self.jobs.release(job_id, caller=self.caller)
