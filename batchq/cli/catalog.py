@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import Struct
 
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.output import DONE, REFUSED, escape, print_error, uses_color, write_line
+from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
 from batchq.cli.server_requests import ACTIVE, WAITING, Page, Row, overview
 from batchq.cli.tables import Column, add_output_flags, flattened, print_fields, print_json, print_list, prints_json
 from batchq.errors import Invalid, NotFound
+from batchq.escapes import escape
 
 MAX_PAGES = 1000
 NAME_OR_ARN = "name or ARN"

@@ -15,9 +15,10 @@ from batchq.cli.bulk_stop import TERMINATE, TIMEOUT
 from batchq.cli.http_client import Response, add_server_flags, stream, url_of
 from batchq.cli.job_filters import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
-from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, escape, print_notice, write_line
+from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
 from batchq.cli.stop_report import SUCCESSFUL_OUTCOMES, UNCHANGED, StepNotes
 from batchq.errors import Invalid, Misused, Unavailable
+from batchq.escapes import escape
 
 NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
 STATES = {"PENDING": "PENDING", "P": "PENDING", "RUNNING": "RUNNING", "R": "RUNNING", "ALL": "ALL"}

@@ -5,11 +5,12 @@ from urllib.parse import quote
 
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
-from batchq.cli.output import DONE, REFUSED, escape, print_error, print_notice, write_line
+from batchq.cli.output import DONE, REFUSED, print_error, print_notice, write_line
 from batchq.cli.server_requests import Row
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
 from batchq.cli.times import ago, iso, moment, now
 from batchq.errors import Invalid
+from batchq.escapes import escape
 
 KIB = 1024
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

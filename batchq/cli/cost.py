@@ -5,11 +5,12 @@ from urllib.parse import quote
 
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP, resolve_jobs
-from batchq.cli.output import DONE, escape, print_notice, write_line
+from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import Page, Row
 from batchq.cli.tables import Column, add_output_flags, print_list, prints_json
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import Misused
+from batchq.escapes import escape
 
 COST_REPORT = "/v1/batchq/costreport"
 GROUPS = ("account", "user", "queue", "definition")

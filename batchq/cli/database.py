@@ -5,9 +5,10 @@ from datetime import datetime
 from pathlib import Path
 
 from batchq.cli.admin_backend import settings_of
-from batchq.cli.output import escape, print_error
+from batchq.cli.output import print_error
 from batchq.clock import SystemClock
 from batchq.errors import Misused
+from batchq.escapes import escape
 from batchq.private_file import rights_of_owner
 from batchq.store import migrations
 from batchq.store.database import NAME

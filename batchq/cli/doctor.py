@@ -9,10 +9,10 @@ from msgspec.structs import asdict
 from batchq.bootstrap import collect_facts
 from batchq.cli.admin_backend import settings_of
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.output import escape
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import examine, is_healthy
 from batchq.errors import BatchqError, Invalid
+from batchq.escapes import escape
 
 HEALTH = "/healthz"
 TIMEOUT = 5.0  # seconds

@@ -9,7 +9,7 @@ from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason, status, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
-from batchq.cli.output import escape, is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.server_requests import FINISHED, Row, explanation, history, job_detail
 from batchq.cli.tables import (
     Column,
@@ -23,6 +23,7 @@ from batchq.cli.tables import (
 )
 from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
 from batchq.errors import Invalid
+from batchq.escapes import escape
 
 
 def add_show(command: ArgumentParser) -> None:

@@ -6,11 +6,12 @@ from urllib.parse import quote
 
 from batchq.cli import job_handles
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.output import DONE, REFUSED, escape, print_error, write_line
+from batchq.cli.output import DONE, REFUSED, print_error, write_line
 from batchq.cli.server_requests import ACTIVE, Row
 from batchq.cli.tables import add_json_flags, print_json, prints_json
 from batchq.cli.times import moment
 from batchq.errors import Invalid
+from batchq.escapes import escape
 
 DRAIN_QUEUE = "/v1/batchq/drainqueue"
 

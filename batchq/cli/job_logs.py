@@ -11,11 +11,12 @@ from msgspec import Struct
 from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
 from batchq.cli.job_columns import short_id
-from batchq.cli.output import escape, is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.server_requests import ACTIVE, Page, Row, list_jobs, log_lines, rows_of, server_time
 from batchq.cli.tables import add_color_flag
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import BatchqError, Misused, NotFound
+from batchq.escapes import escape
 
 LONG_POLL = 20  # seconds that the server waits for further lines
 PAGE_SIZE = 10_000  # lines of one response

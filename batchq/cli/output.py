@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Literal, TextIO
 
 from batchq.cli.times import elapsed
+from batchq.escapes import escape
 
 #: Colours by name, as parameters of the control sequence SGR.
 SGR: Mapping[str, str] = {
@@ -47,10 +48,6 @@ exit status:
   run, and wait for one job: the exit code of the job"""
 
 STDOUT = 1  # the file descriptor
-_CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-_DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-#: For `str.translate`: control characters and marks of text direction, each with its escape sequence.
-ESCAPES = {it: ascii(chr(it))[1:-1] for it in (*_CONTROLS, *_DIRECTIONS)}
 
 
 def print_error(text: str, status: int = REFUSED) -> int:
@@ -63,11 +60,6 @@ def print_notice(text: str) -> None:
     """Print a message on stderr, beside the command's output."""
     with suppress(OSError):  # the reader of stderr is gone, or its disk is full
         print(escape(f"batchq: {text}"), file=sys.stderr, flush=True)
-
-
-def escape(text: str) -> str:
-    """Escape control characters: text of a caller must not start, colour or reverse a line of a terminal."""
-    return text if text.isprintable() else text.translate(ESCAPES)
 
 
 def write_line(text: str, *, end: str = "\n", flush: bool = True) -> None:

@@ -19,7 +19,7 @@ from batchq.cli.job_filters import (
 from batchq.cli.job_flags import Request, add_change_flags, changes
 from batchq.cli.job_wait import Job, is_array
 from batchq.cli.main import CommandParser
-from batchq.cli.output import DONE, EXIT_STATUSES, escape, print_notice, write_line
+from batchq.cli.output import DONE, EXIT_STATUSES, print_notice, write_line
 from batchq.cli.server_requests import (
     FINISHED,
     Content,
@@ -31,6 +31,7 @@ from batchq.cli.server_requests import (
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
 from batchq.errors import Misused
+from batchq.escapes import escape
 
 MAX_JOBS = 10_000  # jobs of one command
 NOT_REPEATED = "batchq list shows which, and rerun submits the others"

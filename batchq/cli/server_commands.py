@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from batchq.cli.http_client import Response, add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
-from batchq.cli.output import escape
+from batchq.escapes import escape
 
 WHO_AM_I = "/v1/batchq/whoami"
 LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from batchq.cli.http_client import Response
-from batchq.cli.output import escape, write_line
+from batchq.cli.output import write_line
 from batchq.cli.server_requests import WAITING, describe_jobs
 from batchq.cli.times import clock_time, moment, now
 from batchq.errors import BatchqError
+from batchq.escapes import escape
 
 DONE = {
     "CANCELLED": "cancelled",

@@ -11,8 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.cli.output import escape, is_terminal, paint, uses_color, write_line
+from batchq.cli.output import is_terminal, paint, uses_color, write_line
 from batchq.errors import Misused
+from batchq.escapes import escape
 
 Row = Mapping[str, Any]
 LABEL_WIDTH = 13

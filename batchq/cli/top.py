@@ -5,10 +5,11 @@ from argparse import ArgumentParser, Namespace
 
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import job_columns
-from batchq.cli.output import escape, is_terminal, write_line
+from batchq.cli.output import is_terminal, write_line
 from batchq.cli.tables import print_lines, print_rows
 from batchq.cli.times import now
 from batchq.cli.top_view import TopServer, TopState, View, summary_lines
+from batchq.escapes import escape
 
 PICTURE_ROWS = 20  # jobs of each view without a terminal
 

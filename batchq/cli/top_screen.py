@@ -15,11 +15,11 @@ from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, Label, Static
 
 from batchq.cli.job_columns import job_columns, status
-from batchq.cli.output import escape
 from batchq.cli.server_requests import Row
 from batchq.cli.times import now
 from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
+from batchq.escapes import escape
 
 Stop = tuple[str, str]  # the operation, cancel or terminate, and the reason
 
