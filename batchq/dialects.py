@@ -6,6 +6,8 @@ from batchq.accounts.admin import AccountAdmin
 from batchq.api.batch import routes as batch
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
+from batchq.api.console import routes as console
+from batchq.api.console.context import ConsoleContext
 from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
@@ -39,7 +41,7 @@ from batchq.clock import wall_time
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.gauges import existing_names, read_gauges
-from batchq.health import Parts, is_alive, is_ready
+from batchq.health import Parts, health, is_alive, is_ready
 from batchq.host import host_resources
 from batchq.listeners import uses_accounts
 from batchq.ports.clock import Clock
@@ -83,6 +85,7 @@ def make_dialects(
         dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
         audit.operations.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
+        console.dialect(make_console_context(settings, parts, clock, tokens)),
     )
 
 
@@ -103,6 +106,29 @@ def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: P
             vcpus=host_resources().millicpus // 1000,
             privileged=settings.privileged is not Privileged.REFUSE,
         ),
+    )
+
+
+def make_console_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> ConsoleContext:
+    return ConsoleContext(
+        overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
+        explanations=parts.explanations,
+        jobs=parts.jobs,
+        search=parts.job_search,
+        job_log=make_job_log(parts, clock),
+        events=EventService(parts.engine.history_feed),
+        catalog=parts.catalog,
+        bulk_stops=parts.bulk_stops,
+        checkpoints=parts.checkpoints,
+        costs=parts.costs,
+        budgets=parts.budgets,
+        accounts=AccountAdmin(settings.data, now=wall_time),
+        audit=parts.audit,
+        health=lambda: health(settings, parts, clock),
+        tokens=tokens,
+        clock=clock,
+        account=settings.account_id,
+        region=settings.region,
     )
 
 

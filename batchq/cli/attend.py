@@ -23,7 +23,6 @@ from batchq.cli.output import (
     INTERRUPTED,
     NO_EXIT_CODE,
     StatusLine,
-    escape,
     is_terminal,
     print_error,
     print_notice,
@@ -34,6 +33,7 @@ from batchq.cli.server_requests import FINISHED, describe_jobs, explanation, log
 from batchq.cli.stop_report import DONE
 from batchq.cli.times import duration, elapsed
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
+from batchq.escapes import escape
 
 LEFT_BEHIND = "the job goes on without this command"
 TIMEOUT = 30.0  # seconds until the first byte of the response

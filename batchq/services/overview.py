@@ -96,6 +96,10 @@ class OverviewService:
         self._catalog = catalog
         self._clock = clock
 
+    def state(self) -> tuple[ServerState, str]:
+        """The state of the engine and the server's loops, and a sentence about it."""
+        return engine_state(self._engine.health())
+
     async def overview(self, *, caller: Caller) -> Overview:
         """The overview at present, as far as the caller may see it. Raises StoreFailed."""
         now, health, usage = self._clock.now(), self._engine.health(), self._engine.usage()

@@ -1,0 +1,1 @@
+"""The web console: HTML pages and forms for browsers, rendered by the server."""

@@ -1,0 +1,47 @@
+"""What the handlers of the web console use."""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from batchq.accounts.admin import AccountAdmin
+from batchq.api.authentication import HealthReport
+from batchq.api.page_tokens import PageTokens
+from batchq.audit import AuditLog
+from batchq.ports.clock import Clock
+from batchq.services.budgets import BudgetService
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
+from batchq.services.checkpoints import CheckpointService
+from batchq.services.costs import CostService
+from batchq.services.events import EventService
+from batchq.services.explanations import ExplanationService
+from batchq.services.job_log import JobLogService
+from batchq.services.job_search import JobSearchService
+from batchq.services.jobs import JobService
+from batchq.services.overview import OverviewService
+
+
+class ConsoleContext(Struct, frozen=True, kw_only=True):
+    """The services that the pages read and call."""
+
+    overviews: OverviewService
+    explanations: ExplanationService
+    jobs: JobService
+    search: JobSearchService
+    job_log: JobLogService
+    events: EventService
+    catalog: CatalogService
+    bulk_stops: BulkStopService
+    checkpoints: CheckpointService
+    #: `costs.metrics` reads the metrics of jobs.
+    costs: CostService
+    budgets: BudgetService
+    accounts: AccountAdmin
+    audit: AuditLog
+    health: Callable[[], Awaitable[HealthReport]]
+    tokens: PageTokens
+    clock: Clock
+    #: The account id of the server.
+    account: str
+    region: str

@@ -1,0 +1,236 @@
+"""Tables of the console's pages and forms: what each does before and after its handler. Decision 0061.
+
+    pages = PageTable()
+
+    @pages.get("/queues/{name}")
+    async def queue_page(context: ConsoleContext, visit: Visit[QueueQuery]) -> Page:
+        return Page(template="queue.html", title=..., values={...})
+
+    @pages.post("/queues/{name}/disable", permission=Permission.CATALOG)
+    async def disable_queue(context: ConsoleContext, visit: Visit[DisableForm]) -> Redirect:
+        ...
+
+The caller is authorized, and the query or the form is parsed to the shape in the handler's annotation. A request with
+the header X-Fragment gets only the block of that name from the page's template, so that the script can replace it.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
+from types import NoneType
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from jinja2 import Template
+from msgspec import Struct, field
+from pydantic import BaseModel
+
+from batchq.api.authentication import authorize
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.templates import environment
+from batchq.api.dialect_profiles import RequestFailure
+from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.errors import NotFound
+
+UI = "/ui"
+FRAGMENT = "X-Fragment"
+MAX_FIELDS = 2000  # of a query or a form
+NOT_FOUND = "There is no such page, or you may not see it."
+_HTML = "text/html"
+#: Of every page. Nothing is inline, so neither nonces nor hashes are needed.
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types fragment"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # With `no-referrer` browsers would send `Origin: null` with forms.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+Input = TypeVar("Input", bound=BaseModel | None)
+_ENVIRONMENT = environment()
+
+
+class Visit(Struct, Generic[Input], frozen=True, kw_only=True):
+    """One request for a page, with its caller."""
+
+    caller: Caller
+    #: The query of a GET, and the form of a POST; None if the page has none.
+    input: Input
+    #: The variable parts of the path, by name.
+    path: Mapping[str, str]
+    http: web.Request
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """A page to render."""
+
+    #: The file in `templates`.
+    template: str
+    title: str
+    #: The variables of the template, besides those of every page.
+    values: Mapping[str, object] = field(default_factory=dict)
+    status: HTTPStatus = HTTPStatus.OK
+
+
+class Redirect(Struct, frozen=True, kw_only=True):
+    """The browser loads another page (303)."""
+
+    #: A path below /ui.
+    location: str
+
+
+PageAnswer = Page | Redirect | web.StreamResponse
+Handler = Callable[[ConsoleContext, Visit[Any]], Awaitable[PageAnswer]]
+
+
+class _Route(Struct, frozen=True, kw_only=True):
+    method: str
+    path: str
+    handle: Handler
+    permission: Permission
+    shape: type[BaseModel] | None
+
+
+class PageTable:
+    """Pages and forms below /ui."""
+
+    def __init__(self) -> None:
+        self._routes: list[_Route] = []
+
+    def get(self, path: str, *, permission: Permission = Permission.SELF) -> Callable[[Handler], Handler]:
+        """Decorate the handler of a page. `path`: below /ui, in aiohttp's notation."""
+        return self._adder("GET", path, permission)
+
+    def post(self, path: str, *, permission: Permission = Permission.SELF) -> Callable[[Handler], Handler]:
+        """Decorate the handler of a form."""
+        return self._adder("POST", path, permission)
+
+    def mount(self, app: web.Application, context: ConsoleContext) -> None:
+        for it in self._routes:
+            app.router.add_route(it.method, UI + it.path, _endpoint(context, it))
+
+    def _adder(self, method: str, path: str, permission: Permission) -> Callable[[Handler], Handler]:
+        def add(handle: Handler) -> Handler:
+            (shape,) = get_args(get_type_hints(handle)["visit"])
+            self._routes.append(
+                _Route(
+                    method=method,
+                    path=path,
+                    handle=handle,
+                    permission=permission,
+                    shape=None if shape is NoneType else shape,
+                )
+            )
+            return handle
+
+        return add
+
+
+def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def endpoint(request: web.Request) -> web.StreamResponse:
+        caller = authorize(request, route.permission, f"{route.method} {UI}{route.path}")
+        # `fast_router` sets no match_info.
+        path = request.match_info if "{" in route.path else {}
+        given = None if route.shape is None else validate(route.shape, await _sent(request, route.shape))
+        try:
+            answer = await route.handle(context, Visit(caller=caller, input=given, path=path, http=request))
+        except NotFound:
+            raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND) from None
+        return await _response(context, caller, request, answer)
+
+    return endpoint
+
+
+async def _sent(request: web.Request, shape: type[BaseModel]) -> dict[str, object]:
+    """The members of the query or form. A field that was left empty is absent, as browsers send all of them."""
+    text = request.query_string if request.method == "GET" else (await read_body(request)).decode("utf-8", "strict")
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise InvalidMember("The form is not valid.", member="") from None
+    members: dict[str, object] = {}
+    lists = _lists(shape)
+    for name, value in pairs:
+        if name in lists:
+            given = members.setdefault(name, [])
+            assert isinstance(given, list)
+            given.extend([value] if value else [])
+        elif name in members:
+            raise InvalidMember(f"{name[:100]!r} is given more than once.", member=name[:100])
+        elif value:
+            members[name] = value
+    return members
+
+
+def _lists(shape: type[BaseModel]) -> set[str]:
+    """The names of the members that may be given several times."""
+    return {it.alias or name for name, it in shape.model_fields.items() if get_origin(it.annotation) in {list, tuple}}
+
+
+async def _response(
+    context: ConsoleContext, caller: Caller, request: web.Request, answer: PageAnswer
+) -> web.StreamResponse:
+    match answer:
+        case Redirect():
+            return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": answer.location})
+        case Page():
+            return _rendered(context, caller, request, answer)
+        case response:
+            return response
+
+
+def _rendered(context: ConsoleContext, caller: Caller, request: web.Request, page: Page) -> web.Response:
+    template = _ENVIRONMENT.get_template(page.template)
+    state, sentence = context.overviews.state()
+    values = {
+        "title": page.title,
+        "caller": caller,
+        "has_session": bool(caller.key),
+        "server_state": state,
+        "server_sentence": sentence,
+        "now": context.clock.now(),
+        "path": request.path,
+        **page.values,
+    }
+    fragment = request.headers.get(FRAGMENT)
+    if fragment is None:
+        return _html(template.render(values), page.status)
+    body = _block(template, fragment, values)
+    tag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
+    if request.headers.get("If-None-Match") == tag:
+        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
+    response = _html(body, page.status)
+    response.headers["ETag"] = tag
+    response.headers["Vary"] = f"{FRAGMENT}, Cookie"
+    return response
+
+
+def _block(template: Template, name: str, values: Mapping[str, object]) -> str:
+    """One block of a page. Raises HttpRefusal (404) if the page has none with this name."""
+    block = template.blocks.get(name)
+    if block is None:
+        raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
+    parts: Iterable[str] = block(template.new_context(dict(values)))
+    return "".join(parts)
+
+
+def error_page(failure: RequestFailure) -> web.Response:
+    """The page of a failed request. What does not exist, and what the caller may not see, have the same page."""
+    if failure.kind in {FailureKind.NOT_FOUND, FailureKind.UNKNOWN_PATH}:
+        status, message, request_id = HTTPStatus.NOT_FOUND, NOT_FOUND, ""
+    else:
+        status, message, request_id = failure.status, failure.message, failure.request_id
+    values = {"title": status.phrase, "status": status.value, "message": message, "request_id": request_id}
+    return _html(_ENVIRONMENT.get_template("error.html").render(values), status)
+
+
+def _html(text: str, status: HTTPStatus) -> web.Response:
+    body = text.encode("utf-8", "backslashreplace")  # a lone surrogate, as in names of files, has no UTF-8
+    return web.Response(body=body, status=status, content_type=_HTML, charset="utf-8", headers=HEADERS)

@@ -1,0 +1,132 @@
+"""The templates of the web console: Jinja2's environment, and the filters that the templates use.
+
+Every text that a template prints is escaped twice: control characters and marks of text direction become visible, and
+then the characters that HTML reserves are escaped. A missing value is an error.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from batchq.domain.explanation import words
+from batchq.domain.job import Job, Status
+from batchq.domain.lifecycle.stop_order import latest_order
+from batchq.domain.shown_reasons import shown_status_reason
+from batchq.escapes import escape_lines
+
+FOLDER = Path(__file__).parent
+STATIC = FOLDER / "static"
+SHORT_ID = 8  # characters of a job's id that are shown
+
+#: A character for each status, so that no status is shown by colour alone.
+SIGNS = {
+    Status.SUBMITTED: "◌",
+    Status.PENDING: "◔",
+    Status.RUNNABLE: "◷",
+    Status.STARTING: "◐",
+    Status.RUNNING: "▶",
+    Status.SUCCEEDED: "✓",
+    Status.FAILED: "✕",
+}
+
+
+def environment() -> Environment:
+    """The environment of all templates."""
+    env = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printed,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "duration": words.duration,
+        "number": words.number,
+        "memory": words.memory,
+        "vcpus": words.vcpus,
+        "figure": words.figure,
+        "counted": words.counted,
+        "iso": iso,
+        "utc": utc,
+        "short_id": short_id,
+        "job_path": job_path,
+        "quoted_list": quoted_list,
+    }
+    env.globals |= {
+        "sign": SIGNS.__getitem__,
+        "latest_order": latest_order,
+        "status_reason": shown_status_reason,
+        "static": static_path,
+    }
+    env.globals["ui"] = env.get_template("macros.html").module
+    return env
+
+
+def iso(at: datetime) -> str:
+    """As `2026-11-23T14:02:30Z`, for the attribute `datetime`."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def utc(at: datetime) -> str:
+    """As `2026-11-23 14:02:30 UTC`: what is shown without the script."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def short_id(job_id: str) -> str:
+    """The first digits of a job's id, with the index of a child or node."""
+    whole, separator, part = _split(job_id)
+    return f"{whole[:SHORT_ID]}{separator}{part}"
+
+
+def job_path(job_id: str) -> str:
+    """The path of a job's page. A URL cannot have the `#` of a node."""
+    whole, separator, part = _split(job_id)
+    return f"/ui/jobs/{whole}/nodes/{part}" if separator == "#" else f"/ui/jobs/{whole}{separator}{part}"
+
+
+def quoted_list(words_of: Iterable[str]) -> str:
+    """The arguments of a command as a list, each in quotes."""
+    return ", ".join(f'"{it}"' for it in words_of)
+
+
+def took(job: Job, now: datetime) -> timedelta | None:
+    """How long the latest attempt has run; None if none has."""
+    if job.started_at is None:
+        return None
+    return (job.stopped_at or now) - job.started_at
+
+
+def _split(job_id: str) -> tuple[str, str, str]:
+    for separator in ("#", ":"):
+        whole, found, part = job_id.partition(separator)
+        if found:
+            return whole, separator, part
+    return job_id, "", ""
+
+
+def _printed(value: object) -> object:
+    """What a template prints for a value. Markup is HTML of the server's own making."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return escape_lines(value)
+
+
+def _content_hash() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(STATIC.iterdir()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+CONTENT_HASH = _content_hash()
+
+
+def static_path(name: str) -> str:
+    """The path of a static file. It changes with the content of any of them."""
+    return f"/ui/static/{CONTENT_HASH}/{name}"

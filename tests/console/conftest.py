@@ -1,0 +1,125 @@
+"""A whole server in the process of the test, with simulated containers, and a browser without a screen or a script."""
+
+import re
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from batchq.bootstrap import serving
+from batchq.settings import Runtime, Settings
+
+VOID = {"link", "meta", "input", "rect", "path", "br", "hr", "img", "circle", "line"}
+
+
+class Text(HTMLParser):
+    """The text of a page as a reader sees it, with its ids, links and unclosed elements."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.words, self.ids, self.links, self.open = [], [], [], []
+        self.feed(body)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.links += [attributes["href"]] if tag == "a" else []
+        self.open += [] if tag in VOID else [tag]
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data):
+        self.words += data.split() if self.open[-1:] not in (["style"], ["script"], ["title"]) else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSeen:
+    status: int
+    headers: object
+    body: str
+    page: Text = field(repr=False)
+
+    @property
+    def text(self):
+        return " ".join(self.page.words)
+
+
+class Browser:
+    """Loads pages and submits forms as a browser does, and checks that each page is well-formed with unique ids."""
+
+    def __init__(self, session, url):
+        self._session = session
+        self.url = url
+
+    async def open(self, path, *, status=200, **headers):
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._session.get(URL(self.url + path, encoded=True), headers=sent, allow_redirects=False) as answer:
+            return await self._seen(answer, status)
+
+    async def post(self, path, form, *, status=303, **headers):
+        """Submit a form. `form`: a mapping, or pairs."""
+        sent = {"Origin": self.url, "Sec-Fetch-Site": "same-origin"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        url = URL(self.url + path, encoded=True)
+        async with self._session.post(url, data=form, headers=sent, allow_redirects=False) as answer:
+            return await self._seen(answer, status)
+
+    async def call(self, operation, content):
+        """Send a request of AWS's API or of batchq's own, and return the answer."""
+        async with self._session.post(f"{self.url}/v1/{operation}", json=content) as answer:
+            assert answer.ok, await answer.text()
+            return await answer.json()
+
+    async def submit(self, name="a-job", *, image="busybox", command=("true",), **members):
+        """Submit a job of the definition `simple`; returns its id."""
+        definition = {
+            "jobDefinitionName": "simple",
+            "type": "container",
+            "containerProperties": {
+                "image": image,
+                "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+            },
+        }
+        await self.call("registerjobdefinition", definition)
+        job = {"jobName": name, "jobQueue": "default", "jobDefinition": "simple"}
+        override = {"containerOverrides": {"command": list(command)}}
+        return (await self.call("submitjob", job | override | members))["jobId"]
+
+    async def wait_for(self, job_id, status):
+        """Wait until the job has entered the status."""
+        query = {"jobs": job_id, "statuses": status, "after": "0", "wait": "20"}
+        async with self._session.get(f"{self.url}/v1/batchq/events", params=query) as answer:
+            assert (await answer.json())["events"], f"{job_id} has not become {status}"
+
+    async def _seen(self, answer, status):
+        body = await answer.text()
+        assert answer.status == status, re.sub(r"\s+", " ", body)[-2000:]
+        page = Text(body if answer.content_type == "text/html" else "")
+        assert page.open == [], "elements that are not closed"
+        assert len(set(page.ids)) == len(page.ids), "an id occurs twice"
+        return PageSeen(status=answer.status, headers=answer.headers, body=body, page=page)
+
+
+@asynccontextmanager
+async def console_of(data, **settings):
+    """A server on `data`, and a browser that is at its pages."""
+    given = Settings(data=data, port=0, runtime=Runtime.SIMULATED, **settings)
+    async with serving(given) as ready, aiohttp.ClientSession() as session:
+        yield Browser(session, ready.urls[0])
+
+
+@pytest.fixture
+async def browser(tmp_path):
+    async with console_of(tmp_path / "data") as browser:
+        yield browser
