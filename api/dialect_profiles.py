@@ -53,6 +53,8 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     schemes: frozenset[Scheme]
     #: Whether a POST without a body needs no Content-Type header.
     bodyless_post: bool = False
+    #: Whether its paths are HTML pages, which /openapi.json does not describe.
+    has_pages: bool = False
 
     def covers(self, path: str, target: str) -> bool:
         if self.target:

@@ -211,6 +211,11 @@ def operations(app: web.Application) -> dict[tuple[str, str], tuple[OperationDoc
     return found
 
 
+def _is_page(route: web.AbstractRoute, profiles: DialectProfiles) -> bool:
+    assert route.resource is not None
+    return profiles.find(route.resource.canonical, "").has_pages
+
+
 def describe(app: web.Application, *, signed: bool) -> Description:
     """Return the OpenAPI document. A route without an OperationDoc is described by its path and method.
 
@@ -223,7 +228,7 @@ def describe(app: web.Application, *, signed: bool) -> Description:
     )
     paths: dict[str, Json] = {}
     for route in app.router.routes():
-        if route.method != "HEAD":  # aiohttp adds it to each GET
+        if route.method != "HEAD" and not _is_page(route, app[PROFILES]):  # aiohttp adds HEAD to each GET
             for path, operation in _operations(route, app[_DOCS].get(route, []), refs, app[PROFILES]):
                 if not signed:
                     operation["security"] = []

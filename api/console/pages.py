@@ -145,6 +145,7 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
             raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND) from None
         return await _response(context, caller, request, answer)
 
+    endpoint.__name__ = route.handle.__name__  # the name of the operation in the metrics of requests
     return endpoint
 
 

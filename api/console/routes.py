@@ -10,10 +10,11 @@ from batchq.api.http import Dialect
 
 PROFILE = DialectProfile(
     name="console",
-    prefix=UI + "/",
+    prefix=UI,
     error_response=error_page,
     request_id_header="x-request-id",
     schemes=frozenset(),
+    has_pages=True,
 )
 
 TABLES = (overview.pages,)
