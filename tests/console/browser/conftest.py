@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.console.browser.visitor import Visitor
+from tests.console.world import World
 from tests.support.forked_service import serving_forked
 
 FOLDER = Path(__file__).parent
@@ -37,6 +38,11 @@ def service(tmp_path_factory):
     with serving_forked(tmp_path_factory.mktemp("console") / "data", "--runtime", "simulated") as service:
         yield service
         assert service.blocked_by() == []
+
+
+@pytest.fixture(scope="package")
+def world(service):
+    return World(service)
 
 
 @pytest.fixture

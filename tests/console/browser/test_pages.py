@@ -1,9 +1,40 @@
-"""Each page of the console in Chromium: accessibility, layout, size and errors."""
+"""Each page of the console in Chromium: accessibility, layout, size, and errors."""
+
+from collections import Counter
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.console.browser.visitor import NARROW, WIDE
+
+MAX_REQUESTS, MAX_BYTES = 6, 60_000  # of a first load, style sheet and module included
+MAX_LAYOUT_SHIFT = 0.05
+
+#: {name}: the id of the job in the world.
+PAGES = {
+    "overview": "/ui/",
+}
+
+TRANSFERS = """() => {
+  const navigation = performance.getEntriesByType("navigation"), resources = performance.getEntriesByType("resource");
+  return [...navigation, ...resources].map(it => it.transferSize);
+}"""
+IDS = "() => [...document.querySelectorAll('[id]')].map(it => it.id)"
 
 
-def test_the_server_is_reached_by_the_browser(visitor):
-    page = visitor.context.new_page()
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_accessible_and_fits(visit, world, name, scheme, size):
+    page = visit(color_scheme=scheme, viewport=size).open(PAGES[name].format_map(world.jobs))
+    page.wait_for_load_state("load")
 
-    answer = page.goto("/livez")
+    transfers = page.evaluate(TRANSFERS)
+    findings = Axe().run(page)
 
-    assert answer.ok
+    assert findings.violations_count == 0, findings.generate_report()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= size["width"]
+    assert page.evaluate("() => window.layoutShift") <= MAX_LAYOUT_SHIFT
+    assert len(transfers) <= MAX_REQUESTS
+    assert sum(transfers) <= MAX_BYTES, transfers
+    assert [it for it, count in Counter(page.evaluate(IDS)).items() if count > 1] == []

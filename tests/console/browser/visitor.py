@@ -3,6 +3,7 @@
 from playwright.sync_api import Browser, ConsoleMessage, Page, WebError
 
 PATIENCE = 30_000  # milliseconds
+WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 320, "height": 640}  # CSS pixels
 
 # Counts layout shifts from the first paint on. Scripts of the test run in spite of the page's policy.
 OBSERVE_SHIFTS = """
