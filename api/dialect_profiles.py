@@ -100,6 +100,6 @@ PROFILE = web.RequestKey("dialect_profile", DialectProfile)
 PROFILES = web.AppKey("dialect_profiles", DialectProfiles)
 
 
-def register(app: web.Application, profile: DialectProfile) -> None:
+def register_dialect_profile(app: web.Application, profile: DialectProfile) -> None:
     """Use `profile` for all requests with its prefix, whether or not they name an operation."""
     app[PROFILES].add(profile)

@@ -148,7 +148,7 @@ def parse(shape: type[Shape], body: bytes) -> Shape:
         raise _first_error(error) from None
 
 
-def validate(shape: type[Shape], content: Mapping[str, object]) -> Shape:
+def validate_values(shape: type[Shape], content: Mapping[str, object]) -> Shape:
     """Validate values that were not sent as a body. Raises InvalidMember, as `parse` does."""
     try:
         return shape.model_validate(content)

@@ -181,7 +181,7 @@ def mount(app: web.Application, *, signed: bool) -> None:
     async def openapi(_: web.Request) -> web.Response:
         async with lock:
             if not generated:
-                generated.append(await asyncio.to_thread(describe, app, signed=signed))
+                generated.append(await asyncio.to_thread(openapi_document, app, signed=signed))
         return reply(generated[0])
 
     doc = OperationDoc(
@@ -216,7 +216,7 @@ def _is_page(route: web.AbstractRoute, profiles: DialectProfiles) -> bool:
     return profiles.find(route.resource.canonical, "").has_pages
 
 
-def describe(app: web.Application, *, signed: bool) -> Description:
+def openapi_document(app: web.Application, *, signed: bool) -> Description:
     """Return the OpenAPI document. A route without an OperationDoc is described by its path and method.
 
     `signed`: see `mount`.

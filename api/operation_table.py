@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from batchq.api.authentication import authorize
-from batchq.api.http import Dialect, HttpRefusal, parse, query_of, read_body, reply, validate
+from batchq.api.http import Dialect, HttpRefusal, parse, query_of, read_body, reply, validate_values
 from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.ids import JobId
@@ -156,7 +156,7 @@ class OperationTable(Generic[Context]):
 
 async def _input(request: web.Request, doc: OperationDoc) -> BaseModel | None:
     if doc.query is not None:
-        return validate(doc.query, query_of(request))
+        return validate_values(doc.query, query_of(request))
     if doc.body is None:
         return None
     body = await read_body(request)

@@ -60,7 +60,7 @@ class Paged(Protocol):
     def nextToken(self) -> str | None: ...  # noqa: N802 - as AWS spells it
 
 
-def page(
+def page_of_entries(
     entries: Mapping[Name, Listed], body: Paged, *, query: TokenQuery, tokens: PageTokens
 ) -> tuple[list[Listed], dict[str, str]]:
     """The requested page of `entries`, sorted by name, and the `nextToken` member: empty on the last page.

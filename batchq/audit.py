@@ -19,7 +19,7 @@ import msgspec
 from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit, StoredAudit
 from batchq.errors import Unavailable
 from batchq.ports.clock import Clock
-from batchq.private_file import append, locked, replace_file
+from batchq.private_file import append, locked_file, replace_file
 
 log = logging.getLogger(__name__)
 JOURNAL_FILE = "audit.log"
@@ -51,7 +51,7 @@ class Journal:
         """Append a record. It is durable when this method returns."""
         line = msgspec.json.encode(PendingAudit(entry_id=uuid4().hex, record=record))
         try:
-            with locked(self._path):
+            with locked_file(self._path):
                 append(self._path, b"\n" + line + b"\n")  # the first \n ends a line that a crash cut off
         except OSError as why:
             raise Unavailable(f"cannot write {self._path}: {why.strerror}") from None
@@ -69,7 +69,7 @@ class Journal:
     def drop(self, length: int) -> None:
         """Remove the first `length` bytes of the file."""
         try:
-            with locked(self._path):
+            with locked_file(self._path):
                 replace_file(self._path, self._path.read_bytes()[length:])
         except OSError as why:
             raise Unavailable(f"cannot write {self._path}: {why.strerror}") from None

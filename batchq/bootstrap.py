@@ -303,7 +303,7 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
     store = inspection.examine_data(settings.data)
     instance = store.database.instance if store.database is not None else None
-    engine = None if simulated else host.examine(instance, clock)
+    engine = None if simulated else host.examine_engine(instance, clock)
     if isinstance(engine, EngineFacts):
         store = inspection.with_container_jobs(store, {it.tag.job_id for it in engine.containers})
     return Facts(

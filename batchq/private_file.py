@@ -78,7 +78,7 @@ class PrivateFile(Generic[Content]):
         """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with locked(self.path):
+            with locked_file(self.path):
                 before = self.load()
                 changed = change(before)
                 if before_write is not None:
@@ -123,7 +123,7 @@ def append(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked_file(path: Path) -> Iterator[None]:
     """Hold the lock for changes of `path`, exclusive across processes: a file beside it with the suffix `.lock`."""
     with _open_for_append(path.with_suffix(".lock")) as lock:
         flock(lock, LOCK_EX)

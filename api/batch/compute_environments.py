@@ -22,7 +22,7 @@ from batchq.api.batch.validation import (
     WireModel,
 )
 from batchq.api.operations import takes
-from batchq.api.page_tokens import page
+from batchq.api.page_tokens import page_of_entries
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.errors import Invalid
 
@@ -222,32 +222,38 @@ class DescribeComputeEnvironments(WireModel):
 
 
 @takes(CreateComputeEnvironment)
-async def create(context: BatchContext, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
+async def create_compute_environment(
+    context: BatchContext, request: BatchRequest, body: CreateComputeEnvironment
+) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
-    document = to_document(body)
+    document = compute_environment_document(body)
     environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
         state=State(body.state or State.ENABLED),
         max_millicpus=capacity_millicpus(document, context.limits),
         document=json.dumps(document),
-        tags=validation.tags(body.tags),
+        tags=validation.validated_tags(body.tags),
         created_at=context.clock.now(),
     )
     return _name_and_arn(await context.catalog.compute_environments.create(environment, caller=request.caller), request)
 
 
 @takes(UpdateComputeEnvironment)
-async def update(context: BatchContext, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
+async def update_compute_environment(
+    context: BatchContext, request: BatchRequest, body: UpdateComputeEnvironment
+) -> Answer:
     """Changes a compute environment."""
     name = environment_name(body.computeEnvironment, request.arns)
     made = await context.catalog.compute_environments.update(
-        name, lambda it: apply_update(it, body, context.limits), caller=request.caller
+        name, lambda it: updated_compute_environment(it, body, context.limits), caller=request.caller
     )
     return _name_and_arn(made, request)
 
 
 @takes(DeleteComputeEnvironment)
-async def delete(context: BatchContext, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
+async def delete_compute_environment(
+    context: BatchContext, request: BatchRequest, body: DeleteComputeEnvironment
+) -> Answer:
     """Deletes a DISABLED compute environment that belongs to no queue."""
     await context.catalog.compute_environments.delete(
         environment_name(body.computeEnvironment, request.arns), caller=request.caller
@@ -256,14 +262,16 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteCompu
 
 
 @takes(DescribeComputeEnvironments)
-async def describe(context: BatchContext, request: BatchRequest, body: DescribeComputeEnvironments) -> Answer:
+async def describe_compute_environments(
+    context: BatchContext, request: BatchRequest, body: DescribeComputeEnvironments
+) -> Answer:
     """Describes compute environments."""
     names = request.arns.all_named(ArnKind.ENVIRONMENT, body.computeEnvironments or ())
     known = context.catalog.environments
     found = {name: it for name, it in known.items() if name in names} if body.computeEnvironments else known
     query = ("DescribeComputeEnvironments", names)
-    entries, more = page(found, body, query=query, tokens=context.tokens)
-    return {"computeEnvironments": [to_wire(it, request.arns) for it in entries], **more}
+    entries, more = page_of_entries(found, body, query=query, tokens=context.tokens)
+    return {"computeEnvironments": [compute_environment_detail(it, request.arns) for it in entries], **more}
 
 
 def _name_and_arn(environment: ComputeEnvironment, request: BatchRequest) -> Answer:
@@ -275,7 +283,7 @@ def environment_name(text: str, arns: BatchArns) -> EnvironmentName:
     return EnvironmentName(arns.required_name(ArnKind.ENVIRONMENT, text, member="computeEnvironment"))
 
 
-def to_document(given: CreateComputeEnvironment) -> Document:
+def compute_environment_document(given: CreateComputeEnvironment) -> Document:
     """The document that is stored for a new environment. Raises Invalid."""
     validation.refuse_unsupported({"eksConfiguration": given.eksConfiguration}, validation.KUBERNETES)
     if given.type == "MANAGED":
@@ -283,7 +291,7 @@ def to_document(given: CreateComputeEnvironment) -> Document:
     return _document_members(given)
 
 
-def apply_update(
+def updated_compute_environment(
     before: ComputeEnvironment, given: UpdateComputeEnvironment, limits: ServerLimits
 ) -> ComputeEnvironment:
     """The environment after an update: omitted members stay unchanged. Raises Invalid."""
@@ -320,7 +328,7 @@ def is_fargate(environment: ComputeEnvironment) -> bool:
     return json.loads(environment.document).get("computeResources", {}).get("type") in FARGATE_TYPES
 
 
-def to_wire(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
+def compute_environment_detail(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
     """AWS: the status becomes VALID after a while, when there is a cluster. Here it always is VALID."""
     return {
         "computeEnvironmentName": environment.name,

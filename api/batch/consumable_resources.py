@@ -12,7 +12,7 @@ from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import KeyValuesPair, Long, PageSize, Tags, Text, WireModel
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
-from batchq.api.page_tokens import page
+from batchq.api.page_tokens import page_of_entries
 from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Job
@@ -75,20 +75,24 @@ class ConsumableResourceProperties(WireModel):
 
 
 @takes(CreateConsumableResource)
-async def create(context: BatchContext, request: BatchRequest, body: CreateConsumableResource) -> Answer:
+async def create_consumable_resource(
+    context: BatchContext, request: BatchRequest, body: CreateConsumableResource
+) -> Answer:
     """Creates a consumable resource: a number of units that running jobs hold."""
     resource = ConsumableResource(
         name=ConsumableName(validation.name(body.consumableResourceName, "consumableResourceName")),
         total=body.totalQuantity or 0,
         kind=resource_kind(body.resourceType),
-        tags=validation.tags(body.tags),
+        tags=validation.validated_tags(body.tags),
         created_at=context.clock.now(),
     )
     return _name_and_arn(await context.catalog.consumable_resources.create(resource, caller=request.caller), request)
 
 
 @takes(UpdateConsumableResource)
-async def update(context: BatchContext, request: BatchRequest, body: UpdateConsumableResource) -> Answer:
+async def update_consumable_resource(
+    context: BatchContext, request: BatchRequest, body: UpdateConsumableResource
+) -> Answer:
     """Sets, increases or decreases the total quantity of a consumable resource."""
     name = resource_name(body.consumableResource, request.arns)
     operation, quantity = to_operation(body)
@@ -100,7 +104,9 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateConsu
 
 
 @takes(DeleteConsumableResource)
-async def delete(context: BatchContext, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
+async def delete_consumable_resource(
+    context: BatchContext, request: BatchRequest, body: DeleteConsumableResource
+) -> Answer:
     """Deletes a consumable resource."""
     await context.catalog.consumable_resources.delete(
         resource_name(body.consumableResource, request.arns), caller=request.caller
@@ -109,26 +115,32 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteConsu
 
 
 @takes(DescribeConsumableResource)
-async def describe(context: BatchContext, request: BatchRequest, body: DescribeConsumableResource) -> Answer:
+async def describe_consumable_resource(
+    context: BatchContext, request: BatchRequest, body: DescribeConsumableResource
+) -> Answer:
     """Describes a consumable resource, with the units in use."""
     resources = context.catalog.consumable_resources
     found = resources.get(resource_name(body.consumableResource, request.arns))
-    return to_wire(found, resources.quantities(found), request.arns)
+    return consumable_resource_detail(found, resources.quantities(found), request.arns)
 
 
 @takes(ListConsumableResources)
-async def list_(context: BatchContext, request: BatchRequest, body: ListConsumableResources) -> Answer:
+async def list_consumable_resources(
+    context: BatchContext, request: BatchRequest, body: ListConsumableResources
+) -> Answer:
     """Lists consumable resources, with the units in use."""
     wanted = name_patterns(body.filters)
     resources = context.catalog.consumable_resources
     found = {name: it for name, it in resources.known.items() if wanted is None or matches_any(name, wanted)}
-    entries, more = page(found, body, query=("ListConsumableResources", wanted), tokens=context.tokens)
+    entries, more = page_of_entries(found, body, query=("ListConsumableResources", wanted), tokens=context.tokens)
     listed = [summary_to_wire(it, resources.quantities(it), request.arns) for it in entries]
     return {"consumableResources": listed, **more}
 
 
 @takes(ListJobsByConsumableResource)
-async def list_jobs(context: BatchContext, request: BatchRequest, body: ListJobsByConsumableResource) -> Answer:
+async def list_jobs_by_consumable_resource(
+    context: BatchContext, request: BatchRequest, body: ListJobsByConsumableResource
+) -> Answer:
     """Lists the jobs that require a consumable resource."""
     query = job_query(body, request.arns)
     token = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
@@ -167,7 +179,7 @@ def to_operation(given: UpdateConsumableResource) -> tuple[QuantityOperation, in
     return QuantityOperation(name), given.quantity
 
 
-def to_wire(resource: ConsumableResource, quantities: Quantities, arns: BatchArns) -> Content:
+def consumable_resource_detail(resource: ConsumableResource, quantities: Quantities, arns: BatchArns) -> Content:
     return {
         **summary_to_wire(resource, quantities, arns),
         "availableQuantity": quantities.available,

@@ -154,10 +154,12 @@ class ContainerOverrides(WireModel):
 
 def to_single_container(given: ContainerProperties, *, on_fargate: bool) -> ContainerSpec:
     """The container of a job or node that has one container. Raises Invalid."""
-    return to_container(given, reserved=resources.checked_resources(given, fargate=on_fargate), on_fargate=on_fargate)
+    return batch_container(
+        given, reserved=resources.checked_resources(given, fargate=on_fargate), on_fargate=on_fargate
+    )
 
 
-def to_container(given: ContainerProperties, *, reserved: Resources, on_fargate: bool) -> ContainerSpec:
+def batch_container(given: ContainerProperties, *, reserved: Resources, on_fargate: bool) -> ContainerSpec:
     if on_fargate:
         check_fargate(given)
     elif given.networkConfiguration is not None:

@@ -34,7 +34,7 @@ class DescribeJobs(WireModel):
 
 
 @takes(DescribeJobs)
-async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobs) -> Answer:
+async def describe_jobs(context: BatchContext, request: BatchRequest, body: DescribeJobs) -> Answer:
     """Describes up to 100 jobs by id. Jobs that do not exist are left out."""
     if len(body.jobs) > MAX_DESCRIBED:
         raise Invalid(TOO_MANY)

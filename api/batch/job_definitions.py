@@ -84,13 +84,13 @@ class DescribeJobDefinitions(WireModel):
     nextToken: Text | None = None
 
 
-def check_size(body: bytes) -> None:
+def check_definition_size(body: bytes) -> None:
     if len(body) > MAX_REQUEST_SIZE:
         raise Invalid(f"Job definition size must be at most 24 KiB, got {len(body)} bytes")
 
 
-@takes(RegisterJobDefinition, check=check_size)
-async def register(context: BatchContext, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
+@takes(RegisterJobDefinition, check=check_definition_size)
+async def register_job_definition(context: BatchContext, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
     """Registers a revision of a job definition."""
     definition = to_definition(body, arns=request.arns, limits=context.limits, now=context.clock.now())
     made = await context.catalog.definitions.register(definition, caller=request.caller)
@@ -99,7 +99,9 @@ async def register(context: BatchContext, request: BatchRequest, body: RegisterJ
 
 
 @takes(DeregisterJobDefinition)
-async def deregister(context: BatchContext, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
+async def deregister_job_definition(
+    context: BatchContext, request: BatchRequest, body: DeregisterJobDefinition
+) -> Answer:
     """Makes a revision of a job definition INACTIVE."""
     ref = revision_ref(body.jobDefinition, request.arns)
     if ref is None:
@@ -109,14 +111,16 @@ async def deregister(context: BatchContext, request: BatchRequest, body: Deregis
 
 
 @takes(DescribeJobDefinitions)
-async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:
+async def describe_job_definitions(
+    context: BatchContext, request: BatchRequest, body: DescribeJobDefinitions
+) -> Answer:
     """Describes job definitions, by name, by status, or by revision.
 
     AWS: the named revisions, or a page of all, optionally of one name or status.
     """
-    check_selector(body)
+    check_definition_selector(body)
     found, more = await (_named(context, body, request) if body.jobDefinitions else _page(context, body, request))
-    return {"jobDefinitions": [to_wire(it, request.arns) for it in found], **more}
+    return {"jobDefinitions": [job_definition_detail(it, request.arns) for it in found], **more}
 
 
 async def _named(context: BatchContext, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
@@ -167,7 +171,7 @@ def to_definition(
         scheduling_priority=given.schedulingPriority,
         propagate_tags=bool(given.propagateTags),
         document=given.model_dump_json(include=DOCUMENT_MEMBERS, exclude_none=True),
-        tags=validation.tags(given.tags),
+        tags=validation.validated_tags(given.tags),
         created_at=now,
     )
 
@@ -239,13 +243,13 @@ def parse_ref(text: str) -> DefinitionRef:
     return DefinitionRef(name=name, revision=int(revision))
 
 
-def check_selector(given: DescribeJobDefinitions) -> None:
+def check_definition_selector(given: DescribeJobDefinitions) -> None:
     others = given.jobDefinitionName or given.status or given.maxResults or given.nextToken
     if given.jobDefinitions and others:
         raise Invalid("jobDefinitions cannot be used with other parameters.")
 
 
-def to_wire(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
+def job_definition_detail(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
     """The response of DescribeJobDefinitions: the registered document, with the revision and its status."""
     properties = parse_document(registered.document)
     return {

@@ -14,7 +14,7 @@ from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
-from batchq.api.page_tokens import page
+from batchq.api.page_tokens import page_of_entries
 from batchq.domain import status_reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
 from batchq.domain.ids import QueueName
@@ -88,60 +88,60 @@ class DescribeJobQueues(WireModel):
 
 
 @takes(CreateJobQueue)
-async def create(context: BatchContext, request: BatchRequest, body: CreateJobQueue) -> Answer:
+async def create_job_queue(context: BatchContext, request: BatchRequest, body: CreateJobQueue) -> Answer:
     """Creates a job queue."""
-    check_supported(body)
+    check_queue_supported(body)
     queue = JobQueue(
         name=QueueName(validation.name(body.jobQueueName, "jobQueueName")),
         state=State(body.state or State.ENABLED),
         priority=body.priority,
         environments=environment_order(body.computeEnvironmentOrder or (), request.arns, context.catalog.environments),
-        policy=policy_name(body.schedulingPolicyArn, request.arns),
+        policy=queue_policy_name(body.schedulingPolicyArn, request.arns),
         time_limits=to_time_limits(body.jobStateTimeLimitActions or ()),
-        document=to_document(body),
-        tags=validation.tags(body.tags),
+        document=job_queue_document(body),
+        tags=validation.validated_tags(body.tags),
         created_at=context.clock.now(),
     )
     return _name_and_arn(await context.catalog.job_queues.create(queue, caller=request.caller), request)
 
 
 @takes(UpdateJobQueue)
-async def update(context: BatchContext, request: BatchRequest, body: UpdateJobQueue) -> Answer:
+async def update_job_queue(context: BatchContext, request: BatchRequest, body: UpdateJobQueue) -> Answer:
     """Changes a job queue: its state, priority, environments or scheduling policy."""
-    check_supported(body)
+    check_queue_supported(body)
     name = queue_name(body.jobQueue, request.arns)
     known = context.catalog.environments
     made = await context.catalog.job_queues.update(
-        name, lambda it: apply_update(it, body, request.arns, known), caller=request.caller
+        name, lambda it: updated_job_queue(it, body, request.arns, known), caller=request.caller
     )
     return _name_and_arn(made, request)
 
 
 @takes(DeleteJobQueue)
-async def delete(context: BatchContext, request: BatchRequest, body: DeleteJobQueue) -> Answer:
+async def delete_job_queue(context: BatchContext, request: BatchRequest, body: DeleteJobQueue) -> Answer:
     """Deletes a DISABLED job queue, and terminates its jobs."""
     await context.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
     return {}
 
 
 @takes(DescribeJobQueues)
-async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobQueues) -> Answer:
+async def describe_job_queues(context: BatchContext, request: BatchRequest, body: DescribeJobQueues) -> Answer:
     """Describes job queues."""
     names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
     known = context.catalog.queues_of(request.caller)
     found = {name: it for name, it in known.items() if name in names} if body.jobQueues else known
     query = ("DescribeJobQueues", names)
-    entries, more = page(found, body, query=query, tokens=context.tokens)
-    return {"jobQueues": [to_wire(it, request.arns) for it in entries], **more}
+    entries, more = page_of_entries(found, body, query=query, tokens=context.tokens)
+    return {"jobQueues": [job_queue_detail(it, request.arns) for it in entries], **more}
 
 
 @takes(GetJobQueueSnapshot)
-async def snapshot(context: BatchContext, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
+async def get_job_queue_snapshot(context: BatchContext, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
     """Lists the first RUNNABLE jobs of a queue in the order in which they will start."""
     name = queue_name(body.jobQueue, request.arns)
     queue = context.catalog.queues.get(name)  # before the await, during which it may be deleted
     found = await context.jobs.snapshot(name, caller=request.caller)
-    return snapshot_to_wire(found, request.arns, fair=queue is not None and queue.policy is not None)
+    return job_queue_snapshot(found, request.arns, fair=queue is not None and queue.policy is not None)
 
 
 def _name_and_arn(queue: JobQueue, request: BatchRequest) -> Answer:
@@ -152,7 +152,7 @@ def queue_name(text: str, arns: BatchArns) -> QueueName:
     return QueueName(arns.required_name(ArnKind.QUEUE, text, member="jobQueue"))
 
 
-def check_supported(given: CreateJobQueue | UpdateJobQueue) -> None:
+def check_queue_supported(given: CreateJobQueue | UpdateJobQueue) -> None:
     kind = given.jobQueueType if isinstance(given, CreateJobQueue) else None
     validation.refuse_unsupported(
         {"serviceEnvironmentOrder": given.serviceEnvironmentOrder}, validation.SERVICE_ENVIRONMENTS
@@ -178,17 +178,17 @@ def environment_order(
     return named
 
 
-def policy_name(text: str | None, arns: BatchArns) -> PolicyName | None:
+def queue_policy_name(text: str | None, arns: BatchArns) -> PolicyName | None:
     """The name in the ARN of a scheduling policy; None if the ARN is omitted or empty."""
     return scheduling_policies.policy_name(text, arns, member="schedulingPolicyArn") if text else None
 
 
-def to_document(given: CreateJobQueue) -> str:
+def job_queue_document(given: CreateJobQueue) -> str:
     members: dict[str, object] = {"jobQueueType": given.jobQueueType} if given.jobQueueType else {}
     return json.dumps(members | {"orders": _orders(given.computeEnvironmentOrder or ())})
 
 
-def apply_update(before: JobQueue, given: UpdateJobQueue, arns: BatchArns, known: Environments) -> JobQueue:
+def updated_job_queue(before: JobQueue, given: UpdateJobQueue, arns: BatchArns, known: Environments) -> JobQueue:
     """The queue after an update: omitted members stay unchanged. Empty jobStateTimeLimitActions remove all actions."""
     order = given.computeEnvironmentOrder
     actions = given.jobStateTimeLimitActions
@@ -197,13 +197,13 @@ def apply_update(before: JobQueue, given: UpdateJobQueue, arns: BatchArns, known
         state=before.state if given.state is None else State(given.state),
         priority=before.priority if given.priority is None else given.priority,
         environments=environment_order(order, arns, known) if order else before.environments,
-        policy=policy_name(given.schedulingPolicyArn, arns) or before.policy,
+        policy=queue_policy_name(given.schedulingPolicyArn, arns) or before.policy,
         time_limits=before.time_limits if actions is None else to_time_limits(actions),
         document=json.dumps(json.loads(before.document) | {"orders": _orders(order)}) if order else before.document,
     )
 
 
-def to_wire(queue: JobQueue, arns: BatchArns) -> dict[str, object]:
+def job_queue_detail(queue: JobQueue, arns: BatchArns) -> dict[str, object]:
     """AWS: the status becomes VALID after a while. Here it always is VALID."""
     members = json.loads(queue.document)
     numbers = members.pop("orders", range(1, len(queue.environments) + 1))
@@ -269,7 +269,7 @@ def _limit(given: JobStateTimeLimitAction) -> TimeLimit:
     return TimeLimit(reason=given.reason, most=timedelta(seconds=given.maxTimeSeconds))
 
 
-def snapshot_to_wire(snapshot: Snapshot, arns: BatchArns, *, fair: bool) -> Content:
+def job_queue_snapshot(snapshot: Snapshot, arns: BatchArns, *, fair: bool) -> Content:
     """`fair`: the queue has a scheduling policy, so the response includes the usage of its shares."""
     updated = {"lastUpdatedAt": milliseconds(snapshot.updated_at)}
     shares = {"fairshareUtilization": _shares(snapshot)} if fair else {}

@@ -35,12 +35,12 @@ class ListJobs(WireModel):
 
 
 @takes(ListJobs)
-async def list_(context: BatchContext, request: BatchRequest, body: ListJobs) -> Answer:
+async def list_jobs(context: BatchContext, request: BatchRequest, body: ListJobs) -> Answer:
     """Lists jobs of a queue, children of an array, or nodes of a multi-node job, newest first.
 
     AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job.
     """
-    check_selector(body)
+    check_list_selector(body)
     if body.multiNodeJobId:
         return await _list_nodes(context, body, request)
     query = children_query(body, request.arns) if body.arrayJobId else queue_query(body, request.arns)
@@ -123,7 +123,7 @@ def page_limit(given: ListJobs, by: Filter | None = None) -> int:
     return min(given.maxResults or maximum, maximum)
 
 
-def check_selector(given: ListJobs) -> None:
+def check_list_selector(given: ListJobs) -> None:
     named = [it for it in (given.jobQueue, given.arrayJobId, given.multiNodeJobId) if it]
     if len(named) != 1:
         raise Invalid("Exactly one of jobQueue, arrayJobId and multiNodeJobId must be specified.")

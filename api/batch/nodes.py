@@ -147,7 +147,7 @@ def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_
     resources.check_memory(reserved)
     return TaskContainer(
         name=_name(given.name, alone=len(within.containers) == 1),
-        spec=_sharing(containers.to_container(properties, reserved=reserved, on_fargate=on_fargate), properties),
+        spec=_sharing(containers.batch_container(properties, reserved=reserved, on_fargate=on_fargate), properties),
         essential=given.essential is not False,
         depends_on=tuple(_dependency(it) for it in given.dependsOn or ()),
         start_timeout=None if given.startTimeout is None else timedelta(seconds=given.startTimeout),

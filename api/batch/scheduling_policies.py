@@ -13,7 +13,7 @@ from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, Tags, Text, WireModel
 from batchq.api.operations import takes
-from batchq.api.page_tokens import page
+from batchq.api.page_tokens import page_of_entries
 from batchq.domain.catalog import PolicyName, SchedulingPolicy, ShareWeight
 from batchq.errors import Invalid
 
@@ -65,13 +65,15 @@ class ListSchedulingPolicies(WireModel):
 
 
 @takes(CreateSchedulingPolicy)
-async def create(context: BatchContext, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
+async def create_scheduling_policy(
+    context: BatchContext, request: BatchRequest, body: CreateSchedulingPolicy
+) -> Answer:
     """Creates a fair-share scheduling policy."""
-    check_supported(body)
+    check_policy_supported(body)
     policy = SchedulingPolicy(
         name=PolicyName(validation.name(body.name, "name")),
         **to_policy(body.fairsharePolicy or FairsharePolicy()),
-        tags=validation.tags(body.tags),
+        tags=validation.validated_tags(body.tags),
         created_at=context.clock.now(),
     )
     made = await context.catalog.scheduling_policies.create(policy, caller=request.caller)
@@ -79,18 +81,22 @@ async def create(context: BatchContext, request: BatchRequest, body: CreateSched
 
 
 @takes(UpdateSchedulingPolicy)
-async def update(context: BatchContext, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
+async def update_scheduling_policy(
+    context: BatchContext, request: BatchRequest, body: UpdateSchedulingPolicy
+) -> Answer:
     """Changes a scheduling policy."""
-    check_supported(body)
+    check_policy_supported(body)
     name = policy_name(body.arn, request.arns, member="arn")
     await context.catalog.scheduling_policies.update(
-        name, lambda it: apply_update(it, body.fairsharePolicy), caller=request.caller
+        name, lambda it: updated_scheduling_policy(it, body.fairsharePolicy), caller=request.caller
     )
     return {}
 
 
 @takes(DeleteSchedulingPolicy)
-async def delete(context: BatchContext, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
+async def delete_scheduling_policy(
+    context: BatchContext, request: BatchRequest, body: DeleteSchedulingPolicy
+) -> Answer:
     """Deletes a scheduling policy that belongs to no queue."""
     await context.catalog.scheduling_policies.delete(
         policy_name(body.arn, request.arns, member="arn"), caller=request.caller
@@ -99,17 +105,23 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteSched
 
 
 @takes(DescribeSchedulingPolicies)
-async def describe(context: BatchContext, request: BatchRequest, body: DescribeSchedulingPolicies) -> Answer:
+async def describe_scheduling_policies(
+    context: BatchContext, request: BatchRequest, body: DescribeSchedulingPolicies
+) -> Answer:
     """Describes scheduling policies by ARN."""
     names = request.arns.all_named(ArnKind.POLICY, body.arns)
     found = (it for name, it in sorted(context.catalog.policies.items()) if name in names)
-    return {"schedulingPolicies": [to_wire(it, request.arns) for it in found]}
+    return {"schedulingPolicies": [scheduling_policy_detail(it, request.arns) for it in found]}
 
 
 @takes(ListSchedulingPolicies)
-async def list_(context: BatchContext, request: BatchRequest, body: ListSchedulingPolicies) -> Answer:
+async def list_scheduling_policies(
+    context: BatchContext, request: BatchRequest, body: ListSchedulingPolicies
+) -> Answer:
     """Lists the ARNs of the scheduling policies."""
-    entries, more = page(context.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=context.tokens)
+    entries, more = page_of_entries(
+        context.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=context.tokens
+    )
     return {"schedulingPolicies": [{"arn": request.arns.policy(it.name)} for it in entries], **more}
 
 
@@ -118,7 +130,7 @@ def policy_name(text: str, arns: BatchArns, *, member: str) -> PolicyName:
     return PolicyName(arns.required_name(ArnKind.POLICY, text, member=member))
 
 
-def check_supported(given: CreateSchedulingPolicy | UpdateSchedulingPolicy) -> None:
+def check_policy_supported(given: CreateSchedulingPolicy | UpdateSchedulingPolicy) -> None:
     validation.refuse_unsupported({"quotaSharePolicy": given.quotaSharePolicy}, validation.QUOTA_SHARES)
 
 
@@ -147,12 +159,12 @@ def to_policy(given: FairsharePolicy) -> PolicyMembers:
     )
 
 
-def apply_update(before: SchedulingPolicy, given: FairsharePolicy | None) -> SchedulingPolicy:
+def updated_scheduling_policy(before: SchedulingPolicy, given: FairsharePolicy | None) -> SchedulingPolicy:
     """The policy after an update: a fairsharePolicy replaces the earlier one as a whole; None changes nothing."""
     return before if given is None else replace(before, **to_policy(given))
 
 
-def to_wire(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:
+def scheduling_policy_detail(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:
     fair: dict[str, Any] = json.loads(policy.document)
     return {
         "name": policy.name,

@@ -44,13 +44,13 @@ class StopManyMethod(Protocol):
 
 
 @takes(StopJob)
-async def cancel(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+async def cancel_job(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
     return await _stop(context.jobs.cancel, request, body)
 
 
 @takes(StopJob)
-async def terminate(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+async def terminate_job(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
     return await _stop(context.jobs.terminate, request, body)
 
@@ -77,7 +77,7 @@ def _job(text: str, request: BatchRequest) -> JobId | None:
 
 async def _stop(order: StopMethod, request: BatchRequest, body: StopJob) -> Answer:
     """AWS: neither an unknown id nor a malformed one is an error."""
-    reason = validation.reason(body.reason)
+    reason = validation.stop_reason_text(body.reason)
     job_id = _job(validation.required(body.jobId, "jobId"), request)
     if job_id is not None:
         await order(job_id, reason, caller=request.caller)
@@ -85,7 +85,7 @@ async def _stop(order: StopMethod, request: BatchRequest, body: StopJob) -> Answ
 
 
 async def _stop_many(order: StopManyMethod, request: BatchRequest, body: StopJobs) -> Answer:
-    reason = validation.reason(body.reason)
+    reason = validation.stop_reason_text(body.reason)
     errors: dict[str, dict[str, str]] = {}
     named: dict[str, JobId | None] = {}
     for text in body.jobs:

@@ -74,31 +74,31 @@ class SubmitJob(WireModel):
     consumableResourcePropertiesOverride: ConsumableResourceProperties | None = None
 
 
-def check_size(body: bytes) -> None:
+def check_submission_size(body: bytes) -> None:
     if len(body) >= MAX_REQUEST_SIZE:
         raise Invalid(f"Job size must be less than 30 KiB, got {len(body) // 1024} KiB")
 
 
-@takes(SubmitJob, check=check_size)
-async def submit(context: BatchContext, request: BatchRequest, body: SubmitJob) -> Answer:
+@takes(SubmitJob, check=check_submission_size)
+async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
     definition = await _definition(context, body.jobDefinition, request)
     job = await context.jobs.submit(
-        to_submission(body, definition, arns=request.arns, limits=context.limits, key=request.key),
+        batch_submission(body, definition, arns=request.arns, limits=context.limits, key=request.key),
         caller=request.caller,
     )
     return {"jobArn": request.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
 
 
 async def _definition(context: BatchContext, text: str, request: BatchRequest) -> JobDefinition:
-    name, revision = definition_name(text, request.arns)
+    name, revision = requested_definition(text, request.arns)
     try:
         return await context.catalog.definitions.find(name, revision, caller=request.caller)
     except NotFound:
         raise unknown_definition(text) from None
 
 
-def to_submission(
+def batch_submission(
     given: SubmitJob, definition: JobDefinition, *, arns: BatchArns, limits: ServerLimits, key: SubmissionKey | None
 ) -> Submission:
     """Translate a request for this revision of the job definition. Raises Invalid, and NotFound.
@@ -122,7 +122,7 @@ def to_submission(
         retry=to_retry(given.retryStrategy),
         timeout=retry_strategy.to_timeout(given.timeout, limits.min_timeout),
         depends_on=_dependencies(given.dependsOn or (), arns),
-        tags=validation.tags(given.tags),
+        tags=validation.validated_tags(given.tags),
         propagate_tags=given.propagateTags,
         share_identifier=_share(given.shareIdentifier),
         scheduling_priority=given.schedulingPriorityOverride,
@@ -130,7 +130,7 @@ def to_submission(
     )
 
 
-def definition_name(text: str, arns: BatchArns) -> tuple[str, int | None]:
+def requested_definition(text: str, arns: BatchArns) -> tuple[str, int | None]:
     """The name and revision in a request's jobDefinition; None: the newest ACTIVE. Raises Invalid, and NotFound."""
     found = arns.definition_named(validation.required(text, "jobDefinition"))
     if found is None:

@@ -10,7 +10,7 @@ from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import TagKey, Tags, WireModel
-from batchq.api.http import validate
+from batchq.api.http import validate_values
 from batchq.api.operations import Operation, takes
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import EnvironmentName, PolicyName
@@ -46,15 +46,15 @@ _SERVICES: Mapping[ArnKind, Callable[[BatchContext], Taggable]] = {
 
 
 @takes(TagResource)
-async def tag(context: BatchContext, request: BatchRequest, body: TagResource) -> Answer:
+async def tag_resource(context: BatchContext, request: BatchRequest, body: TagResource) -> Answer:
     """Sets tags of a resource."""
     service, key = _changed(context, request)
-    await service.tag(key, validation.tags(body.tags), caller=request.caller)
+    await service.tag(key, validation.validated_tags(body.tags), caller=request.caller)
     return {}
 
 
 async def _untag(context: BatchContext, request: BatchRequest) -> Answer:
-    body = validate(UntagResource, {"tagKeys": list(request.keys)})
+    body = validate_values(UntagResource, {"tagKeys": list(request.keys)})
     service, key = _changed(context, request)
     await service.untag(key, body.tagKeys, caller=request.caller)
     return {}

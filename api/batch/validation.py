@@ -83,13 +83,13 @@ def required(text: str, what: str) -> str:
     return text
 
 
-def reason(text: str) -> str:
+def stop_reason_text(text: str) -> str:
     if len(required(text, "reason")) > MAX_REASON:
         raise Invalid(f"'reason' must be at most {MAX_REASON} characters.")
     return text
 
 
-def tags(given: Mapping[str, str] | None) -> catalog.Tags:
+def validated_tags(given: Mapping[str, str] | None) -> catalog.Tags:
     taken = tuple((given or {}).items())
     if any(key.startswith(RESERVED_PREFIX) for key, _ in taken):
         raise Invalid(f"The key of a tag must not begin with '{RESERVED_PREFIX}'.")

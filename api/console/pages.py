@@ -30,7 +30,7 @@ from batchq.api.authentication import authorize
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.templates import environment
 from batchq.api.dialect_profiles import RequestFailure
-from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate
+from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import NotFound
 
@@ -138,7 +138,7 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
         caller = authorize(request, route.permission, f"{route.method} {UI}{route.path}")
         # `fast_router` sets no match_info.
         path = request.match_info if "{" in route.path else {}
-        given = None if route.shape is None else validate(route.shape, await _sent(request, route.shape))
+        given = None if route.shape is None else validate_values(route.shape, await _sent(request, route.shape))
         try:
             answer = await route.handle(context, Visit(caller=caller, input=given, path=path, http=request))
         except NotFound:

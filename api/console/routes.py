@@ -5,7 +5,7 @@ from aiohttp import web
 from batchq.api.console import overview, static_files
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
-from batchq.api.dialect_profiles import DialectProfile, register
+from batchq.api.dialect_profiles import DialectProfile, register_dialect_profile
 from batchq.api.http import Dialect
 
 PROFILE = DialectProfile(
@@ -24,7 +24,7 @@ def dialect(context: ConsoleContext) -> Dialect:
     """Mount the pages of all tables."""
 
     def mount(app: web.Application) -> None:
-        register(app, PROFILE)
+        register_dialect_profile(app, PROFILE)
         static_files.mount(app)
         for table in TABLES:
             table.mount(app, context)

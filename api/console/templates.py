@@ -46,10 +46,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters |= {
-        "duration": words.duration,
+        "duration": words.duration_words,
         "number": words.number,
-        "memory": words.memory,
-        "vcpus": words.vcpus,
+        "memory": words.memory_words,
+        "vcpus": words.vcpus_words,
         "figure": words.figure,
         "counted": words.counted,
         "iso": iso,

@@ -78,7 +78,7 @@ async def get_log_events(context: LogsContext, request: LogsRequest, body: GetLo
     found = await context.logs.events(
         stream, span=translate.span(body), position=position, limit=limit, backwards=backwards
     )
-    return translate.page(found, stream)
+    return translate.log_page(found, stream)
 
 
 @takes(FilterLogEvents)
@@ -121,7 +121,7 @@ async def describe_log_streams(context: LogsContext, request: LogsRequest, body:
         listing, after=after, limit=body.limit or MAX_STREAMS, caller=request.caller
     )
     more = {"nextToken": context.tokens.make(token, translate.stream_position(last))} if last else {}
-    return {"logStreams": [translate.stream(it, request.arns) for it in streams], **more}
+    return {"logStreams": [translate.log_stream(it, request.arns) for it in streams], **more}
 
 
 @takes(DescribeLogGroups)
@@ -133,7 +133,7 @@ async def describe_log_groups(context: LogsContext, request: LogsRequest, body: 
     rest = [it for it in groups if it.name > after]
     page = rest[: body.limit or len(rest)]
     more = {"nextToken": context.tokens.make(token, page[-1].name)} if len(rest) > len(page) else {}
-    return {"logGroups": [translate.group(it, since=context.since) for it in page], **more}
+    return {"logGroups": [translate.log_group(it, since=context.since) for it in page], **more}
 
 
 async def _training_streams(context: LogsContext, query: LogQuery, caller: Caller) -> Mapping[str, str]:
@@ -159,7 +159,7 @@ async def _describe_training_streams(
     found = [(alias, streams[name]) for alias, name in named.items() if name in streams and alias > after]
     page = found[: body.limit or MAX_STREAMS]
     answers = [
-        translate.stream(await context.logs.summary(replace(stream, name=alias)), request.training_arns)
+        translate.log_stream(await context.logs.summary(replace(stream, name=alias)), request.training_arns)
         for alias, stream in page
     ]
     more = {"nextToken": context.tokens.make(token, page[-1][0])} if len(found) > len(page) else {}

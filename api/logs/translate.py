@@ -196,7 +196,7 @@ def selects_group(body: DescribeLogGroups, arns: LogArns) -> bool:
 # ----------------------------------------------------------------------------------------------------------- responses
 
 
-def page(found: LogPage, stream: LogStream) -> Wire:
+def log_page(found: LogPage, stream: LogStream) -> Wire:
     """AWS: both tokens are always present; at an end of the stream the token equals that of the request."""
     return {
         "events": [_event(line) for line in found.lines],
@@ -218,7 +218,7 @@ def found_events(events: Iterable[Event], names: Mapping[str, str]) -> Wire:
     return {"events": found, "searchedLogStreams": []}
 
 
-def stream(summary: StreamSummary, arns: LogArns) -> Wire:
+def log_stream(summary: StreamSummary, arns: LogArns) -> Wire:
     name = summary.stream.name
     times = {
         "creationTime": milliseconds(summary.stream.created_at),
@@ -230,7 +230,7 @@ def stream(summary: StreamSummary, arns: LogArns) -> Wire:
     return {"logStreamName": name, **known, "arn": arns.stream(name), "storedBytes": summary.size}
 
 
-def group(arns: LogArns, *, since: datetime) -> Wire:
+def log_group(arns: LogArns, *, since: datetime) -> Wire:
     """AWS: `storedBytes` is updated from time to time. Here it is always 0."""
     return {
         "logGroupName": arns.name,

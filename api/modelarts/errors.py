@@ -73,7 +73,7 @@ NOT_SUPPORTED = ErrorCode(status=_BAD, number="2858", text="Current operation no
 STATUS_CHANGED = ErrorCode(status=_CONFLICT, number="2878", text="Job status changed")
 
 
-def refusal(code: ErrorCode, value: str = "", *, solution: str | None = None) -> ModelArtsRefusal:
+def modelarts_refusal(code: ErrorCode, value: str = "", *, solution: str | None = None) -> ModelArtsRefusal:
     """The refusal of a request with one of the vendor's codes. `solution`: what the caller can do."""
     return ModelArtsRefusal(code.status, code.code, code.text.format(value[:200]), solution=solution)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from batchq.api.modelarts.errors import FLAVOR_NOT_FOUND, INVALID_FLAVOR, refusal
+from batchq.api.modelarts.errors import FLAVOR_NOT_FOUND, INVALID_FLAVOR, modelarts_refusal
 from batchq.api.modelarts.wire import CustomizedFlavor, TrainingResource
 from batchq.domain.container import Resources
 
@@ -104,10 +104,10 @@ def selected(resource: TrainingResource, capacity: Resources) -> Resources:
     if custom is not None:
         return _customized(custom)
     if not resource.flavor_id:
-        raise refusal(INVALID_FLAVOR, solution="Set spec.resource.flavor_id.")
+        raise modelarts_refusal(INVALID_FLAVOR, solution="Set spec.resource.flavor_id.")
     size = _size_of(resource.flavor_id)
     if size is None or not _nodes_that_fit(size, capacity):
-        raise refusal(FLAVOR_NOT_FOUND, resource.flavor_id, solution="List the flavors of the server.")
+        raise modelarts_refusal(FLAVOR_NOT_FOUND, resource.flavor_id, solution="List the flavors of the server.")
     return size
 
 
@@ -143,7 +143,7 @@ def flavor_detail(it: Flavor, *, max_num: int | None = None) -> FlavorDetail:
     return FlavorDetail(flavor_type=kind, billing=BillingInfo(code=it.id, unit_num=1), flavor_info=info)
 
 
-def listed(flavor_type: str | None, capacity: Resources) -> TrainingFlavorsAnswer:
+def training_flavors(flavor_type: str | None, capacity: Resources) -> TrainingFlavorsAnswer:
     """The usual flavors that fit the machine. `flavor_type`: `CPU`, `GPU` or `Ascend`; None: all."""
     found = tuple(
         it for it in (_listed(flavor, capacity) for flavor in _usual(capacity)) if flavor_type in {None, it.flavor_type}

@@ -16,7 +16,7 @@ from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_nam
 from batchq.api.training_jobs import is_marked, stored_document
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Code
-from batchq.domain.explanation.ended import ended
+from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Neighbours, Reader
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Attempt, Job, Status
@@ -107,7 +107,7 @@ FAILURES: Mapping[Code, Phases] = {
 def phases(job: Job, *, caller: Caller, engine_answers: bool, now: datetime) -> Phases:
     """The phases of a job. `engine_answers`: whether the state of its container is known at present."""
     if job.status is Status.FAILED:
-        return FAILURES[ended(job, Neighbours(), Reader(caller=caller), now).code]
+        return FAILURES[explain_ended(job, Neighbours(), Reader(caller=caller), now).code]
     order = next((it for it in job.stop_orders if it.kind in STOPPED_BY), None)
     if job.status not in FINISHED and order is not None:
         killed_at = order.killed_at

@@ -6,10 +6,10 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq.accounts.wire import EmptyAnswer
-from batchq.api.dialect_profiles import register
+from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect
 from batchq.api.modelarts.context import ModelArtsContext
-from batchq.api.modelarts.create_job import DEFAULT_POOL, definition_prefix, to_submission
+from batchq.api.modelarts.create_job import DEFAULT_POOL, definition_prefix, modelarts_submission
 from batchq.api.modelarts.errors import (
     DUPLICATE_NAME,
     INVALID_PARAMETER,
@@ -20,10 +20,10 @@ from batchq.api.modelarts.errors import (
     QUOTA_EXCEEDED,
     STATUS_CHANGED,
     UNSUPPORTED_ACTION,
-    refusal,
+    modelarts_refusal,
 )
 from batchq.api.modelarts.events import TrainingEventsAnswer, TrainingStagesAnswer, events_answer, stages_answer
-from batchq.api.modelarts.flavors import TrainingFlavorsAnswer, listed
+from batchq.api.modelarts.flavors import TrainingFlavorsAnswer, training_flavors
 from batchq.api.modelarts.job_document import (
     DELETED_TAG,
     DESCRIPTION_TAG,
@@ -32,7 +32,7 @@ from batchq.api.modelarts.job_document import (
     TrainingJobAnswer,
     node_id_of,
 )
-from batchq.api.modelarts.search import TrainingJobsAnswer, search_jobs
+from batchq.api.modelarts.search import TrainingJobsAnswer, search_modelarts_jobs
 from batchq.api.modelarts.wire import (
     CreateTrainingJob,
     EventsQuery,
@@ -94,7 +94,7 @@ class TrainingEnginesAnswer(Struct, frozen=True, kw_only=True):
 def _check_project(request: web.Request) -> None:
     project = request.match_info["project"]
     if request.headers.get(PROJECT_HEADER, project) != project:
-        raise refusal(OTHER_PROJECT)
+        raise modelarts_refusal(OTHER_PROJECT)
 
 
 operations = OperationTable[ModelArtsContext](check=_check_project)
@@ -102,32 +102,36 @@ operations = OperationTable[ModelArtsContext](check=_check_project)
 
 def dialect(context: ModelArtsContext) -> Dialect:
     def mount(app: web.Application) -> None:
-        register(app, PROFILE)
+        register_dialect_profile(app, PROFILE)
         operations.mount(app, context)
 
     return mount
 
 
 @operations.add("ModelArts.CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
-async def create_training_job(context: ModelArtsContext, call: Call[CreateTrainingJob]) -> TrainingJobAnswer:
+async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrainingJob]) -> TrainingJobAnswer:
     """Creates a training job."""
     body, caller, project = call.input, call.caller, call.path["project"]
     queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
     if queue is None:
-        raise refusal(INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue.")
+        raise modelarts_refusal(
+            INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
+        )
     share = None if queue.policy is None else account_share(caller, default="modelarts")
-    submission, work = to_submission(
+    submission, work = modelarts_submission(
         body, project=project, settings=context.settings, capacity=context.capacity(), share=share
     )
     # No two unfinished jobs of a project that the caller sees have the same name.
     name = submission.name
     with context.names.reserved(project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, call, name):
-            raise refusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
+            raise modelarts_refusal(
+                DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended."
+            )
         try:
             job = await context.submissions.submit(submission, work, caller=caller)
         except LimitExceeded as why:
-            raise refusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
+            raise modelarts_refusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
     return context.describe(job, caller)
 
 
@@ -145,15 +149,15 @@ async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAct
     """
     action, caller = call.input.action_type, call.caller
     if action != "terminate":
-        raise refusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
+        raise modelarts_refusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
     job = await context.find(call)
     # The first order stands, so a job that is Terminating cannot be terminated again.
     if context.phases(job, caller).phase not in TERMINABLE:
-        raise refusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
+        raise modelarts_refusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
     await context.jobs.terminate(job.id, f"Terminated by {caller.user}", caller=caller)
     after = await context.find(call)
     if context.phases(after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
-        raise refusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
+        raise modelarts_refusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
     return context.describe(after, caller)
 
 
@@ -165,7 +169,7 @@ async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> Em
     """
     job = await context.find(call)
     if job.status not in FINISHED:
-        raise refusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
+        raise modelarts_refusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
     await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=call.caller)
     return EmptyAnswer()
 
@@ -175,9 +179,9 @@ async def change_description(context: ModelArtsContext, call: Call[TrainingJobUp
     """Changes the description of a job."""
     body = call.input
     if body.spec or body.endpoints or body.metadata:
-        raise refusal(NOT_SUPPORTED, "change of other members than description")
+        raise modelarts_refusal(NOT_SUPPORTED, "change of other members than description")
     if body.description is None:
-        raise refusal(INVALID_PARAMETER, "description")
+        raise modelarts_refusal(INVALID_PARAMETER, "description")
     job = await context.find(call)
     await context.jobs.tag(job.id, ((DESCRIPTION_TAG, body.description),), caller=call.caller)
     return EmptyAnswer()
@@ -189,16 +193,16 @@ async def change_description(context: ModelArtsContext, call: Call[TrainingJobUp
     f"{PROJECT}/training-job-searches",
     limit=CallLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS),
 )
-async def list_training_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsAnswer:
+async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsAnswer:
     """Lists the jobs of a project, newest first.
 
     The newest 5000 jobs are searched.
     """
-    return await search_jobs(context, call.input, project=call.path["project"], caller=call.caller)
+    return await search_modelarts_jobs(context, call.input, project=call.path["project"], caller=call.caller)
 
 
 @operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events")
-async def list_events(context: ModelArtsContext, call: Call[EventsQuery]) -> TrainingEventsAnswer:
+async def list_modelarts_events(context: ModelArtsContext, call: Call[EventsQuery]) -> TrainingEventsAnswer:
     """Lists the events of a job."""
     job = await context.find(call)
     return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input)
@@ -218,7 +222,7 @@ async def show_log_preview(context: ModelArtsContext, call: Call[None]) -> Train
     """
     job_id = node_id_of(await context.find(call), call.path["task"])
     if job_id is None:
-        raise refusal(INVALID_PARAMETER, "task_id", solution="Use one of status.tasks of the job.")
+        raise modelarts_refusal(INVALID_PARAMETER, "task_id", solution="Use one of status.tasks of the job.")
     query = JobLogQuery(job_id=job_id, tail=PREVIEW_LINES, limit=PREVIEW_LINES, wait=0)
     page = await context.logs.page(query, caller=call.caller)
     if page.next is None:
@@ -236,7 +240,7 @@ async def show_flavors(context: ModelArtsContext, call: Call[FlavorsQuery]) -> T
 
     Any `batchq.cpu.<vCPUs>u<GiB>g` that fits the machine can be used.
     """
-    return listed(call.input.flavor_type, context.capacity())
+    return training_flavors(call.input.flavor_type, context.capacity())
 
 
 @operations.add("ModelArts.ShowTrainingJobEngines", "GET", f"{PROJECT}/training-job-engines")

@@ -7,7 +7,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.accounts.wire import AuditRecordAnswer, audit_record
+from batchq.accounts.wire import AuditRecordAnswer, audit_record_answer
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.audit import AuditLog
@@ -70,7 +70,7 @@ async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> Lis
     body = call.input
     found = await context.audit.records(await _query(body, context, call.caller))
     token = context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
-    return ListAuditAnswer(records=tuple(audit_record(it.record) for it in found), next_token=token)
+    return ListAuditAnswer(records=tuple(audit_record_answer(it.record) for it in found), next_token=token)
 
 
 async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) -> AuditQuery:

@@ -74,11 +74,11 @@ async def get_job_log(logs: JobLogService, call: Call[GetJobLogQuery]) -> GetJob
     request returns lines of one container of one attempt. The log of an array is read by child, `ID:INDEX`, and that of
     a multi-node job by node, `ID#NODE`.
     """
-    page = logs.page(to_query(call.job_id, call.input), caller=call.caller)
+    page = logs.page(job_log_query(call.job_id, call.input), caller=call.caller)
     return _answer(await while_connected(call.http, page))
 
 
-def to_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:
+def job_log_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:
     """Raises Invalid for a malformed position."""
     after = query.after
     position = None if after is None or after == _BEGINNING else _POSITION.fullmatch(after)

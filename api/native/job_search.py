@@ -258,7 +258,7 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
     far the search has come, and `nextToken` continues it.
     """
     body, caller = call.input, call.caller
-    query, token = to_query(body, caller), _token_query(body, caller)
+    query, token = job_search_query(body, caller), _token_query(body, caller)
     if body.next_token:
         query = _continued(query, context.tokens.read(token, body.next_token))
     page = await context.search.search(query, caller=caller)
@@ -268,7 +268,7 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
     return _answer(rows, page, token, context.tokens)
 
 
-def to_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
+def job_search_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
     """The query of the first page. Raises Invalid for a malformed id, status or order."""
     order_by = _order(body)
     users = _set(body.users)

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from batchq.api.sagemaker import wire
-from batchq.api.sagemaker.errors import invalid
+from batchq.api.sagemaker.errors import validation_exception
 from batchq.api.training_jobs import (
     HYPERPARAMETERS,
     IMAGE,
@@ -91,7 +91,7 @@ def request_digest(invocation: str, content: bytes) -> str:
     return sha256(invocation.encode() + b"\0" + content).hexdigest() if invocation else ""
 
 
-def to_submission(
+def sagemaker_submission(
     body: wire.SageMakerCreateTrainingJob,
     *,
     arn: str,
@@ -107,7 +107,7 @@ def to_submission(
     _refuse_unsupported(body)
     stopping = _stopping_condition(body)
     if stopping["MaxRuntimeInSeconds"] < limits.min_timeout:
-        raise invalid(f"MaxRuntimeInSeconds must be at least {limits.min_timeout}.")
+        raise validation_exception(f"MaxRuntimeInSeconds must be at least {limits.min_timeout}.")
     container = _container(body, arn, limits.s3_root)
     stored = None if limits.s3_root is None else artifacts(body)
     submission = Submission(
@@ -132,22 +132,22 @@ def to_submission(
 def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
     for member in _REFUSED:
         if getattr(body, member):
-            raise invalid(f"{member} is not supported by this server.")
+            raise validation_exception(f"{member} is not supported by this server.")
     if body.EnableNetworkIsolation:
-        raise invalid("EnableNetworkIsolation is not supported by this server.")
+        raise validation_exception("EnableNetworkIsolation is not supported by this server.")
     if body.EnableInterContainerTrafficEncryption:
-        raise invalid("EnableInterContainerTrafficEncryption is not supported by this server.")
+        raise validation_exception("EnableInterContainerTrafficEncryption is not supported by this server.")
     if body.CheckpointConfig is not None and body.CheckpointConfig.LocalPath not in {None, CHECKPOINTS}:
-        raise invalid(f"CheckpointConfig.LocalPath must be {CHECKPOINTS}.")
+        raise validation_exception(f"CheckpointConfig.LocalPath must be {CHECKPOINTS}.")
 
 
 def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | None) -> ContainerSpec:
     algorithm = body.AlgorithmSpecification
     if IMAGE.fullmatch(algorithm.TrainingImage) is None:
-        raise invalid("AlgorithmSpecification.TrainingImage is not the name of an image.")
-    resources = resources_of(body.ResourceConfig.InstanceType)
+        raise validation_exception("AlgorithmSpecification.TrainingImage is not the name of an image.")
+    resources = instance_resources(body.ResourceConfig.InstanceType)
     if resources is None:
-        raise invalid(f"ResourceConfig.InstanceType {body.ResourceConfig.InstanceType!r} is not known.")
+        raise validation_exception(f"ResourceConfig.InstanceType {body.ResourceConfig.InstanceType!r} is not known.")
     entrypoint = tuple(algorithm.ContainerEntrypoint or ())
     default = () if entrypoint else ("train",)  # AWS: as the argument of the image's own entry point
     return ContainerSpec(
@@ -166,11 +166,15 @@ def _environment(body: wire.SageMakerCreateTrainingJob, arn: str) -> Mapping[str
     given = body.Environment or {}
     for name in given:
         if _VARIABLE.fullmatch(name) is None or name.startswith(_RESERVED):
-            raise invalid(f"{name[:100]!r} in Environment is not a name that a variable of a job may have.")
+            raise validation_exception(
+                f"{name[:100]!r} in Environment is not a name that a variable of a job may have."
+            )
     hyperparameters = body.HyperParameters or {}
     own = {f"SM_HP_{NOT_IN_VARIABLES.sub('_', name.upper())}": value for name, value in hyperparameters.items()}
     if any(len(it) > MAX_VARIABLE for it in (*given.values(), *own.values())):
-        raise invalid(f"A value in Environment or HyperParameters must have at most {MAX_VARIABLE} characters.")
+        raise validation_exception(
+            f"A value in Environment or HyperParameters must have at most {MAX_VARIABLE} characters."
+        )
     named = {"TRAINING_JOB_NAME": body.TrainingJobName, "TRAINING_JOB_ARN": arn}
     return {**given, **own, **({"SM_HPS": _json(hyperparameters)} if hyperparameters else {}), **named}
 
@@ -191,14 +195,14 @@ def _stopping_condition(body: wire.SageMakerCreateTrainingJob) -> dict[str, int]
 def _metric_rules(algorithm: wire.AlgorithmShape) -> tuple[MetricRule, ...]:
     rules = {it.Name: MetricRule(name=it.Name, regex=it.Regex) for it in algorithm.MetricDefinitions or ()}
     if len(rules) < len(algorithm.MetricDefinitions or ()):
-        raise invalid("The names in MetricDefinitions must be unique.")
+        raise validation_exception("The names in MetricDefinitions must be unique.")
     return tuple(rules.values())
 
 
 def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
     tags = {it.Key: it.Value for it in body.Tags or ()}
     if len(tags) > MAX_TAGS or len(tags) < len(body.Tags or ()):
-        raise invalid(f"Tags must have at most {MAX_TAGS} different keys.")
+        raise validation_exception(f"Tags must have at most {MAX_TAGS} different keys.")
     return tuple((tags | dict(_own_tags(body))).items())
 
 
@@ -227,7 +231,7 @@ def input_mounts(channels: list[wire.ChannelShape], s3_root: Path | None) -> tup
     """
     names = [it.ChannelName for it in channels]
     if len(set(names)) < len(names) or {".", ".."} & set(names):
-        raise invalid("The names of input channels must be unique, and not . or .. .")
+        raise validation_exception("The names of input channels must be unique, and not . or .. .")
     return tuple(
         Mount(
             container_path=f"{INPUTS}/{it.ChannelName}",
@@ -253,10 +257,10 @@ def model_mount(body: wire.SageMakerCreateTrainingJob, s3_root: Path | None) -> 
 def _folder(uri: str, s3_root: Path | None) -> str:
     """The folder of `s3://bucket/key`."""
     if s3_root is None:
-        raise invalid("InputDataConfig is not supported by this server: it has no --s3-root.")
+        raise validation_exception("InputDataConfig is not supported by this server: it has no --s3-root.")
     folder = bucket_folder(uri.removeprefix("s3://"), s3_root) if uri.startswith("s3://") else None
     if folder is None:
-        raise invalid(f"{uri[:200]!r} is not an S3 URI without '..' and colons, as s3://bucket/key.")
+        raise validation_exception(f"{uri[:200]!r} is not an S3 URI without '..' and colons, as s3://bucket/key.")
     return folder
 
 
@@ -302,7 +306,7 @@ _OTHERS: Mapping[str, tuple[int, int, int]] = {
 """vCPUs, GiB and GPUs."""
 
 
-def resources_of(instance_type: str) -> Resources | None:
+def instance_resources(instance_type: str) -> Resources | None:
     """The resources of one instance; None for an unknown type."""
     if instance_type in _OTHERS:
         vcpus, gib, gpus = _OTHERS[instance_type]

@@ -22,13 +22,13 @@ _BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str]] = {
 }
 
 
-def refusal(code: str, message: str) -> HttpRefusal:
+def sagemaker_refusal(code: str, message: str) -> HttpRefusal:
     """A request that is refused with one of SageMaker's errors, as `ResourceInUse`."""
     return HttpRefusal(message, status=HTTPStatus.BAD_REQUEST, code=code)
 
 
-def invalid(message: str) -> HttpRefusal:
-    return refusal("ValidationException", message)
+def validation_exception(message: str) -> HttpRefusal:
+    return sagemaker_refusal("ValidationException", message)
 
 
 def _error_response(failure: RequestFailure) -> web.Response:

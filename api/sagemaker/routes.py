@@ -6,13 +6,13 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq.api.authentication import authorize, parse_credential
-from batchq.api.dialect_profiles import register
+from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect, read_body, reply
 from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import wire
-from batchq.api.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, to_submission
-from batchq.api.sagemaker.errors import PROFILE, TARGET_PREFIX, invalid, refusal
+from batchq.api.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, sagemaker_submission
+from batchq.api.sagemaker.errors import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.api.sagemaker.job_document import (
     DELETED_TAG,
     STATUSES,
@@ -71,13 +71,15 @@ class SageMakerRequest(Struct, frozen=True, kw_only=True):
         return self.arn_prefix + name
 
 
-def check_size(body: bytes) -> None:
+def check_sagemaker_size(body: bytes) -> None:
     if len(body) > MAX_REQUEST:
-        raise invalid(f"The request must be at most {MAX_REQUEST} bytes.")
+        raise validation_exception(f"The request must be at most {MAX_REQUEST} bytes.")
 
 
-@takes(wire.SageMakerCreateTrainingJob, check=check_size)
-async def create(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob) -> Answer:
+@takes(wire.SageMakerCreateTrainingJob, check=check_sagemaker_size)
+async def create_sagemaker_job(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
+) -> Answer:
     """Creates a training job.
 
     No two jobs of a user have the same name, unless the earlier one was deleted.
@@ -85,22 +87,24 @@ async def create(context: SageMakerContext, request: SageMakerRequest, body: wir
     caller, name, arn = request.caller, body.TrainingJobName, request.arn(body.TrainingJobName)
     queue = context.catalog.queues_of(caller).get(queue_of(body))
     if queue is None:
-        raise invalid(f"JobQueue {queue_of(body)[:128]} not found.")
+        raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
     digest = request_digest(request.invocation, request.body)
     share = None if queue.policy is None else account_share(caller, default=DIALECT)
-    submission, work = to_submission(body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller)
+    submission, work = sagemaker_submission(
+        body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller
+    )
     with context.named.reserved(name, caller=caller) as is_free:
         existing = await context.named.own(name, caller=caller)
         if existing is not None and digest and request_of(existing) == digest:
             return {"TrainingJobArn": arn}
         if existing is not None or not is_free:
-            raise refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
+            raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
         await context.submissions.submit(submission, work, caller=caller)
     return {"TrainingJobArn": arn}
 
 
 @takes(wire.SageMakerNamedTrainingJob)
-async def describe(
+async def describe_sagemaker_job(
     context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
     """Describes a training job with its statuses and metrics.
@@ -110,7 +114,7 @@ async def describe(
     name = body.TrainingJobName
     job = await context.named.find(name, caller=request.caller)
     if job is None:
-        raise invalid("Requested resource not found.")
+        raise validation_exception("Requested resource not found.")
     history = await context.jobs.history(job.id, caller=request.caller)
     has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
     metrics = await context.metrics.current(job, caller=request.caller) if has_final_metrics else {}
@@ -118,7 +122,9 @@ async def describe(
 
 
 @takes(wire.SageMakerNamedTrainingJob)
-async def stop(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
+async def stop_sagemaker_job(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+) -> Answer:
     """Stops a training job.
 
     Its containers get SIGTERM, and SIGKILL 120 s later. A job with a CheckpointConfig is requested to write a final
@@ -127,27 +133,33 @@ async def stop(context: SageMakerContext, request: SageMakerRequest, body: wire.
     job = await _find(context, request, body)
     status = training_job_status(job)
     if status is not TrainingJobStatus.IN_PROGRESS:
-        raise invalid(f"The request was rejected because the training job is in status {status}.")
+        raise validation_exception(f"The request was rejected because the training job is in status {status}.")
     reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
     await context.jobs.terminate(job.id, reason, checkpoint=checkpoint, caller=request.caller)
     return {}
 
 
 @takes(wire.SageMakerNamedTrainingJob)
-async def delete(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
+async def delete_sagemaker_job(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+) -> Answer:
     """Deletes a training job that has ended.
 
     The name is free again. The job itself remains until the server's retention removes it.
     """
     job = await _find(context, request, body)
     if job.status not in FINISHED:
-        raise refusal("ResourceInUse", f"Training job {job.spec.name} is in status {training_job_status(job)}.")
+        raise sagemaker_refusal(
+            "ResourceInUse", f"Training job {job.spec.name} is in status {training_job_status(job)}."
+        )
     await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=request.caller)
     return {}
 
 
 @takes(wire.SageMakerListTrainingJobs)
-async def list_(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs) -> Answer:
+async def list_sagemaker_jobs(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
+) -> Answer:
     """Lists training jobs, newest first."""
     caller = request.caller
     _refuse_unsupported(body)
@@ -165,11 +177,11 @@ async def list_(context: SageMakerContext, request: SageMakerRequest, body: wire
 
 
 OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {
-    "CreateTrainingJob": create,
-    "DescribeTrainingJob": describe,
-    "ListTrainingJobs": list_,
-    "StopTrainingJob": stop,
-    "DeleteTrainingJob": delete,
+    "CreateTrainingJob": create_sagemaker_job,
+    "DescribeTrainingJob": describe_sagemaker_job,
+    "ListTrainingJobs": list_sagemaker_jobs,
+    "StopTrainingJob": stop_sagemaker_job,
+    "DeleteTrainingJob": delete_sagemaker_job,
 }
 
 
@@ -181,7 +193,7 @@ def dialect(context: SageMakerContext) -> Dialect:
         return reply(await operation(context, await _request(request, context, name)))
 
     def mount(app: web.Application) -> None:
-        register(app, PROFILE)
+        register_dialect_profile(app, PROFILE)
         docs = target_docs(TARGET_PREFIX, OPERATIONS, service="sagemaker", qualified=True)
         add_targets(app, TARGET_PREFIX, handle, docs)
 
@@ -202,7 +214,7 @@ async def _find(context: SageMakerContext, request: SageMakerRequest, body: wire
     """The job that a request names. Raises HttpRefusal."""
     job = await context.named.find(body.TrainingJobName, caller=request.caller)
     if job is None:
-        raise refusal("ResourceNotFound", "Requested resource not found.")
+        raise sagemaker_refusal("ResourceNotFound", "Requested resource not found.")
     return job
 
 
@@ -218,7 +230,7 @@ def _refuse_unsupported(body: wire.SageMakerListTrainingJobs) -> None:
     for member, is_used in unsupported.items():
         if is_used:
             value = getattr(body, member)
-            raise invalid(f"{member} {str(value)[:40]} is not supported by this server.")
+            raise validation_exception(f"{member} {str(value)[:40]} is not supported by this server.")
 
 
 def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> JobSearchQuery:

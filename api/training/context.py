@@ -8,7 +8,7 @@ from pydantic import Field
 
 from batchq.api.operation_table import Call, Input
 from batchq.api.page_tokens import PageTokens
-from batchq.api.training.errors import impossible, not_found
+from batchq.api.training.errors import impossible, training_resource_not_found
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
@@ -54,7 +54,7 @@ async def find_job(context: TrainingContext, call: Call[Input]) -> Job:
     """The job that the path names. Raises HttpRefusal for an unknown job, and for an array."""
     text = call.path["jobId"]
     if _ID.fullmatch(text) is None:
-        raise not_found("job", text)
+        raise training_resource_not_found("job", text)
     return await read_job(context, JobId(text), call.caller)
 
 
@@ -62,7 +62,7 @@ async def read_job(context: TrainingContext, job_id: JobId, caller: Caller) -> J
     """The job as it is now. Raises HttpRefusal for an unknown job, and for an array."""
     found = await context.jobs.describe([job_id], caller=caller)
     if not found:
-        raise not_found("job", job_id)
+        raise training_resource_not_found("job", job_id)
     job = found[0][0]
     if is_parent(job):
         raise impossible(f"Job {job_id} is an array: name one of its children, {job_id}:0 to {job_id}:{size(job) - 1}.")

@@ -174,8 +174,8 @@ async def create_training_job(context: TrainingContext, call: Call[CreateTrainin
     if len(content) > MAX_REQUEST:
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
-    submission = to_submission(body, min_timeout=context.min_timeout, key=key, request_digest=digest)
-    job = await context.direct.submit(submission, DirectWork(container=to_container(body)), caller=call.caller)
+    submission = training_submission(body, min_timeout=context.min_timeout, key=key, request_digest=digest)
+    job = await context.direct.submit(submission, DirectWork(container=training_container(body)), caller=call.caller)
     if submission.key is not None and stored_document(job, DIALECT).get("request") != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
     return created_answer(job)
@@ -192,7 +192,7 @@ def created_answer(job: Job) -> CreatedAnswer:
     )
 
 
-def to_submission(
+def training_submission(
     body: CreateTrainingJobRequest, *, min_timeout: int, key: SubmissionKey | None, request_digest: str
 ) -> Submission:
     """The submission of the job. Raises InvalidMember. `request_digest` identifies the request of a repeated key."""
@@ -212,7 +212,7 @@ def to_submission(
     )
 
 
-def to_container(body: CreateTrainingJobRequest) -> ContainerSpec:
+def training_container(body: CreateTrainingJobRequest) -> ContainerSpec:
     """The container of the job. Raises InvalidMember."""
     return ContainerSpec(
         image=_matching(IMAGE, body.image, "image"),

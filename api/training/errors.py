@@ -44,7 +44,7 @@ class TrainingRefusal(HttpRefusal):
         self.details = details or {}
 
 
-def not_found(resource: str, name: str) -> TrainingRefusal:
+def training_resource_not_found(resource: str, name: str) -> TrainingRefusal:
     """The error for a resource that does not exist, or that the caller may not see. `resource`: its kind, as `job`."""
     return TrainingRefusal(
         HTTPStatus.NOT_FOUND,

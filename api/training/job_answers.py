@@ -216,7 +216,7 @@ def checkpoint_answer(it: Checkpoint) -> TrainingCheckpoint:
     )
 
 
-def job_summary(job: Job) -> TrainingJobSummary:
+def training_job_summary(job: Job) -> TrainingJobSummary:
     return TrainingJobSummary(
         job_id=job.id,
         name=job.spec.name,
@@ -230,7 +230,7 @@ def job_summary(job: Job) -> TrainingJobSummary:
     )
 
 
-def job_detail(
+def training_job_detail(
     job: Job,
     *,
     now: datetime,
@@ -244,7 +244,7 @@ def job_detail(
     `cost` None: the job has no prices. `metrics` and `logs` None: they were not requested.
     """
     duration = running_time(job, now)
-    row, order, kept = job_summary(job), cancellation(job), stored_document(job, DIALECT)
+    row, order, kept = training_job_summary(job), cancellation(job), stored_document(job, DIALECT)
     return TrainingJobDetail(
         job_id=row.job_id,
         name=row.name,

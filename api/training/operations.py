@@ -10,21 +10,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.dialect_profiles import register
+from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect, InvalidMember
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import TokenQuery
 from batchq.api.training import create_job, stop_jobs
 from batchq.api.training.context import JOB, JOBS, TrainingContext, find_job, read_job
-from batchq.api.training.errors import impossible, not_found, profile, state_conflict
+from batchq.api.training.errors import impossible, profile, state_conflict, training_resource_not_found
 from batchq.api.training.figures import size_text
 from batchq.api.training.job_answers import (
     TrainingCheckpoint,
     TrainingJobDetail,
     TrainingJobSummary,
     checkpoint_answer,
-    job_detail,
-    job_summary,
+    training_job_detail,
+    training_job_summary,
 )
 from batchq.api.training.job_status import STATUSES, TrainingStatus, status_of
 from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, matching_jobs, parse_position, position_text
@@ -93,7 +93,7 @@ async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQu
     cost = await context.costs.of_job(job.id, caller=caller)
     found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
     newest, now = found[: -MAX_CHECKPOINTS - 1 : -1], context.clock.now()
-    return job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
+    return training_job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
 @operations.add("ListTrainingJobs", "GET", JOBS, limit=CallLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS))
@@ -113,7 +113,7 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
     )
     jobs, position = await matching_jobs(context.search, wanted, lambda it: _matches(it, query.status), caller=caller)
     after = None if position is None else context.tokens.make(token, position_text(position))
-    return ListAnswer(jobs=tuple(map(job_summary, jobs)), next_cursor=after)
+    return ListAnswer(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
 
 
 async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
@@ -191,7 +191,9 @@ _KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
 
 
 @operations.add("ListTrainingCheckpoints", "GET", CHECKPOINTS)
-async def list_checkpoints(context: TrainingContext, call: Call[ListTrainingCheckpointsQuery]) -> ListCheckpointsAnswer:
+async def list_training_checkpoints(
+    context: TrainingContext, call: Call[ListTrainingCheckpointsQuery]
+) -> ListCheckpointsAnswer:
     """Lists the checkpoints of a training job."""
     query, job = call.input, await find_job(context, call)
     found = await context.checkpoints.list(job.id, caller=call.caller)
@@ -232,22 +234,22 @@ async def get_checkpoint(context: TrainingContext, call: Call[None]) -> Training
     try:
         return checkpoint_answer(await context.checkpoints.get(job.id, checkpoint_id, caller=call.caller))
     except NotFound:
-        raise not_found("checkpoint", checkpoint_id) from None
+        raise training_resource_not_found("checkpoint", checkpoint_id) from None
 
 
 @operations.add("DeleteTrainingCheckpoint", "DELETE", CHECKPOINT)
-async def delete_checkpoint(context: TrainingContext, call: Call[None]) -> None:
+async def delete_training_checkpoint(context: TrainingContext, call: Call[None]) -> None:
     """Deletes a checkpoint of a training job."""
     job, checkpoint_id = await find_job(context, call), call.path["checkpointId"]
     try:
         await context.checkpoints.delete(job.id, checkpoint_id, caller=call.caller)
     except NotFound:
-        raise not_found("checkpoint", checkpoint_id) from None
+        raise training_resource_not_found("checkpoint", checkpoint_id) from None
 
 
 def dialect(context: TrainingContext) -> Dialect:
     def mount(app: web.Application) -> None:
-        register(app, profile(lambda: context.clock.now()))  # noqa: PLW0108 - the context is read by handlers only
+        register_dialect_profile(app, profile(lambda: context.clock.now()))  # noqa: PLW0108 - the context is read by handlers only
         for table in (create_job.operations, operations, stop_jobs.operations):
             table.mount(app, context)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile, KeyState, key_not_found, new_key
 from batchq.audit import Journal
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, Role, User, UserName
-from batchq.domain.access.audit import DONE, FAILED, audit_record
+from batchq.domain.access.audit import DONE, FAILED, record_of
 from batchq.domain.access.permissions import manages, may_see_account, may_see_user
 from batchq.errors import BatchqError, Forbidden, NotFound, Unavailable
 
@@ -62,7 +62,7 @@ class AccountAdmin:
             raise
 
     def _record(self, caller: Caller, resource: str, outcome: str) -> None:
-        self._journal.append(audit_record(caller, at=self._now(), resource=resource, outcome=outcome))
+        self._journal.append(record_of(caller, at=self._now(), resource=resource, outcome=outcome))
 
     def create_key(self, name: UserName, caller: Caller) -> tuple[AccessKey, bool]:
         """Create a key of a user. Return it, and whether the user was created with it, as the first user, an admin.

@@ -125,7 +125,7 @@ def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: C
         require_visible_account(directory, AccountName(request.name), caller)
     named = [request.name] if request.name is not None else sorted({ROOT, *directory.accounts})
     found = [it for name in named if (it := directory.account(AccountName(name))) and may_see_account(caller, it.name)]
-    return wire.AccountsAnswer(accounts=tuple(wire.account(it, directory) for it in found))
+    return wire.AccountsAnswer(accounts=tuple(wire.account_answer(it, directory) for it in found))
 
 
 @_operation("CreateUser", wire.SetUser, Permission.ACCOUNTS, wire.UserAnswer)
@@ -142,7 +142,7 @@ def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> S
             )
         return _with_user(directory, user, None, caller)
 
-    return wire.user(admin.change(caller, f"user/{user.name}", change).users[user.name])
+    return wire.user_answer(admin.change(caller, f"user/{user.name}", change).users[user.name])
 
 
 @_operation("UpdateUser", wire.SetUser, Permission.ACCOUNTS, wire.UserAnswer)
@@ -154,7 +154,7 @@ def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> S
         before = require_visible_user(directory, name, caller)
         return _with_user(directory, _with_members(before, request), before, caller)
 
-    return wire.user(admin.change(caller, f"user/{name}", change).users[name])
+    return wire.user_answer(admin.change(caller, f"user/{name}", change).users[name])
 
 
 @_operation("DeleteUser", wire.RequiredName, Permission.ACCOUNTS, wire.EmptyAnswer)
@@ -182,7 +182,7 @@ def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Call
     found: Sequence[User] = [it for _, it in sorted(directory.users.items()) if may_see_user(caller, it)]
     if request.name is not None:
         found = [require_visible_user(directory, UserName(request.name), caller)]
-    return wire.UsersAnswer(users=tuple(map(wire.user, found)))
+    return wire.UsersAnswer(users=tuple(map(wire.user_answer, found)))
 
 
 @_operation("CreateKey", wire.OptionalUser, Permission.SELF, wire.NewKeyAnswer)
@@ -193,7 +193,7 @@ def create_key(admin: AccountAdmin, request: wire.OptionalUser, caller: Caller) 
     """
     name = caller.user if request.user is None else user_name(request.user)
     key, is_first = admin.create_key(name, caller)
-    return wire.new_key(key, first_user=is_first)
+    return wire.new_key_answer(key, first_user=is_first)
 
 
 @_operation("UpdateKey", wire.SetKey, Permission.SELF, wire.EmptyAnswer)
@@ -217,19 +217,19 @@ def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> St
     found = [it for it in admin.keys.all() if request.user in (None, it.user) and can_see_key(directory, it, caller)]
     if request.user is not None and not found:
         require_visible_user(directory, UserName(request.user), caller)
-    return wire.KeysAnswer(keys=tuple(map(wire.key, found)))
+    return wire.KeysAnswer(keys=tuple(map(wire.key_answer, found)))
 
 
 @_operation("WhoAmI", wire.EmptyRequest, Permission.SELF, wire.CallerAnswer)
 def who_am_i(admin: AccountAdmin, _: wire.EmptyRequest, caller: Caller) -> Struct:
     """Returns the identity of the caller, and what applies to it."""
-    return wire.caller(caller, admin.accounts.load())
+    return wire.caller_answer(caller, admin.accounts.load())
 
 
 def _account_response(directory: Directory, name: AccountName) -> Struct:
     account = directory.account(name)
     assert account is not None, "it was just written"
-    return wire.account(account, directory)
+    return wire.account_answer(account, directory)
 
 
 def _with_settings(

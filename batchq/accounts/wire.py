@@ -280,7 +280,7 @@ class AuditRecordAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     outcome: str
 
 
-def account(it: Account, directory: Directory) -> AccountAnswer:
+def account_answer(it: Account, directory: Directory) -> AccountAnswer:
     """The account as it is stored, and under `inEffect` its queues and container policy after inheritance."""
     return AccountAnswer(
         name=it.name,
@@ -301,19 +301,19 @@ def limits(it: AccountLimits) -> LimitsAnswer:
     return convert(it, LimitsAnswer, from_attributes=True)
 
 
-def user(it: User) -> UserAnswer:
+def user_answer(it: User) -> UserAnswer:
     return UserAnswer(name=it.name, account=it.account, role=it.role, coordinates=tuple(sorted(it.coordinates)))
 
 
-def key(it: AccessKey) -> KeyAnswer:
+def key_answer(it: AccessKey) -> KeyAnswer:
     return KeyAnswer(id=it.id, user=it.user, state=it.state, created_at=_milliseconds(it.created_at))
 
 
-def new_key(it: AccessKey, *, first_user: bool) -> NewKeyAnswer:
-    return NewKeyAnswer(**asdict(key(it)), secret=it.secret, first_user=first_user)
+def new_key_answer(it: AccessKey, *, first_user: bool) -> NewKeyAnswer:
+    return NewKeyAnswer(**asdict(key_answer(it)), secret=it.secret, first_user=first_user)
 
 
-def audit_record(it: AuditRecord) -> AuditRecordAnswer:
+def audit_record_answer(it: AuditRecord) -> AuditRecordAnswer:
     return AuditRecordAnswer(
         at=_milliseconds(it.at),
         user=it.user,
@@ -326,7 +326,7 @@ def audit_record(it: AuditRecord) -> AuditRecordAnswer:
     )
 
 
-def caller(caller: Caller, directory: Directory) -> CallerAnswer:
+def caller_answer(caller: Caller, directory: Directory) -> CallerAnswer:
     """The identity of the caller, and the queues, container policy and limits that apply to it."""
     return CallerAnswer(
         user=caller.user,

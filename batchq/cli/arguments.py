@@ -15,12 +15,12 @@ _MAX_DIGITS = 12
 _VCPU = re.compile(r"\d{1,6}(?:\.\d{1,3})?", re.ASCII)
 
 
-def duration(text: str) -> int:
+def parse_seconds(text: str) -> int:
     """Parse a duration into whole seconds, rounded up: `90m`, `1h30m`, `2d`; a number alone is seconds."""
     return ceil(parse_duration(text.strip().lower()).total_seconds())
 
 
-def memory(text: str) -> int:
+def parse_mib(text: str) -> int:
     """Parse a memory size into MiB, rounded up: `512m`, `4g`, `1.5GiB`. A number without a unit is MiB."""
     parts = _MEMORY.fullmatch(text.strip().lower())
     size = 0 if parts is None or len(text) > _MAX_DIGITS else ceil(_kib(*parts.groups()) / _KIB_PER_MIB)
@@ -33,14 +33,14 @@ def _kib(number: str, unit: str) -> float:
     return float(number) * _KIB[unit or "m"]
 
 
-def vcpus(text: str) -> str:
+def parse_vcpus(text: str) -> str:
     """Check a number of vCPUs with up to three decimals, and return it as AWS's requests have it: `2`, `0.25`."""
     if not _VCPU.fullmatch(text) or float(text) == 0:
         raise ArgumentTypeError(f"{text!r} is not a number of vCPUs; examples: 1, 0.5")
     return text
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     """Parse a whole number of at least 1."""
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text)):
         raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")

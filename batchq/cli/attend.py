@@ -15,10 +15,10 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from batchq.cli.bulk_stop import CANCEL, TERMINATE
-from batchq.cli.http_client import Patience, stream
+from batchq.cli.http_client import Patience, stream_responses
 from batchq.cli.job_columns import short_id
 from batchq.cli.job_logs import printable
-from batchq.cli.job_wait import Job, exit_status_of, is_array, outcome, to_row
+from batchq.cli.job_wait import Job, exit_status_of, is_array, outcome_line, to_row
 from batchq.cli.output import (
     INTERRUPTED,
     NO_EXIT_CODE,
@@ -29,9 +29,9 @@ from batchq.cli.output import (
     uses_color,
     write_line,
 )
-from batchq.cli.server_requests import FINISHED, describe_jobs, explanation, log_lines
+from batchq.cli.server_requests import FINISHED, fetch_explanation, fetch_job_documents, fetch_log_lines
 from batchq.cli.stop_report import DONE
-from batchq.cli.times import duration, elapsed
+from batchq.cli.times import elapsed, format_duration
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.escapes import escape
 
@@ -107,7 +107,7 @@ class JobFollower:
 
     def describe(self) -> Job:
         """The job at present. Raises NotFound if it does not exist any more."""
-        found = self._patience.call(lambda: describe_jobs(self._url, [self.job_id]))
+        found = self._patience.call(lambda: fetch_job_documents(self._url, [self.job_id]))
         if not found:
             raise NotFound(f"job {self.job_id} does not exist any more")
         return found[0]
@@ -115,7 +115,7 @@ class JobFollower:
     def sentence(self) -> str:
         """The server's explanation of the job's present state; empty without one."""
         try:
-            return str(self._patience.call(lambda: explanation(self._url, self.job_id)).get("sentence", ""))
+            return str(self._patience.call(lambda: fetch_explanation(self._url, self.job_id)).get("sentence", ""))
         except Invalid:  # the server has no explanation of this job
             return ""
 
@@ -143,7 +143,7 @@ class JobFollower:
     def _page(self, job: Job, *, wait: int) -> dict[str, Any]:
         def request() -> dict[str, Any]:
             parameters = {"after": self._position, "wait": wait, "limit": PAGE, "attempt": self._attempt}
-            return log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
+            return fetch_log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
 
         source = _log_source(job)
         page = self._patience.call(request)
@@ -156,7 +156,7 @@ class JobFollower:
         time.sleep(min(max(PAUSE, (elapsed() - self._began) / 10), WAITING_POLL))
 
     def _waiting_text(self, job: Job) -> str:
-        waited = duration(timedelta(seconds=elapsed() - self._began))
+        waited = format_duration(timedelta(seconds=elapsed() - self._began))
         if is_array(job):
             counts = job["arrayProperties"].get("statusSummary", {})
             over = sum(counts.get(it, 0) for it in FINISHED)
@@ -177,7 +177,7 @@ def _follow(follower: JobFollower) -> int:
     job = follower.follow()
     sentence = "" if job["status"] == "SUCCEEDED" else follower.sentence()
     row = to_row(job, sentence=sentence)
-    print_notice(outcome(row))
+    print_notice(outcome_line(row))
     if job["status"] == "FAILED":
         print_notice(f"again: batchq rerun {short_id(follower.job_id)}")
     return exit_status_of(row)
@@ -189,7 +189,7 @@ def _goes_on(url: str, follower: JobFollower) -> bool:
     try:
         answer = ask(follower.describe())
         if answer in (Answer.CANCEL, Answer.TERMINATE):
-            stop(url, follower.job_id, answer=answer)
+            stop_attended(url, follower.job_id, answer=answer)
     except Unavailable as unavailable:
         print_notice(f"{unavailable}; the job was not stopped")
     except (KeyboardInterrupt, SignalReceived):
@@ -205,7 +205,7 @@ def _leave(url: str, follower: JobFollower, *, stops: bool) -> int:
     if not stops:
         return print_error(f"{LEFT_BEHIND}: batchq logs -f {short_id(follower.job_id)}", INTERRUPTED)
     try:
-        stop(url, follower.job_id, answer=Answer.TERMINATE)
+        stop_attended(url, follower.job_id, answer=Answer.TERMINATE)
     except BatchqError as failure:
         print_notice(f"{failure}; the job was not terminated")
     return INTERRUPTED
@@ -269,10 +269,10 @@ def effects(job: Job) -> Mapping[Answer, str]:
     }
 
 
-def stop(url: str, job_id: str, *, answer: Answer) -> None:
+def stop_attended(url: str, job_id: str, *, answer: Answer) -> None:
     """Cancel or terminate the job, and print what has happened. Raises the errors of `http_client.call`."""
     path = CANCEL if answer is Answer.CANCEL else TERMINATE
-    with stream(url, path, {"jobs": [job_id], "reason": REASON}, timeout=TIMEOUT) as objects:
+    with stream_responses(url, path, {"jobs": [job_id], "reason": REASON}, timeout=TIMEOUT) as objects:
         for each in objects:
             if "outcome" in each:
                 outcome = str(each["outcome"])

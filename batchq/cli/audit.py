@@ -6,13 +6,13 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from batchq.accounts.wire import audit_record
+from batchq.accounts.wire import audit_record_answer
 from batchq.cli.admin_backend import check_backend_flags
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
 from batchq.cli.tables import Column, add_output_flags, print_list
-from batchq.cli.times import clock_time, iso, milliseconds, moment, parse_time
+from batchq.cli.times import clock_time, iso, local_time, milliseconds, parse_time
 from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Misused
 from batchq.store.offline.inspection import read_audit
@@ -21,7 +21,7 @@ LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response
 Record = dict[str, Any]
 COLUMNS = (
-    Column(title="TIME", full=lambda it: iso(moment(it["at"])), short=lambda it: clock_time(moment(it["at"]))),
+    Column(title="TIME", full=lambda it: iso(local_time(it["at"])), short=lambda it: clock_time(local_time(it["at"]))),
     Column(title="USER", full=lambda it: str(it["user"])),
     Column(title="OPERATION", full=lambda it: str(it["operation"])),
     Column(title="RESOURCE", full=lambda it: str(it["resource"]), elastic=True),
@@ -37,7 +37,7 @@ def add_audit(command: ArgumentParser) -> None:
       batchq audit --since 2d --user cora
       batchq audit --job 8f2c51a7
     """
-    command.set_defaults(run=audit)
+    command.set_defaults(run=run_audit)
     text = "records after this time: 1h, 2d, or 2026-11-23T18:30"
     command.add_argument("--since", type=parse_time, metavar="TIME", help=text)
     command.add_argument("--user", help="records of this user")
@@ -51,7 +51,7 @@ def add_audit(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def audit(args: Namespace) -> int:
+def run_audit(args: Namespace) -> int:
     if args.limit < 1:
         raise Misused("--limit must be at least 1")
     check_backend_flags(args)
@@ -87,4 +87,4 @@ def _records_of_files(args: Namespace) -> list[Record]:
         resource=f"job/{args.job}" if args.job else args.resource,
         limit=args.limit,
     )
-    return [to_builtins(audit_record(it.record)) for it in read_audit(args.data, query)]
+    return [to_builtins(audit_record_answer(it.record)) for it in read_audit(args.data, query)]

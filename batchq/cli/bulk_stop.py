@@ -8,7 +8,7 @@ from signal import Signals
 
 from msgspec import Struct, field
 
-from batchq.cli.http_client import Response, add_server_flags, call, stream, url_of
+from batchq.cli.http_client import Response, add_server_flags, call, stream_responses, url_of
 from batchq.cli.job_filters import MAX_IDS, add_stop_flags, stop_filters
 from batchq.cli.output import (
     EXIT_STATUSES,
@@ -56,10 +56,10 @@ def add_cancel(command: ArgumentParser) -> None:
       batchq cancel -t pending -p night --dry-run
     """
     _add_common_flags(command)
-    command.set_defaults(run=cancel)
+    command.set_defaults(run=run_cancel)
 
 
-def cancel(args: Namespace) -> int:
+def run_cancel(args: Namespace) -> int:
     return _stop(args, CANCEL, {}, consequences_of_cancel())
 
 
@@ -77,7 +77,7 @@ def add_terminate(command: ArgumentParser) -> None:
       batchq list -t running --held --ids | batchq terminate -
     """
     _add_common_flags(command)
-    command.set_defaults(run=terminate)
+    command.set_defaults(run=run_terminate)
     _add_checkpoint_flags(command)
     command.add_argument(
         "-s",
@@ -112,7 +112,7 @@ def _add_checkpoint_flags(command: ArgumentParser) -> None:
     )
 
 
-def terminate(args: Namespace) -> int:
+def run_terminate(args: Namespace) -> int:
     if args.force and (args.checkpoint or args.signal or args.grace is not None):
         raise Misused("--force kills at once: it cannot be combined with --checkpoint, --signal or --grace")
     members = {
@@ -209,7 +209,7 @@ def _send(
         return
     if _can_ask(args):
         request = _confirmed(url, path, request, verb=args.command, consequences=consequences)
-    with stream(url, path, request, timeout=TIMEOUT) as objects:
+    with stream_responses(url, path, request, timeout=TIMEOUT) as objects:
         progress.is_accepted = True
         _report(objects, reporter, progress.counts)
 
@@ -235,7 +235,7 @@ def _confirmed(
     It names the jobs that the question counted, so that no job is stopped that was submitted after it. Raises Declined
     if the answer is not `y`, and the errors of `stream`.
     """
-    with stream(url, path, {**request, "dryRun": True}, timeout=TIMEOUT) as objects:
+    with stream_responses(url, path, {**request, "dryRun": True}, timeout=TIMEOUT) as objects:
         jobs = [it for it in objects if it.get("outcome") in WOULD_BE_DONE]
     if len(jobs) <= WIDE:
         return request

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
-from batchq.cli.server_requests import ACTIVE, WAITING, Page, Row, overview
+from batchq.cli.server_requests import ACTIVE, WAITING, Page, Row, fetch_overview
 from batchq.cli.tables import Column, add_output_flags, flattened, print_fields, print_json, print_list, prints_json
 from batchq.errors import Invalid, NotFound
 from batchq.escapes import escape
@@ -188,7 +188,7 @@ def _list_queues(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return DONE
-    jobs = {it["jobQueue"]: it for it in overview(url)["queues"]}
+    jobs = {it["jobQueue"]: it for it in fetch_overview(url)["queues"]}
     rows = [{**it, **jobs.get(QUEUES.name(it), {}), "state": it["state"]} for it in response["jobQueues"]]
     print_list(args, response, sorted(rows, key=lambda it: -it["priority"]), _queue_columns())
     return DONE
@@ -245,7 +245,7 @@ def _list_environments(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return DONE
-    capacity = {it["computeEnvironment"]: it for it in overview(url)["capacity"]}
+    capacity = {it["computeEnvironment"]: it for it in fetch_overview(url)["capacity"]}
     rows = [{**it, **capacity.get(ENVIRONMENTS.name(it), {})} for it in response["computeEnvironments"]]
 
     def use(member: str) -> Callable[[Row], str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from batchq import __version__
 from batchq.cli.bulk_stop import TERMINATE, TIMEOUT
-from batchq.cli.http_client import Response, add_server_flags, stream, url_of
+from batchq.cli.http_client import Response, add_server_flags, stream_responses, url_of
 from batchq.cli.job_filters import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
@@ -42,7 +42,7 @@ def add_ccancel(command: CommandParser) -> None:
       batchq ccancel -u ada -t P -p night
     """
     command.epilog = _EXIT_STATUSES
-    command.set_defaults(run=ccancel)
+    command.set_defaults(run=run_ccancel)
     add_stop_flags(command)
     _replace_state_flag(command)
     command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")
@@ -52,7 +52,7 @@ def add_ccancel(command: CommandParser) -> None:
     command.has_json_errors = True
 
 
-def ccancel(args: Namespace) -> int:
+def run_ccancel(args: Namespace) -> int:
     try:
         return _cancel(args)
     except Misused as misused:
@@ -91,7 +91,7 @@ def _stop(url: str, request: dict[str, object]) -> list[Response]:
     outcomes: list[Response] = []
     if request.get("jobs") == []:  # the handles of an empty stdin; a request without `jobs` would select all
         return outcomes
-    with stream(url, TERMINATE, request, timeout=TIMEOUT) as objects:
+    with stream_responses(url, TERMINATE, request, timeout=TIMEOUT) as objects:
         for each in objects:
             if "counts" in each:
                 return outcomes

@@ -8,7 +8,7 @@ from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, REFUSED, print_error, print_notice, write_line
 from batchq.cli.server_requests import Row
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
-from batchq.cli.times import ago, iso, moment, now
+from batchq.cli.times import ago, iso, local_time, now
 from batchq.errors import Invalid
 from batchq.escapes import escape
 
@@ -25,7 +25,7 @@ def add_checkpoints(command: ArgumentParser) -> None:
       batchq checkpoints 8f2c51a7 --make
       batchq checkpoints 8f2c51a7 --delete ckpt_8a1f02bb93c4
     """
-    command.set_defaults(run=checkpoints)
+    command.set_defaults(run=run_checkpoints)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     group = command.add_mutually_exclusive_group()
     group.add_argument("--make", action="store_true", help="send the running job its checkpoint signal")
@@ -34,7 +34,7 @@ def add_checkpoints(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def checkpoints(args: Namespace) -> int:
+def run_checkpoints(args: Namespace) -> int:
     url = url_of(args)
     job_id = resolve_job(url, args.job)
     path = f"/v1/batchq/jobs/{quote(job_id, safe='')}/checkpoints"
@@ -97,8 +97,8 @@ def _columns() -> list[Column]:
         number("step"),
         Column(
             title="MADE",
-            full=lambda it: iso(moment(it.get("createdAt"))),
-            short=lambda it: ago(moment(it.get("createdAt")), present),
+            full=lambda it: iso(local_time(it.get("createdAt"))),
+            short=lambda it: ago(local_time(it.get("createdAt")), present),
         ),
     ]
 

@@ -47,7 +47,7 @@ def add_cost(command: ArgumentParser) -> None:
       batchq cost --by user                               this month, by user
       batchq cost --by queue --since 2026-10-01 --until 2026-11-01
     """
-    command.set_defaults(run=print_costs)
+    command.set_defaults(run=run_cost)
     command.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
     report = command.add_argument_group("report")
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
@@ -57,7 +57,7 @@ def add_cost(command: ArgumentParser) -> None:
     add_output_flags(command)
 
 
-def print_costs(args: Namespace) -> int:
+def run_cost(args: Namespace) -> int:
     if not args.jobs:
         return _print_report(args)
     if args.by or args.since or args.until:
@@ -115,7 +115,7 @@ def add_budget(command: ArgumentParser) -> None:
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     listing = subcommands.add_parser("list", help="list the budgets", description="List the budgets.")
-    listing.set_defaults(run=list_budgets)
+    listing.set_defaults(run=run_list_budgets)
     add_server_flags(listing)
     add_output_flags(listing)
     setting = subcommands.add_parser(
@@ -123,7 +123,7 @@ def add_budget(command: ArgumentParser) -> None:
         help="set the budget of an account or a queue",
         description="Set the budget of an account or a queue. A limit that is reached already applies at once.",
     )
-    setting.set_defaults(run=set_budget)
+    setting.set_defaults(run=run_set_budget)
     _add_key_flags(setting)
     setting.add_argument("--soft", type=_parse_amount, help="cost at which waiting jobs are cancelled and none starts")
     setting.add_argument("--hard", type=_parse_amount, help="cost at which all jobs are terminated")
@@ -135,18 +135,18 @@ def add_budget(command: ArgumentParser) -> None:
     )
     add_server_flags(setting)
     removing = subcommands.add_parser("remove", help="remove a budget", description="Remove a budget.")
-    removing.set_defaults(run=remove_budget)
+    removing.set_defaults(run=run_remove_budget)
     _add_key_flags(removing)
     add_server_flags(removing)
 
 
-def list_budgets(args: Namespace) -> int:
+def run_list_budgets(args: Namespace) -> int:
     answer: Page = dict(call(url_of(args), LIST_BUDGETS, {}))
     print_list(args, answer, answer["budgets"], BUDGET_COLUMNS)
     return DONE
 
 
-def set_budget(args: Namespace) -> int:
+def run_set_budget(args: Namespace) -> int:
     if args.soft is None and args.hard is None:
         raise Misused("give --soft, --hard or both")
     limits = {name: it for name, it in (("soft", args.soft), ("hard", args.hard)) if it is not None}
@@ -155,7 +155,7 @@ def set_budget(args: Namespace) -> int:
     return DONE
 
 
-def remove_budget(args: Namespace) -> int:
+def run_remove_budget(args: Namespace) -> int:
     call(url_of(args), REMOVE_BUDGET, _key(args))
     write_line(escape(f"budget of {_name(_key(args))} removed"))
     return DONE

@@ -13,9 +13,9 @@ from batchq.private_file import rights_of_owner
 from batchq.store import migrations
 from batchq.store.database import NAME
 from batchq.store.offline.backup import back_up, take_over
-from batchq.store.offline.backup import restore as restore_database
+from batchq.store.offline.backup import restore_backup as restore_database
 from batchq.store.offline.check import Report
-from batchq.store.offline.check import check as check_database
+from batchq.store.offline.check import check_file as check_database
 
 
 def _add_data(command: ArgumentParser) -> None:
@@ -24,13 +24,13 @@ def _add_data(command: ArgumentParser) -> None:
 
 def add_backup(command: ArgumentParser) -> None:
     """Copy the database as of one moment. Logs are not in the database: copy the folder `logs` afterwards."""
-    command.set_defaults(run=backup)
+    command.set_defaults(run=run_backup)
     command.add_argument("file", type=Path, help="file of the copy, outside the data directory")
     _add_data(command)
     command.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
-def backup(args: Namespace) -> int:
+def run_backup(args: Namespace) -> int:
     back_up(settings_of(args).data, args.file, force=args.force)
     print(f"{args.file}: {args.file.stat().st_size} bytes, checked")
     return 0
@@ -38,12 +38,12 @@ def backup(args: Namespace) -> int:
 
 def add_check(command: ArgumentParser) -> None:
     """Check the database, or a backup, by SQLite's integrity check and row by row. Nothing is changed."""
-    command.set_defaults(run=check)
+    command.set_defaults(run=run_check)
     command.add_argument("file", type=Path, nargs="?", help="a backup; without it, the database of the data directory")
     _add_data(command)
 
 
-def check(args: Namespace) -> int:
+def run_check(args: Namespace) -> int:
     """Exit status 0 without damage, else 1."""
     file = args.file or settings_of(args).data / NAME
     report = check_database(file)
@@ -68,7 +68,7 @@ def add_restore(command: ArgumentParser) -> None:
 
     In another directory than its own the backup becomes a new instance, which ignores the containers of the old one.
     """
-    command.set_defaults(run=restore)
+    command.set_defaults(run=run_restore)
     command.add_argument(
         "file", type=Path, nargs="?", help="the backup; without it, and with --take-over: the copied or moved data"
     )
@@ -78,7 +78,7 @@ def add_restore(command: ArgumentParser) -> None:
     )
 
 
-def restore(args: Namespace) -> int:
+def run_restore(args: Namespace) -> int:
     """Replace the database while no server uses it."""
     data, now = settings_of(args).data, SystemClock().now()
     if args.file is None:

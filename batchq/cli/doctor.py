@@ -10,7 +10,7 @@ from batchq.bootstrap import collect_facts
 from batchq.cli.admin_backend import settings_of
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.doctor.facts import Finding, ServerFacts
-from batchq.doctor.server import examine, is_healthy
+from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid
 from batchq.escapes import escape
 
@@ -20,15 +20,15 @@ TIMEOUT = 5.0  # seconds
 
 def add_doctor(command: ArgumentParser) -> None:
     """Diagnose engine, data, disk, clock, server and jobs, and recommend remedies. Nothing is changed."""
-    command.set_defaults(run=doctor)
+    command.set_defaults(run=run_doctor)
     command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
     add_server_flags(command)
     command.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
-def doctor(args: Namespace) -> int:
+def run_doctor(args: Namespace) -> int:
     """Raises Misused."""
-    found = examine(collect_facts(settings_of(args), server_facts(url_of(args))))
+    found = all_findings(collect_facts(settings_of(args), server_facts(url_of(args))))
     print(json.dumps([asdict(it) for it in found], indent=2) if args.json else "\n".join(map(render, found)))
     return 0 if is_healthy(found) else 1
 

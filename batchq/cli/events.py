@@ -12,7 +12,7 @@ from batchq.cli.job_columns import short_id
 from batchq.cli.job_filters import ABBREVIATIONS, STATES, parse_names
 from batchq.cli.output import flush_output, is_terminal, print_notice
 from batchq.cli.server_requests import Page, Row
-from batchq.cli.times import clock_time, moment
+from batchq.cli.times import clock_time, local_time
 from batchq.escapes import escape
 
 EVENTS = "/v1/batchq/events"
@@ -28,7 +28,7 @@ def add_events(command: ArgumentParser) -> None:
     batchq events -f --from 1200           all after number 1200, then those to come
     batchq events -t FAILED -q gpu | jq    the stored failures of one queue
     """
-    command.set_defaults(run=events)
+    command.set_defaults(run=run_events)
     command.add_argument("jobs", nargs="*", metavar="JOB", help=job_handles.HELP)
     command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")
     text = "events after this number (all that are stored; with -f: those from now on)"
@@ -41,7 +41,7 @@ def add_events(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def events(args: Namespace) -> int:
+def run_events(args: Namespace) -> int:
     prints_json = args.json or not is_terminal()
     for page in _pages(args, url_of(args)):
         for event in page["events"]:
@@ -86,7 +86,7 @@ def _text(event: Row) -> str:
     reason = f": {event['statusReason']}" if "statusReason" in event else ""
     words = (
         str(event["number"]),
-        clock_time(moment(event["at"])),
+        clock_time(local_time(event["at"])),
         short_id(str(event["jobId"])),
         f"{event['jobName']}",
         f"{event['status']}{attempt}{reason}",

@@ -115,7 +115,9 @@ def call(
 
 
 @contextmanager
-def stream(url: str, path: str, content: Mapping[str, object], *, timeout: float) -> Iterator[Iterator[Response]]:
+def stream_responses(
+    url: str, path: str, content: Mapping[str, object], *, timeout: float
+) -> Iterator[Iterator[Response]]:
     """The objects of an NDJSON response to a POST, each as soon as it arrives.
 
     `timeout`: of each network operation, in seconds. Raises the errors of `call`, also while the objects are read.

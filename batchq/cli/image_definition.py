@@ -11,7 +11,7 @@ from hashlib import sha256
 from json import dumps
 
 from batchq.cli.http_client import call
-from batchq.cli.server_requests import Content, active_revisions, register_job_definition
+from batchq.cli.server_requests import Content, fetch_active_revisions, send_definition
 from batchq.errors import Invalid
 
 DEFAULT_VCPUS, DEFAULT_MEMORY = "1", "1024"  # MEMORY in MiB
@@ -38,11 +38,11 @@ Volume = tuple[str, str, bool]
 def find_or_register(url: str, *, image: str, volumes: Sequence[Volume], user: str | None) -> str:
     """The `name:revision` of the definition for this image. Raises Invalid, and ServerUnavailable."""
     properties = container_properties(image=image, volumes=volumes, user=user)
-    name = definition_name(image, properties)
+    name = image_definition_name(image, properties)
     try:
         return _find(url, name, properties) or _register(url, name, properties)
     except Invalid:  # the name belongs to a user of another account, or the image is not allowed
-        own = definition_name(image, properties, owner=str(call(url, _WHO_AM_I, {}).get("user")))
+        own = image_definition_name(image, properties, owner=str(call(url, _WHO_AM_I, {}).get("user")))
         return _find(url, own, properties) or _register(url, own, properties)
 
 
@@ -61,7 +61,7 @@ def container_properties(*, image: str, volumes: Sequence[Volume], user: str | N
     }
 
 
-def definition_name(image: str, properties: Content, *, owner: str = "") -> str:
+def image_definition_name(image: str, properties: Content, *, owner: str = "") -> str:
     """`cli-IMAGE-HASH`; the hash is that of the content and, if it is given, of the owner's name."""
     digest = sha256(dumps([properties, owner], sort_keys=True).encode()).hexdigest()[:12]
     return f"cli-{short_name(image)[:MAX_NAME]}-{digest}"
@@ -79,7 +79,7 @@ def _mount_point(name: str, path: str, *, ro: bool) -> Content:
 
 def _find(url: str, name: str, properties: Content) -> str | None:
     """The newest active revision with exactly this content; None without one."""
-    equal = [it["revision"] for it in active_revisions(url, name) if _content(it) == properties]
+    equal = [it["revision"] for it in fetch_active_revisions(url, name) if _content(it) == properties]
     return f"{name}:{max(equal)}" if equal else None
 
 
@@ -94,6 +94,4 @@ def _content(definition: Content) -> Content:
 
 
 def _register(url: str, name: str, properties: Content) -> str:
-    return register_job_definition(
-        url, {"jobDefinitionName": name, "type": "container", "containerProperties": properties}
-    )
+    return send_definition(url, {"jobDefinitionName": name, "type": "container", "containerProperties": properties})

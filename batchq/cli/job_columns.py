@@ -5,7 +5,7 @@ from datetime import datetime
 
 from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column
-from batchq.cli.times import ago, duration, iso, moment
+from batchq.cli.times import ago, format_duration, iso, local_time
 from batchq.errors import Misused
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
@@ -34,7 +34,7 @@ def _all_columns(present: datetime) -> list[Column]:
         Column(title="QUEUE", full=_member("jobQueue")),
         Column(title="OWNER", full=_member("user")),
         Column(title="TIME", full=lambda it: iso(since(it)), short=lambda it: age(it, present)),
-        Column(title="WHY", full=reason, elastic=True),
+        Column(title="WHY", full=reason_of_row, elastic=True),
         Column(title="ACCOUNT", full=_member("account")),
         Column(title="DEFINITION", full=_member("jobDefinition"), elastic=True),
         Column(title="SHARE", full=_member("shareIdentifier")),
@@ -52,8 +52,8 @@ def _member(name: str) -> Callable[[Row], str]:
 def _time_column(title: str, member: str, present: datetime) -> Column:
     return Column(
         title=title,
-        full=lambda it: iso(moment(it.get(member))),
-        short=lambda it: ago(moment(it.get(member)), present),
+        full=lambda it: iso(local_time(it.get(member))),
+        short=lambda it: ago(local_time(it.get(member)), present),
     )
 
 
@@ -96,7 +96,7 @@ def status_style(row: Row) -> str:
 def since(row: Row) -> datetime | None:
     """When the job ended, else when it started, else when it was created."""
     member = "stoppedAt" if status(row) in FINISHED else "startedAt" if status(row) == "RUNNING" else "createdAt"
-    return moment(row.get(member)) or moment(row.get("createdAt"))
+    return local_time(row.get(member)) or local_time(row.get("createdAt"))
 
 
 def age(row: Row, present: datetime) -> str:
@@ -106,10 +106,10 @@ def age(row: Row, present: datetime) -> str:
         return ""
     if status(row) in FINISHED:
         return ago(at, present)
-    return f"{'runs' if status(row) == 'RUNNING' else 'waits'} {duration(present - at)}"
+    return f"{'runs' if status(row) == 'RUNNING' else 'waits'} {format_duration(present - at)}"
 
 
-def reason(row: Row) -> str:
+def reason_of_row(row: Row) -> str:
     """Why the job is in its status: the server's explanation, else the stop order or the statusReason."""
     why = row.get("why")
     if isinstance(why, dict) and why.get("sentence"):
@@ -136,7 +136,7 @@ def stop_order(order: Row, *, has_ended: bool = False) -> str:
 
     `has_ended`: the job has ended, and the effect is left out.
     """
-    at = moment(order.get("at"))
+    at = local_time(order.get("at"))
     effect, verb = ORDERS.get(str(order.get("kind")), ("stopping", "terminated"))
     when = f" at {at:%H:%M}" if at else ""
     who = f" by {order['user']}" if order.get("user") else ""

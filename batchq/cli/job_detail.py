@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_columns import age, reason, status, status_style, stop_order
+from batchq.cli.job_columns import age, reason_of_row, status, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
-from batchq.cli.server_requests import FINISHED, Row, explanation, history, job_detail
+from batchq.cli.server_requests import FINISHED, Row, fetch_explanation, fetch_history, fetch_job_detail
 from batchq.cli.tables import (
     Column,
     Field,
@@ -21,7 +21,7 @@ from batchq.cli.tables import (
     print_rows,
     prints_json,
 )
-from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
+from batchq.cli.times import ago, clock_time, format_long_duration, iso, local_time, now
 from batchq.errors import Invalid
 from batchq.escapes import escape
 
@@ -33,7 +33,7 @@ def add_show(command: ArgumentParser) -> None:
     batchq show 8f2c51a7:3     child 3 of the array whose id begins with 8f2c51a7
     """
     _add_common(command)
-    command.set_defaults(run=show)
+    command.set_defaults(run=run_show)
 
 
 def add_why(command: ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def add_why(command: ArgumentParser) -> None:
     batchq why 8f2c51a7:3       child 3 of an array
     """
     _add_common(command)
-    command.set_defaults(run=why)
+    command.set_defaults(run=run_why)
 
 
 def add_history(command: ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def add_history(command: ArgumentParser) -> None:
     batchq history train        the only job of this name
     """
     _add_common(command)
-    command.set_defaults(run=history_command)
+    command.set_defaults(run=run_history)
 
 
 def _add_common(command: ArgumentParser) -> None:
@@ -61,9 +61,9 @@ def _add_common(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def show(args: Namespace) -> int:
+def run_show(args: Namespace) -> int:
     url = url_of(args)
-    response = job_detail(url, resolve_job(url, args.job))
+    response = fetch_job_detail(url, resolve_job(url, args.job))
     if prints_json(args):
         print_json(args, response)
         return 0
@@ -80,7 +80,7 @@ def show(args: Namespace) -> int:
 def _explained(url: str, job: Row) -> Row:
     """The job with its explanation, if the server has one for it."""
     try:
-        return {**job, "why": explanation(url, str(job["jobId"]))}
+        return {**job, "why": fetch_explanation(url, str(job["jobId"]))}
     except Invalid:
         return job
 
@@ -93,7 +93,7 @@ def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Fie
     if not in_terminal:
         yield "name", str(job.get("jobName"))
         yield "state", state_of(job)
-    if text := reason(job):
+    if text := reason_of_row(job):
         yield "why", text
     if isinstance(job.get("hold"), dict):
         yield "hold", _render_hold_change({"held": job["hold"]})
@@ -110,7 +110,9 @@ def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Fie
 
 def _render_stop_order(order: Row, *, has_ended: bool) -> str:
     """The order, with the times of its signals."""
-    steps = [f"{name} at {at:%H:%M:%S}" for member, name in ORDER_STEPS.items() if (at := moment(order.get(member)))]
+    steps = [
+        f"{name} at {at:%H:%M:%S}" for member, name in ORDER_STEPS.items() if (at := local_time(order.get(member)))
+    ]
     checkpoint = [f"final checkpoint {order['finalCheckpoint']}"] if "finalCheckpoint" in order else []
     missing = [f"no final checkpoint: {order['checkpointError']}"] if "checkpointError" in order else []
     return "; ".join([stop_order(order, has_ended=has_ended), *steps, *checkpoint, *missing])
@@ -118,11 +120,11 @@ def _render_stop_order(order: Row, *, has_ended: bool) -> str:
 
 def _times(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
     for member, label in (("createdAt", "created"), ("startedAt", "started"), ("stoppedAt", "stopped")):
-        if at := moment(job.get(member)):
+        if at := local_time(job.get(member)):
             yield label, f"{clock_time(at)}  ({ago(at, present)})" if in_terminal else iso(at)
-    started, stopped = moment(job.get("startedAt")), moment(job.get("stoppedAt"))
+    started, stopped = local_time(job.get("startedAt")), local_time(job.get("stoppedAt"))
     if started and stopped:
-        yield "took", long_duration(stopped - started)
+        yield "took", format_long_duration(stopped - started)
     if job.get("maxAttempts"):
         yield "attempt", f"{job.get('attempt', 0)} of {job['maxAttempts']}"
     if "exitCode" in job:
@@ -196,7 +198,7 @@ def _attempt_columns() -> list[Column]:
     return [
         Column(title="ATTEMPT", full=lambda it: str(it.get("number", "")), right=True),
         Column(title="EXIT", full=lambda it: str(it.get("exitCode", "")), right=True),
-        Column(title="STARTED", full=lambda it: iso(moment(it.get("startedAt"))), short=_started),
+        Column(title="STARTED", full=lambda it: iso(local_time(it.get("startedAt"))), short=_started),
         Column(title="TOOK", full=_took),
         Column(title="REASON", full=lambda it: str(it.get("reason") or it.get("statusReason", "")), elastic=True),
         Column(title="LOG STREAM", full=lambda it: str(it.get("logStreamName", "")), elastic=True),
@@ -204,18 +206,18 @@ def _attempt_columns() -> list[Column]:
 
 
 def _started(attempt: Row) -> str:
-    at = moment(attempt.get("startedAt"))
+    at = local_time(attempt.get("startedAt"))
     return "never" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def _took(attempt: Row) -> str:
-    started, stopped = moment(attempt.get("startedAt")), moment(attempt.get("stoppedAt"))
-    return long_duration(stopped - started) if started and stopped else ""
+    started, stopped = local_time(attempt.get("startedAt")), local_time(attempt.get("stoppedAt"))
+    return format_long_duration(stopped - started) if started and stopped else ""
 
 
-def why(args: Namespace) -> int:
+def run_why(args: Namespace) -> int:
     url = url_of(args)
-    response = explanation(url, resolve_job(url, args.job))
+    response = fetch_explanation(url, resolve_job(url, args.job))
     if prints_json(args):
         print_json(args, response)
         return 0
@@ -223,9 +225,9 @@ def why(args: Namespace) -> int:
     return 0
 
 
-def history_command(args: Namespace) -> int:
+def run_history(args: Namespace) -> int:
     url = url_of(args)
-    response = history(url, resolve_job(url, args.job))
+    response = fetch_history(url, resolve_job(url, args.job))
     entries = response["history"]
     print_list(args, response, entries, _history_columns(entries))
     if not entries:
@@ -252,15 +254,17 @@ ORDER_STEPS = {
 
 def _history_columns(entries: list[Row]) -> list[Column]:
     states = [it for it in entries if "stopOrder" not in it and "hold" not in it]
-    times = [moment(it.get("at")) for it in states]
+    times = [local_time(it.get("at")) for it in states]
     stays = {
-        id(entry): long_duration(end - start)
+        id(entry): format_long_duration(end - start)
         for entry, start, end in zip(states, times, times[1:], strict=False)
         if start and end
     }
     return [
         Column(
-            title="TIME", full=lambda it: iso(moment(it.get("at"))), short=lambda it: clock_time(moment(it.get("at")))
+            title="TIME",
+            full=lambda it: iso(local_time(it.get("at"))),
+            short=lambda it: clock_time(local_time(it.get("at"))),
         ),
         Column(title="STATE", full=status, style=status_style),
         Column(title="FOR", full=lambda it: stays.get(id(it), "")),

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.cli.arguments import count, duration, memory, vcpus
+from batchq.cli.arguments import parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.cli.job_handles import parse_handle
 from batchq.errors import Misused
 
@@ -31,9 +31,9 @@ Request = dict[str, Any]
 def add_change_flags(command: ArgumentParser) -> None:
     """Declare the flags that a rerun may also change: resources, environment and limits of a job."""
     flag = command.add_argument_group("job").add_argument
-    flag("--vcpus", type=vcpus, metavar="N", help="vCPUs, for example 2 or 0.5")
-    flag("--memory", type=memory, metavar="SIZE", help="memory, for example 512m or 4g")
-    flag("--gpus", type=count, metavar="N", help="GPUs")
+    flag("--vcpus", type=parse_vcpus, metavar="N", help="vCPUs, for example 2 or 0.5")
+    flag("--memory", type=parse_mib, metavar="SIZE", help="memory, for example 512m or 4g")
+    flag("--gpus", type=parse_count, metavar="N", help="GPUs")
     flag(
         "-e",
         "--env",
@@ -43,8 +43,13 @@ def add_change_flags(command: ArgumentParser) -> None:
         help="environment variable; without a value: the one of your environment",
     )
     flag("--env-file", action="append", type=Path, metavar="FILE", help="file with a NAME=VALUE on each line")
-    flag("--retry", type=count, metavar="N", help="attempts, at most 10")
-    flag("--time", type=duration, metavar="DURATION", help="time limit of each attempt, for example 90m; at least 60s")
+    flag("--retry", type=parse_count, metavar="N", help="attempts, at most 10")
+    flag(
+        "--time",
+        type=parse_seconds,
+        metavar="DURATION",
+        help="time limit of each attempt, for example 90m; at least 60s",
+    )
     flag("--priority", type=_whole, metavar="N", help="scheduling priority within the share, 0 to 9999")
     flag("--share", metavar="NAME", help="share identifier, in a queue with a scheduling policy")
     flag("--tag", action="append", type=_pair, metavar="NAME=VALUE", help="tag of the job")
@@ -74,7 +79,7 @@ def add_job_flags(command: ArgumentParser) -> None:
     )
     flag("--cd", metavar="DIR", help="folder of the container in which the command starts; the image must have sh")
     flag("--user", metavar="USER", help="user in the container (that of the image)")
-    flag("--array", type=count, metavar="N", help="submit an array job with N children, 2 to 10000")
+    flag("--array", type=parse_count, metavar="N", help="submit an array job with N children, 2 to 10000")
     flag(
         "--after",
         action="append",
@@ -167,7 +172,7 @@ def _need(text: str) -> Mapping[str, object]:
     name, _, quantity = text.partition("=")
     if not name:
         raise ArgumentTypeError(f"{text!r} is not RESOURCE=N")
-    return {"consumableResource": name, "quantity": count(quantity or "1")}
+    return {"consumableResource": name, "quantity": parse_count(quantity or "1")}
 
 
 def _volume(text: str) -> tuple[str, str, bool]:
@@ -191,7 +196,7 @@ def _dependency(text: str) -> Mapping[str, str]:
 
 
 def _whole(text: str) -> int:
-    return 0 if text == "0" else count(text)
+    return 0 if text == "0" else parse_count(text)
 
 
 class JobScript(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from batchq.cli.server_requests import FINISHED, Row, list_jobs
+from batchq.cli.server_requests import FINISHED, Row, fetch_jobs
 from batchq.errors import Misused, NotFound
 
 LATEST = "@"
@@ -117,5 +117,5 @@ def _single(handle: str, found: list[Row]) -> str:
 
 
 def _search(url: str, *, limit: int = MAX_CANDIDATES, **filters: object) -> list[Row]:
-    rows: list[Row] = list_jobs(url, filters, limit=limit)["jobs"]
+    rows: list[Row] = fetch_jobs(url, filters, limit=limit)["jobs"]
     return rows

@@ -9,7 +9,7 @@ from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.output import DONE, REFUSED, print_error, write_line
 from batchq.cli.server_requests import ACTIVE, Row
 from batchq.cli.tables import add_json_flags, print_json, prints_json
-from batchq.cli.times import moment
+from batchq.cli.times import local_time
 from batchq.errors import Invalid
 from batchq.escapes import escape
 
@@ -25,11 +25,11 @@ def add_hold(command: ArgumentParser) -> None:
       batchq hold 8f2c51a7:190-194
       batchq list -n 'fit-*' -t pending --ids | batchq hold -
     """
-    _add_common(command, hold)
+    _add_common(command, run_hold)
     _add_reason(command)
 
 
-def hold(args: Namespace) -> int:
+def run_hold(args: Namespace) -> int:
     return _change(args, "hold", _reason(args), _render_hold)
 
 
@@ -38,10 +38,10 @@ def add_release(command: ArgumentParser) -> None:
 
     batchq release 8f2c51a7
     """
-    _add_common(command, release)
+    _add_common(command, run_release)
 
 
-def release(args: Namespace) -> int:
+def run_release(args: Namespace) -> int:
     return _change(args, "release", {}, lambda _: "released")
 
 
@@ -54,11 +54,11 @@ def add_pause(command: ArgumentParser) -> None:
       batchq pause @ --reason 'room for the demo'
       batchq pause 8f2c51a7 && batchq show 8f2c51a7
     """
-    _add_common(command, pause)
+    _add_common(command, run_pause)
     _add_reason(command)
 
 
-def pause(args: Namespace) -> int:
+def run_pause(args: Namespace) -> int:
     return _change(args, "pause", _reason(args), _render_hold)
 
 
@@ -67,10 +67,10 @@ def add_resume(command: ArgumentParser) -> None:
 
     batchq resume @
     """
-    _add_common(command, resume)
+    _add_common(command, run_resume)
 
 
-def resume(args: Namespace) -> int:
+def run_resume(args: Namespace) -> int:
     return _change(args, "resume", {}, lambda _: "resumed")
 
 
@@ -82,14 +82,14 @@ def add_drain(command: ArgumentParser) -> None:
       batchq drain gpu
       batchq drain gpu --off
     """
-    command.set_defaults(run=drain)
+    command.set_defaults(run=run_drain)
     command.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name of a job queue")
     command.add_argument("--off", action="store_true", help="start jobs of these queues again")
     add_json_flags(command)
     add_server_flags(command)
 
 
-def drain(args: Namespace) -> int:
+def run_drain(args: Namespace) -> int:
     url, answers, errors = url_of(args), [], []
     for name in args.queue_names:
         try:
@@ -150,7 +150,7 @@ def _render_hold(job: Row) -> str:
     """What the hold does to the job, with the hold that stands: an earlier one is not replaced."""
     found = job.get("hold")
     standing = found if isinstance(found, dict) else {}
-    at = moment(standing.get("heldAt"))
+    at = local_time(standing.get("heldAt"))
     since = f" since {at:%H:%M:%S}" if at else ""
     by = f" by {standing['user']}" if standing.get("user") else ""
     if job.get("status") in ACTIVE:

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason, status
+from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row, status
 from batchq.cli.job_filters import Filters, add_search_flags, matches_reason, parse_names, search_filters
 from batchq.cli.output import is_terminal, print_notice, write_line
-from batchq.cli.server_requests import FINISHED, UNFINISHED, Page, Row, list_jobs
+from batchq.cli.server_requests import FINISHED, UNFINISHED, Page, Row, fetch_jobs
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
-from batchq.cli.times import clock_time, milliseconds, moment, now
+from batchq.cli.times import clock_time, local_time, milliseconds, now
 from batchq.errors import Misused
 
 LIMIT = 100  # jobs
@@ -41,7 +41,7 @@ def add_list(command: ArgumentParser) -> None:
     batchq list -t FAILED --since 1d --ids     the ids of yesterday's failures, one a line
     batchq list -a --group-by name             numbers of jobs by name and state
     """
-    command.set_defaults(run=list_command)
+    command.set_defaults(run=run_list)
     add_search_flags(command)
     command.add_argument("-a", "--all", action="store_true", help="jobs of all states, also those that ended long ago")
     command.add_argument("--children", action="store_true", help="list the children of arrays, too")
@@ -59,7 +59,7 @@ def add_list(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def list_command(args: Namespace) -> int:
+def run_list(args: Namespace) -> int:
     if args.limit is not None and args.limit < 1:
         raise Misused("--limit must be at least 1")
     if args.watch and (not is_terminal() or prints_json(args)):
@@ -79,7 +79,7 @@ def list_command(args: Namespace) -> int:
 def _search(args: Namespace, url: str) -> Page:
     """The jobs of all searches that the flags require, newest first, as one response."""
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
-    pages = [list_jobs(url, it, limit=limit) for it in _requests(args, search_filters(args, url))]
+    pages = [fetch_jobs(url, it, limit=limit) for it in _requests(args, search_filters(args, url))]
     jobs = [it for page in pages for it in page["jobs"] if matches_reason(args, it)]
     if len(pages) == 1:
         return pages[0] | {"jobs": jobs}
@@ -122,7 +122,7 @@ def _column_names(args: Namespace) -> Sequence[str]:
 
 def _print_remarks(args: Namespace, page: Page) -> None:
     """Print on stderr what the list does not show."""
-    back = moment(page.get("searchedBackTo"))
+    back = local_time(page.get("searchedBackTo"))
     if "nextToken" in page or page.get("complete") is False:
         until = f", searched back to {clock_time(back)}" if back else ""
         print_notice(f"more jobs may match{until}; --limit prints more")
@@ -134,7 +134,7 @@ def _print_groups(args: Namespace, jobs: list[Row]) -> None:
     member = GROUPS[args.group_by]
     counts: dict[str, Counter[str]] = {}
     for it in jobs:
-        text = reason(it) if args.group_by == "reason" else str(it.get(member, ""))
+        text = reason_of_row(it) if args.group_by == "reason" else str(it.get(member, ""))
         counts.setdefault(text, Counter())[status(it)] += 1
     rows = [
         {"group": group, "jobs": count.total(), **count}

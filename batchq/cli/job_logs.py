@@ -12,7 +12,7 @@ from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
 from batchq.cli.job_columns import short_id
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
-from batchq.cli.server_requests import ACTIVE, Page, Row, list_jobs, log_lines, rows_of, server_time
+from batchq.cli.server_requests import ACTIVE, Page, Row, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
 from batchq.cli.tables import add_color_flag
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import BatchqError, Misused, NotFound
@@ -40,7 +40,7 @@ def add_logs(command: ArgumentParser) -> None:
     batchq logs 8f2c51a7 --tail 20    the last 20 lines
     batchq logs sweep:190-194 -f      five children of an array, each line with the name of its job
     """
-    command.set_defaults(run=logs)
+    command.set_defaults(run=run_logs)
     command.add_argument("jobs", nargs="+", metavar="JOB", help=job_handles.HELP)
     command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")
     command.add_argument("--tail", type=int, metavar="N", help="the last N lines only, and what follows")
@@ -57,7 +57,7 @@ def add_logs(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def logs(args: Namespace) -> int:
+def run_logs(args: Namespace) -> int:
     if args.tail is not None and args.tail < 0:
         raise Misused("--tail must not be negative")
     url = url_of(args)
@@ -74,7 +74,7 @@ def logs(args: Namespace) -> int:
 def _selected(args: Namespace, url: str) -> list[Log]:
     """The logs of the given jobs. Raises NotFound and Misused."""
     ids = job_handles.resolve_jobs(url, args.jobs)
-    rows = [it for row in rows_of(url, ids) for it in _with_children(row, url)]
+    rows = [it for row in fetch_rows(url, ids) for it in _with_children(row, url)]
     if len(rows) > MAX_FOLLOWED and args.follow:
         raise Misused(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
     color = uses_color(args.color)
@@ -88,7 +88,7 @@ def _with_children(row: Row, url: str) -> Sequence[Row]:
     """The job; of an array, its running children. Raises NotFound if none runs."""
     if "arraySize" not in row:
         return [row]
-    page = list_jobs(url, {"parentId": row["jobId"], "statuses": ACTIVE, "children": True}, limit=MAX_FOLLOWED)
+    page = fetch_jobs(url, {"parentId": row["jobId"], "statuses": ACTIVE, "children": True}, limit=MAX_FOLLOWED)
     if not page["jobs"]:
         raise NotFound(f"no child of the array {row['jobId']} runs; give a child, as {short_id(row['jobId'])}:0")
     if "nextToken" in page:
@@ -109,7 +109,7 @@ def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
 
     def read(**parameters: object) -> Page:
         chosen = {"attempt": args.attempt, "container": args.container, "since": since}
-        return patience.call(lambda: log_lines(url, log.job_id, timeout=TIMEOUT + wait, **chosen, **parameters))
+        return patience.call(lambda: fetch_log_lines(url, log.job_id, timeout=TIMEOUT + wait, **chosen, **parameters))
 
     position, tail, present = None, args.tail, None
     while True:
@@ -119,7 +119,7 @@ def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
         if page.get("over") or (not args.follow and not lines):
             return
         if not args.follow and present is None and len(lines) == PAGE_SIZE:
-            present = server_time(url)
+            present = fetch_server_time(url)
         if present is not None and lines[-1]["at"] > present:  # a job that writes faster than it is read
             return
         position, tail = page["next"], None

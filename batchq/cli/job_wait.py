@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from batchq.cli.http_client import Patience, add_server_flags, url_of
-from batchq.cli.job_columns import reason, status
+from batchq.cli.job_columns import reason_of_row, status
 from batchq.cli.job_filters import add_search_flags, has_selection, matches_reason
 from batchq.cli.job_filters import search_filters as filters_of
 from batchq.cli.output import (
@@ -23,9 +23,9 @@ from batchq.cli.output import (
     print_error,
     print_notice,
 )
-from batchq.cli.server_requests import FINISHED, UNFINISHED, Row, list_jobs, rows_of
+from batchq.cli.server_requests import FINISHED, UNFINISHED, Row, fetch_jobs, fetch_rows
 from batchq.cli.tables import add_output_flags, print_json, prints_json
-from batchq.cli.times import elapsed, long_duration, moment, parse_duration
+from batchq.cli.times import elapsed, format_long_duration, local_time, parse_duration
 from batchq.errors import Misused, ServerUnavailable
 
 #: A job as DescribeJobs returns it.
@@ -47,7 +47,7 @@ def add_wait(command: ArgumentParser) -> None:
     batchq wait 8f2c51a7 77ab01c9 --any --timeout 1h
     """
     command.epilog = EXIT_STATUSES
-    command.set_defaults(run=wait)
+    command.set_defaults(run=run_wait)
     add_search_flags(command)
     command.add_argument("--any", action="store_true", help="end when one of the jobs has ended")
     command.add_argument("--fail-fast", action="store_true", help="end when one of the jobs has failed")
@@ -58,7 +58,7 @@ def add_wait(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def wait(args: Namespace) -> int:
+def run_wait(args: Namespace) -> int:
     if not has_selection(args):
         raise Misused("no jobs are selected: give a job or a filter; --me selects all your unfinished jobs")
     url = url_of(args)
@@ -82,11 +82,11 @@ def _selected(args: Namespace, url: str) -> dict[str, Row]:
     """The jobs by id. Raises NotFound for a job that does not exist, Misused for too many."""
     filters = filters_of(args, url)
     if args.jobs:
-        rows = rows_of(url, filters["ids"])
+        rows = fetch_rows(url, filters["ids"])
     else:
         if not (args.states or args.since or args.until):
             filters["statuses"] = UNFINISHED
-        page = list_jobs(url, filters, limit=MAX_JOBS)
+        page = fetch_jobs(url, filters, limit=MAX_JOBS)
         if "nextToken" in page:
             raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
         rows = [it for it in page["jobs"] if matches_reason(args, it)]
@@ -108,7 +108,7 @@ def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | Non
         time.sleep(min(pause, remaining))
         pause = min(1.5 * pause, LONGEST_PAUSE)
         unfinished = [job_id for job_id, row in rows.items() if status(row) not in FINISHED]
-        rows.update({str(it["jobId"]): it for it in patience.call(lambda: rows_of(url, unfinished))})  # noqa: B023
+        rows.update({str(it["jobId"]): it for it in patience.call(lambda: fetch_rows(url, unfinished))})  # noqa: B023
 
 
 def _is_over(args: Namespace, rows: Sequence[Row]) -> bool:
@@ -123,7 +123,7 @@ def _report(rows: dict[str, Row], *, is_over: bool) -> int:
     ended = [it for it in rows.values() if status(it) in FINISHED]
     failed = [it for it in ended if status(it) == "FAILED"]
     for it in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
-        print_notice(outcome(it))
+        print_notice(outcome_line(it))
     if len(rows) > 1:
         others = len(rows) - len(ended)
         print_notice(
@@ -186,9 +186,9 @@ def exit_status_of(job: Row) -> int:
     return code
 
 
-def outcome(job: Row) -> str:
+def outcome_line(job: Row) -> str:
     """`train FAILED after 11 min 57 s: exit code 1: Essential container in task exited`."""
-    started, stopped = moment(job.get("startedAt")), moment(job.get("stoppedAt"))
-    took = f" after {long_duration(stopped - started)}" if started and stopped else ""
-    why = reason(job)
+    started, stopped = local_time(job.get("startedAt")), local_time(job.get("stoppedAt"))
+    took = f" after {format_long_duration(stopped - started)}" if started and stopped else ""
+    why = reason_of_row(job)
     return f"{job.get('jobName')} {status(job)}{took}{why and f': {why}'}"

@@ -23,11 +23,11 @@ from batchq.cli.output import DONE, EXIT_STATUSES, print_notice, write_line
 from batchq.cli.server_requests import (
     FINISHED,
     Content,
-    describe_definitions,
-    describe_jobs,
-    failed_children,
-    list_jobs,
-    rows_of,
+    fetch_definitions,
+    fetch_failed_children,
+    fetch_job_documents,
+    fetch_jobs,
+    fetch_rows,
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
 from batchq.errors import Misused
@@ -56,7 +56,7 @@ def add_rerun(command: CommandParser) -> None:
     """
     command.takes_program = True
     command.epilog = EXIT_STATUSES
-    command.set_defaults(run=rerun)
+    command.set_defaults(run=run_rerun)
     add_search_flags(command)
     command.add_argument("--failed", action="store_true", help="only jobs that FAILED; of an array its failed children")
     add_change_flags(command)
@@ -65,7 +65,7 @@ def add_rerun(command: CommandParser) -> None:
     add_server_flags(command)
 
 
-def rerun(args: Namespace) -> int:
+def run_rerun(args: Namespace) -> int:
     wanted = _requested_changes(args)
     url = url_of(args)
     jobs = _selected(url, args)
@@ -92,7 +92,7 @@ def _requested_changes(args: Namespace) -> Request:
 
 def _selected(url: str, args: Namespace) -> list[Job]:
     """The finished jobs that the arguments name, with the failed children in place of their arrays for `--failed`."""
-    jobs = describe_jobs(url, _ids(url, args))
+    jobs = fetch_job_documents(url, _ids(url, args))
     if args.failed:
         jobs = [child for it in jobs for child in _failed(url, it)]
     elif unfinished := [it for it in jobs if it["status"] not in FINISHED]:
@@ -109,10 +109,10 @@ def _ids(url: str, args: Namespace) -> list[str]:
         raise Misused("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
     filters = search_filters(args, url)
     if filters.keys() <= {"ids", "children"} and not args.reasons:
-        return [str(it["jobId"]) for it in rows_of(url, filters.get("ids", ()))]
+        return [str(it["jobId"]) for it in fetch_rows(url, filters.get("ids", ()))]
     if "statuses" not in filters:
         filters["statuses"] = ["FAILED"] if args.failed else list(FINISHED)
-    page = list_jobs(url, filters, limit=MAX_JOBS)
+    page = fetch_jobs(url, filters, limit=MAX_JOBS)
     if "nextToken" in page:
         raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
     return [str(it["jobId"]) for it in page["jobs"] if matches_reason(args, it)]
@@ -122,7 +122,7 @@ def _failed(url: str, job: Job) -> Sequence[Job]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
     if not is_array(job):
         return [job] if job["status"] == "FAILED" else []
-    return sorted(describe_jobs(url, failed_children(url, job["jobId"])), key=_index)
+    return sorted(fetch_job_documents(url, fetch_failed_children(url, job["jobId"])), key=_index)
 
 
 def _index(job: Job) -> int:
@@ -139,7 +139,7 @@ def _requests(url: str, jobs: Sequence[Job], wanted: Request) -> list[Request]:
 
 
 def _definitions(url: str, arns: Iterable[str]) -> dict[str, Content]:
-    return {it["jobDefinitionArn"]: it for it in describe_definitions(url, sorted(arns))}
+    return {it["jobDefinitionArn"]: it for it in fetch_definitions(url, sorted(arns))}
 
 
 def repeat(job: Job, definition: Mapping[str, Any]) -> Request:

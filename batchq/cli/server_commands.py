@@ -15,12 +15,12 @@ DEFAULT_REASON = "its container does not end"
 
 def add_whoami(command: ArgumentParser) -> None:
     """Print which user the server associates with your access key."""
-    command.set_defaults(run=whoami)
+    command.set_defaults(run=run_whoami)
     add_server_flags(command)
     command.add_argument("--json", action="store_true", help="print all details as JSON")
 
 
-def whoami(args: Namespace) -> int:
+def run_whoami(args: Namespace) -> int:
     identity = call(url_of(args), WHO_AM_I, {})
     print(json.dumps(identity, indent=2) if args.json else escape(_render_identity(identity)))
     return 0
@@ -44,13 +44,13 @@ def add_force_fail(command: ArgumentParser) -> None:
 
       batchq force-fail 8f2c51a7 --reason 'its node is gone'
     """
-    command.set_defaults(run=force_fail)
+    command.set_defaults(run=run_force_fail)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
     add_server_flags(command)
 
 
-def force_fail(args: Namespace) -> int:
+def run_force_fail(args: Namespace) -> int:
     url = url_of(args)
     path = f"/v1/batchq/jobs/{quote(resolve_job(url, args.job), safe='')}/forcefail"
     job = call(url, path, {"reason": args.reason})
@@ -63,7 +63,7 @@ def add_leave_safe_mode(command: ArgumentParser) -> None:
 
     With --new-engine: accept a container engine other than the one that jobs were started on.
     """
-    command.set_defaults(run=leave_safe_mode)
+    command.set_defaults(run=run_leave_safe_mode)
     command.add_argument("--purge", action="store_true", help="remove containers of unknown jobs")
     command.add_argument(
         "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
@@ -71,7 +71,7 @@ def add_leave_safe_mode(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def leave_safe_mode(args: Namespace) -> int:
+def run_leave_safe_mode(args: Namespace) -> int:
     call(url_of(args), LEAVE_SAFE_MODE, {"purge": args.purge, "newEngine": args.new_engine})
     print("the container engine is accepted" if args.new_engine else "jobs are started again")
     return 0

@@ -32,7 +32,7 @@ FINISHED = ("SUCCEEDED", "FAILED")
 Content = dict[str, Any]
 
 
-def list_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
+def fetch_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
     """The response of listjobs with up to `limit` rows, from as many pages as are needed.
 
     `nextToken` is present if further jobs may match. An empty list of `ids` matches none.
@@ -52,51 +52,51 @@ def list_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
     return page | {"jobs": rows}
 
 
-def rows_of(url: str, ids: Sequence[str]) -> list[Row]:
+def fetch_rows(url: str, ids: Sequence[str]) -> list[Row]:
     """The rows of jobs, children and nodes, in the order of their ids. Raises Invalid for one that does not exist."""
     jobs = {it: it.partition("#")[0] for it in ids}
     wanted = list(dict.fromkeys(jobs.values()))
     found: dict[str, Row] = {}
     for start in range(0, len(wanted), PAGE_SIZE):
         chunk = wanted[start : start + PAGE_SIZE]
-        page = list_jobs(url, {"ids": chunk, "children": True}, limit=PAGE_SIZE)
+        page = fetch_jobs(url, {"ids": chunk, "children": True}, limit=PAGE_SIZE)
         found |= {str(it["jobId"]): it for it in page["jobs"]}
     for job in wanted:
         if job not in found:  # the server knows why, or it is a child that its array has not created yet
-            found[job] = job_detail(url, job)["job"]
+            found[job] = fetch_job_detail(url, job)["job"]
     return [{**found[job], "jobId": it} for it, job in jobs.items()]
 
 
-def job_detail(url: str, job_id: str) -> Page:
+def fetch_job_detail(url: str, job_id: str) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}`."""
     return dict(call(url, _path(job_id)))
 
 
-def explanation(url: str, job_id: str) -> Page:
+def fetch_explanation(url: str, job_id: str) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}/why`."""
     return dict(call(url, f"{_path(job_id)}/why"))
 
 
-def history(url: str, job_id: str) -> Page:
+def fetch_history(url: str, job_id: str) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}/history`."""
     return dict(call(url, f"{_path(job_id)}/history"))
 
 
-def log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> Page:
+def fetch_log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}/log`. Parameters that are None are not sent."""
     given = {name: value for name, value in parameters.items() if value is not None}
     return dict(call(url, f"{_path(job_id)}/log?{urlencode(given)}", timeout=timeout))
 
 
-def overview(url: str) -> Page:
+def fetch_overview(url: str) -> Page:
     """The response of `POST /v1/batchq/overview`."""
     return dict(call(url, OVERVIEW, {}))
 
 
-def server_time(url: str) -> int:
+def fetch_server_time(url: str) -> int:
     """The time of the server, in milliseconds since the epoch; that of this machine from a server without overview."""
     try:
-        at = overview(url).get("at")
+        at = fetch_overview(url).get("at")
     except Invalid:
         at = None
     return at if isinstance(at, int) else milliseconds(now())
@@ -106,12 +106,12 @@ def _path(job_id: str) -> str:
     return f"/v1/batchq/jobs/{quote(job_id, safe='')}"
 
 
-def submit_job(url: str, request: Mapping[str, object], *, invocation: str) -> str:
+def send_submission(url: str, request: Mapping[str, object], *, invocation: str) -> str:
     """Submit a job and return its id. A repetition with the same `invocation` within 15 minutes returns the same id."""
     return str(call(url, SUBMIT_JOB, request, invocation=invocation)["jobId"])
 
 
-def describe_jobs(url: str, ids: Sequence[str]) -> list[Content]:
+def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Content]:
     """The jobs that exist and that the caller may see, in the order of `ids`."""
     found: dict[str, Content] = {}
     for start in range(0, len(ids), MAX_DESCRIBED):
@@ -120,7 +120,7 @@ def describe_jobs(url: str, ids: Sequence[str]) -> list[Content]:
     return [found[it] for it in ids if it in found]
 
 
-def failed_children(url: str, array_id: str) -> list[str]:
+def fetch_failed_children(url: str, array_id: str) -> list[str]:
     """The ids of the FAILED children of an array."""
     content: dict[str, object] = {"arrayJobId": array_id, "jobStatus": "FAILED"}
     ids: list[str] = []
@@ -132,13 +132,13 @@ def failed_children(url: str, array_id: str) -> list[str]:
         content["nextToken"] = page["nextToken"]
 
 
-def register_job_definition(url: str, definition: Mapping[str, object]) -> str:
+def send_definition(url: str, definition: Mapping[str, object]) -> str:
     """Register a revision and return `name:revision`."""
     made = call(url, REGISTER_JOB_DEFINITION, definition)
     return f"{made['jobDefinitionName']}:{made['revision']}"
 
 
-def active_revisions(url: str, name: str) -> Iterable[Content]:
+def fetch_active_revisions(url: str, name: str) -> Iterable[Content]:
     """The active revisions of a job definition, in the server's order."""
     token: dict[str, object] = {}
     while True:
@@ -149,7 +149,7 @@ def active_revisions(url: str, name: str) -> Iterable[Content]:
         token = {"nextToken": page["nextToken"]}
 
 
-def describe_definitions(url: str, arns: Sequence[str]) -> list[Content]:
+def fetch_definitions(url: str, arns: Sequence[str]) -> list[Content]:
     """The revisions with these ARNs that are stored and that the caller may see, active or not."""
     found: list[Content] = []
     for start in range(0, len(arns), MAX_DESCRIBED):

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from batchq.cli.http_client import Response
 from batchq.cli.output import write_line
-from batchq.cli.server_requests import WAITING, describe_jobs
-from batchq.cli.times import clock_time, moment, now
+from batchq.cli.server_requests import WAITING, fetch_job_documents
+from batchq.cli.times import clock_time, local_time, now
 from batchq.errors import BatchqError
 from batchq.escapes import escape
 
@@ -88,7 +88,7 @@ class StepNotes(Struct, frozen=True, kw_only=True):
         """
         steps = [parts.groups() for it in jobs if (parts := _STEP.fullmatch(it))]
         try:
-            nodes = describe_jobs(url, [f"{job}#{number}" for job, number in steps]) if steps else []
+            nodes = fetch_job_documents(url, [f"{job}#{number}" for job, number in steps]) if steps else []
         except BatchqError:  # the request itself follows, and reports the error
             nodes = []
         return cls(
@@ -152,7 +152,7 @@ class LineReporter:
 
 def _render_order(order: Response) -> str:
     """When an order was given, by whom and why; the date only if it was not today."""
-    at = moment(order.get("at"))
+    at = local_time(order.get("at"))
     today = at is not None and at.date() == now().date()
     time = clock_time(at) if at is None or not today else f"{at:%H:%M:%S}"
     author = "its timeout" if order.get("kind") == "TIMEOUT" else str(order.get("user") or "the server")

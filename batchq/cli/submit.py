@@ -9,17 +9,17 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from batchq.cli.arguments import count
+from batchq.cli.arguments import parse_count
 from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.image_definition import container_properties, definition_name, find_or_register, short_name
+from batchq.cli.image_definition import container_properties, find_or_register, image_definition_name, short_name
 from batchq.cli.job_columns import short_id
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_handles import resolve_job
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, print_error, print_notice, write_line
-from batchq.cli.server_requests import submit_job
+from batchq.cli.server_requests import send_submission
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.errors import Invalid, Misused
 
@@ -68,13 +68,13 @@ def add_submit(command: CommandParser) -> None:
         metavar="FILE|-",
         help="submit a job for each line of a file or of stdin; {} in the command, or in a value of -e, is the line",
     )
-    command.add_argument("--jobs", type=count, metavar="N", help="with --each: requests at the same time (4)")
+    command.add_argument("--jobs", type=parse_count, metavar="N", help="with --each: requests at the same time (4)")
     command.add_argument(
         "--wait", action="store_true", help="wait until the job has ended; exit status as that of `batchq run`"
     )
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
     add_stop_flag(command)
-    command.set_defaults(run=submit)
+    command.set_defaults(run=run_submit)
 
 
 def declare_submission(command: CommandParser) -> None:
@@ -96,7 +96,7 @@ def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
     request: Request | None = None
     try:
         request = plan.resolved(url)
-        return request, submit_job(url, request, invocation=str(uuid4()))
+        return request, send_submission(url, request, invocation=str(uuid4()))
     except KeyboardInterrupt:
         if request is None:
             print_notice("nothing is submitted")
@@ -106,7 +106,7 @@ def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
         raise
 
 
-def submit(args: Namespace) -> int:
+def run_submit(args: Namespace) -> int:
     plan = plan_job(args)
     if args.each is not None:
         return _submit_each(args, plan)
@@ -140,7 +140,7 @@ def print_requests(plan: JobPlan, requests: Sequence[Request]) -> None:
     definition = plan.definition
     if plan.image:
         properties = container_properties(image=plan.image, volumes=plan.volumes, user=plan.user)
-        definition = definition_name(plan.image, properties)
+        definition = image_definition_name(plan.image, properties)
         content = {"jobDefinitionName": definition, "type": "container", "containerProperties": properties}
         write_line(json.dumps({"registerJobDefinition": content}))
     for request in requests:
@@ -226,10 +226,10 @@ def add_run(command: CommandParser) -> None:
     """
     declare_submission(command)
     add_stop_flag(command)
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_run)
 
 
-def run(args: Namespace) -> int:
+def run_run(args: Namespace) -> int:
     plan = plan_job(args)
     url = url_of(args)
     try:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from batchq.cli.job_flags import Request
 from batchq.cli.job_handles import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
-from batchq.cli.server_requests import describe_jobs, server_time, submit_job
+from batchq.cli.server_requests import fetch_job_documents, fetch_server_time, send_submission
 from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 DEFAULT_REQUESTS = 4  # at the same time
@@ -94,7 +94,7 @@ def submit_sweep(url: str, members: Sequence[SweepMember], *, at_once: int, advi
 
     `at_once`: requests at the same time. `advice`: the end of the message if not all jobs are submitted.
     """
-    began, line, ids = server_time(url), StatusLine(delay=INTERVAL), list[str]()
+    began, line, ids = fetch_server_time(url), StatusLine(delay=INTERVAL), list[str]()
     pool, stopped = ThreadPoolExecutor(at_once), Event()
     try:
         for each in [pool.submit(_submit, url, it, stopped) for it in members]:
@@ -120,16 +120,16 @@ def _submit(url: str, member: SweepMember, stopped: Event) -> str:
     """Submit a job. An unavailable server, or a rate limit, is tried again RETRIES times, unless `stopped` is set."""
     for failures in range(1, RETRIES + 1):
         try:
-            return submit_job(url, member.request, invocation=member.invocation)
+            return send_submission(url, member.request, invocation=member.invocation)
         except ServerUnavailable:
             if stopped.wait(RETRY_INTERVAL * failures):
                 raise
-    return submit_job(url, member.request, invocation=member.invocation)
+    return send_submission(url, member.request, invocation=member.invocation)
 
 
 def _report(line: StatusLine, url: str, ids: Sequence[str], *, began: int) -> None:
     """Print how many jobs are new: the server has recognized the others as repeated requests."""
-    earlier = sum(it["createdAt"] < began for it in describe_jobs(url, ids))
+    earlier = sum(it["createdAt"] < began for it in fetch_job_documents(url, ids))
     if earlier:
         again = "; another --name submits them again" if earlier == len(ids) else ""
         line.notice(f"{len(ids) - earlier} submitted; {earlier} were submitted before, by the same command{again}")

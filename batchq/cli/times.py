@@ -18,7 +18,7 @@ def now() -> datetime:
     return datetime.now(UTC).astimezone()
 
 
-def moment(milliseconds: object) -> datetime | None:
+def local_time(milliseconds: object) -> datetime | None:
     """The time of a response, in the local time zone; None if the member is absent or not a time."""
     if not isinstance(milliseconds, int | float):
         return None
@@ -45,10 +45,10 @@ def clock_time(at: datetime | None) -> str:
 
 def ago(at: datetime | None, present: datetime) -> str:
     """`3 min ago`; empty for None."""
-    return "" if at is None else f"{duration(present - at)} ago"
+    return "" if at is None else f"{format_duration(present - at)} ago"
 
 
-def duration(length: timedelta) -> str:
+def format_duration(length: timedelta) -> str:
     """A length of time in its largest unit, or in days and hours: `12 s`, `3 min`, `9 h`, `2 d 3 h`.
 
     A negative length, from a clock that differs from the server's, is 0.
@@ -63,11 +63,11 @@ def duration(length: timedelta) -> str:
     return f"{seconds // DAY} d {seconds % DAY // HOUR} h"
 
 
-def long_duration(length: timedelta) -> str:
+def format_long_duration(length: timedelta) -> str:
     """A length of time in its two largest units: `12 s`, `11 min 57 s`, `9 h 3 min`, `2 d 3 h`."""
     seconds = max(0, int(length.total_seconds()))
     if seconds < MINUTE or seconds >= DAY:
-        return duration(length)
+        return format_duration(length)
     if seconds < HOUR:
         return f"{seconds // MINUTE} min {seconds % MINUTE} s"
     return f"{seconds // HOUR} h {seconds % HOUR // MINUTE} min"

@@ -22,10 +22,10 @@ def add_top(command: ArgumentParser) -> None:
     ends. Without a terminal, one picture is printed.
     """
     add_server_flags(command)
-    command.set_defaults(run=top)
+    command.set_defaults(run=run_top)
 
 
-def top(args: Namespace) -> int:
+def run_top(args: Namespace) -> int:
     server = TopServer(url_of(args))
     if not is_terminal() or sys.stdin is None or not sys.stdin.isatty():
         return print_picture(server)

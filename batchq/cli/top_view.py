@@ -13,13 +13,13 @@ from batchq.cli.server_requests import (
     WAITING,
     Page,
     Row,
-    explanation,
-    job_detail,
-    list_jobs,
-    log_lines,
-    overview,
+    fetch_explanation,
+    fetch_job_detail,
+    fetch_jobs,
+    fetch_log_lines,
+    fetch_overview,
 )
-from batchq.cli.times import duration, moment
+from batchq.cli.times import format_duration, local_time
 
 FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes, and otherwise
 CALM_AFTER = 5  # equal responses after which the interval is SLOW
@@ -63,16 +63,18 @@ class TopServer(Struct, frozen=True):
 
     def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
         """The overview, and the first `limit` rows of the search."""
-        return TopSnapshot(overview=overview(self.url), rows=tuple(list_jobs(self.url, filters, limit=limit)["jobs"]))
+        return TopSnapshot(
+            overview=fetch_overview(self.url), rows=tuple(fetch_jobs(self.url, filters, limit=limit)["jobs"])
+        )
 
     def describe(self, what: str, job_id: str) -> list[str]:
         """Lines of text: `why` is the explanation, `log` the end of the log, `show` the details of the job."""
         if what == "why":
-            return [str(explanation(self.url, job_id).get("sentence", ""))]
+            return [str(fetch_explanation(self.url, job_id).get("sentence", ""))]
         if what == "log":
-            lines = log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES)["lines"]
+            lines = fetch_log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES)["lines"]
             return [str(it["message"]) for it in lines] or ["The job has written nothing yet."]
-        job = job_detail(self.url, job_id)["job"]
+        job = fetch_job_detail(self.url, job_id)["job"]
         return [f"{name:<18} {value}" for name, value in job.items() if not isinstance(value, list | dict)]
 
     def stop(self, operation: str, job_id: str, reason: str) -> None:
@@ -142,8 +144,8 @@ def queue_lines(queues: Sequence[Row], present: datetime) -> list[str]:
 
 
 def _queue_line(queue: Row, present: datetime) -> str:
-    oldest = moment(queue.get("oldestRunnableAt"))
-    waited = f" ({duration(present - oldest)})" if oldest else ""
+    oldest = local_time(queue.get("oldestRunnableAt"))
+    waited = f" ({format_duration(present - oldest)})" if oldest else ""
     why = str(queue.get("why", {}).get("sentence", ""))
     state = "" if queue.get("state") == "ENABLED" else " DISABLED"
     state += " DRAINED" if queue.get("drained") else ""

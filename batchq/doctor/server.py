@@ -28,7 +28,7 @@ MAX_REMOVED_ORPHANS = 3  # batchq does not remove more orphans than this: they m
 MAX_LISTED = 5
 
 
-def examine(facts: Facts) -> tuple[Finding, ...]:
+def all_findings(facts: Facts) -> tuple[Finding, ...]:
     """All findings about an installation."""
     return (
         *engine_findings(facts.engine),

@@ -161,7 +161,7 @@ def crossed(budget: Budget, limits: tuple[BudgetLimit, ...], spent: Decimal, now
     return replace(budget, crossings=(*present_crossings(budget, now), *new))
 
 
-def changed(before: Budget | None, after: Budget) -> Budget:
+def changed_budget(before: Budget | None, after: Budget) -> Budget:
     """The budget `after`, with the crossings of `before` for limits that have not changed. `before` None: it is new."""
     if before is None or (before.period, before.currency) != (after.period, after.currency):
         return after
@@ -189,7 +189,7 @@ def stop_reason(budget: Budget, limits: tuple[BudgetLimit, ...]) -> str:
     return f"The {limit.lower()} limit of the budget of {budget.key} is reached: {rounded(amount)} {budget.currency}"
 
 
-def refusal(exhausted: ExhaustedBudget) -> str:
+def budget_refusal(exhausted: ExhaustedBudget) -> str:
     """Why a new job is refused."""
     until = "until" if exhausted.until is None else f"before {exhausted.until:%Y-%m-%d} (UTC), unless"
     return f"The budget of {exhausted.key} is used up: no job is accepted {until} an administrator raises it."

@@ -179,7 +179,7 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
     standing: StopOrder | None = None
 
 
-def check(order: BulkStopOrder) -> None:
+def require_consistent(order: BulkStopOrder) -> None:
     """Raise Invalid for an order with force and a final checkpoint, which exclude each other."""
     if order.force and order.checkpoint:
         raise Invalid(FORCE_OR_CHECKPOINT)
@@ -219,7 +219,7 @@ def request(
             )
 
 
-def container_of(job: Job, part: int | None) -> TaskContainer | None:
+def selected_container(job: Job, part: int | None) -> TaskContainer | None:
     """The container of a task that was selected; None: the job as a whole, or a node."""
     return None if job.spec.task is None or part is None else job.spec.task.containers[part]
 
@@ -280,7 +280,7 @@ def note(order: BulkStopOrder, job: Job) -> str:
     return f"of its children {waiting} terminated, {active} stopping"
 
 
-def outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:
+def stop_outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:
     """The outcome of an order for a job in this status. `has_children`: as the function of that name returns it."""
     if status in FINISHED:
         return Outcome.ALREADY_FINISHED

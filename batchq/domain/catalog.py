@@ -13,7 +13,7 @@ from typing import NewType
 from msgspec import Struct
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
-from batchq.domain.container import ContainerSpec, merge
+from batchq.domain.container import ContainerSpec, merge_pairs
 from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.task import Nodes, Task
@@ -279,7 +279,7 @@ def updated_total(total: int, operation: QuantityOperation, units: int) -> int:
 
 def tagged(before: Tags, laid_over: Tags) -> Tags:
     """The tags with those of `laid_over` added or replaced. Raises Invalid for more than MAX_TAGS."""
-    tags = merge(before, laid_over)
+    tags = merge_pairs(before, laid_over)
     if len(tags) > MAX_TAGS:
         raise Invalid(f"A resource can have at most {MAX_TAGS} tags.")
     return tags

@@ -177,7 +177,7 @@ def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple
     return replace(
         spec,
         command=substitute(command, dict(parameters)),
-        environment=merge(spec.environment, overrides.environment),
+        environment=merge_pairs(spec.environment, overrides.environment),
         resources=reserved(spec.resources, overrides),
     )
 
@@ -216,6 +216,6 @@ def _pieces(word: str, parameters: Mapping[str, str], lengths: Sequence[int]) ->
     return pieces
 
 
-def merge(below: tuple[tuple[str, str], ...], above: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+def merge_pairs(below: tuple[tuple[str, str], ...], above: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """The pairs of both, each name once, in order of first occurrence. The value of `above` takes precedence."""
     return tuple((dict(below) | dict(above)).items())

@@ -180,7 +180,7 @@ class Spending(Struct, frozen=True, kw_only=True):
         return replace(self, amounts=self.amounts + amounts)
 
 
-def spending(job: Job, attempts: Sequence[Attempt]) -> Iterator[Spending]:
+def spending_of(job: Job, attempts: Sequence[Attempt]) -> Iterator[Spending]:
     """What these ended attempts of the job cost, a day each; empty for a job without prices."""
     if job.spec.prices is None:
         return

@@ -20,7 +20,7 @@ class JobGroup(NamedTuple):
     array: bool
 
 
-def group(job: Job, status: Status) -> JobGroup:
+def group_of(job: Job, status: Status) -> JobGroup:
     """The group of the job while it has this status."""
     owner = job.spec.owner
     return JobGroup(
@@ -42,9 +42,9 @@ class JobCounts:
         """Apply status changes: the status before (None: a new job), and the job with its new status."""
         for before, job in transitions:
             if before is not None:
-                self._add(group(job, before), -1)
+                self._add(group_of(job, before), -1)
             if job.status not in FINISHED:
-                self._add(group(job, job.status), 1)
+                self._add(group_of(job, job.status), 1)
 
     def read(self) -> Mapping[JobGroup, int]:
         """The present counts; groups without jobs are omitted."""

@@ -22,7 +22,8 @@ from batchq.domain.budgets import (
     BudgetScope,
     Crossing,
     ExhaustedBudget,
-    changed,
+    budget_refusal,
+    changed_budget,
     covered_by,
     crossed,
     exhausted_budgets,
@@ -31,12 +32,11 @@ from batchq.domain.budgets import (
     period_start,
     present_crossings,
     reached,
-    refusal,
     stop_kind,
     stop_reason,
 )
 from batchq.domain.bulk_stop import BulkStopOrder
-from batchq.domain.cost import ZERO, Spending, hourly, spending
+from batchq.domain.cost import ZERO, Spending, hourly, spending_of
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.fairshare import Change
@@ -106,7 +106,7 @@ class Budgets:
             if after.spec.prices is None or not after.attempts:
                 continue
             known = 0 if before is None else len(before.attempts)
-            for it in spending(after, after.attempts[known:]):
+            for it in spending_of(after, after.attempts[known:]):
                 group = (it.day, it.owner, it.queue, it.definition, it.currency)
                 sums[group] = it if group not in sums else it.plus(sums[group].amounts)
         unit.spending = tuple(sums.values())
@@ -129,7 +129,7 @@ class Budgets:
         """Raises Invalid for a new job of an account or queue whose budget is used up."""
         for it in self.exhausted(unit.now, unit.budgets) if self._budgets else ():
             if it.covers(spec.owner.account, spec.queue):
-                raise Invalid(refusal(it))
+                raise Invalid(budget_refusal(it))
 
     def exhausted(self, now: datetime, staged: StagedBudgets = NOTHING_STAGED) -> tuple[ExhaustedBudget, ...]:
         """The budgets that let no job start, as last saved and with the changes of a unit of work."""
@@ -167,7 +167,7 @@ class Budgets:
             raise NotFound(f"There is no budget of {message.key}.")
         if before is None and len(self._budgets.keys() | unit.budgets.keys()) >= MAX_BUDGETS:
             raise Invalid(f"There can be at most {MAX_BUDGETS} budgets.")
-        unit.budgets[message.key] = None if message.budget is None else changed(before, message.budget)
+        unit.budgets[message.key] = None if message.budget is None else changed_budget(before, message.budget)
         unit.audit(f"budget/{message.key.scope.lower()}/{message.key.name}")
 
     def cross(self, unit: UnitOfWork, message: BudgetReached, active: Mapping[JobId, Job]) -> BulkStopRequest | None:

@@ -24,13 +24,13 @@ from batchq.domain.bulk_stop import (
     Outcome,
     Progress,
     StopTarget,
-    container_of,
     container_outcome,
     has_children,
     note,
-    outcome,
     request,
+    selected_container,
     standing_order,
+    stop_outcome,
 )
 from batchq.domain.ids import container_id
 from batchq.domain.intervals import IntervalSet
@@ -130,12 +130,12 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
     """Stop one target; returns its outcome."""
     job = unit.apply_parent_order(target.job.id)
     assert job is not None, f"{target.job.id} is a target and is not loaded"
-    container = container_of(job, target.part)
+    container = selected_container(job, target.part)
     if container is not None:
         return _stop_container(unit, order, job, container)
     unit.step(job.id, request(order, target.part))
     shown = job if target.part is None else node_view.view(job, target.part)
-    became = outcome(order.kind, shown.status, has_children=has_children(shown))
+    became = stop_outcome(order.kind, shown.status, has_children=has_children(shown))
     if order.record is not None and unit.get(job.id) is not job:
         unit.audit_records.append(replace(order.record, at=unit.now).about_job(shown.id, job.spec.owner, became))
     return JobOutcome(

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import QUEUED, Job, Status
-from batchq.domain.scheduling.dependencies import dependencies_to_read, evaluate
+from batchq.domain.scheduling.dependencies import dependencies_to_read, evaluate_dependencies
 from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
 from batchq.ports.jobs import JobStore
 
@@ -89,7 +89,7 @@ async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore)
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
     for job in sorted(jobs, key=attrgetter("order")):
         if job.status is not Status.RUNNABLE:
-            unit.step(job.id, evaluate(job, known))
+            unit.step(job.id, evaluate_dependencies(job, known))
 
 
 async def _load(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:

@@ -14,12 +14,12 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import JobId, QueueName, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.clock_shift import bounded
-from batchq.domain.lifecycle.container_rules import container_of, has_task
+from batchq.domain.lifecycle.clock_shift import bounded_deadlines
+from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.deadlines import due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.scheduling.capacity import usable
-from batchq.domain.scheduling.dependencies import named, refusal
+from batchq.domain.scheduling.dependencies import dependencies_refusal, named
 from batchq.engine.budgets import Budgets
 from batchq.engine.mailbox import (
     BudgetReached,
@@ -179,7 +179,7 @@ class MessageHandler:
             self._refuse_engine()
             return
         for job in unit.active().values():
-            unit.update(job, bounded(job, unit.now))
+            unit.update(job, bounded_deadlines(job, unit.now))
         self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
         host = usable(message.capacity)
         self._state.catalog_changed = self._state.catalog_changed or self._state.host != host
@@ -288,7 +288,9 @@ class MessageHandler:
         """
         assert message.running_container is not None, f"{message} names no container"
         ours = (
-            container_of(job, message.running_container.container_key).started_at if has_task(job) else job.started_at
+            container_with_key(job, message.running_container.container_key).started_at
+            if has_task(job)
+            else job.started_at
         )
         if (
             message.container_started_at is None
@@ -337,7 +339,7 @@ def _check_dependencies(unit: UnitOfWork, spec: JobSpec, caller: Caller) -> None
     """
     found = {job_id: job for job_id in named(spec) if (job := unit.get(job_id)) is not None}
     known = {job_id: job for job_id, job in found.items() if caller.reaches(job.spec.owner)}
-    if why := refusal(spec, known):
+    if why := dependencies_refusal(spec, known):
         raise Invalid(why)
 
 

@@ -13,7 +13,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.ids import Tag
 from batchq.domain.job import ACTIVE, QUEUED, Job, Status
-from batchq.domain.lifecycle.container_rules import container_of, has_task
+from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.reconcile import Reconciled, SurveyedContainer, reconcile, tags_running, tags_under_way
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
@@ -139,7 +139,7 @@ def _should_run(job: Job, tag: Tag) -> bool:
     """Whether the container should run and has no stop order."""
     if tag not in tags_running(job):
         return False
-    return job.stop is None and not (has_task(job) and container_of(job, tag.container_key).stop_ordered)
+    return job.stop is None and not (has_task(job) and container_with_key(job, tag.container_key).stop_ordered)
 
 
 def _lose(unit: UnitOfWork, job: Job) -> None:

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.access.audit import DONE, AuditRecord, audit_record
+from batchq.domain.access.audit import DONE, AuditRecord, record_of
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.cost import Spending
 from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle.array_view import apply_order
-from batchq.domain.lifecycle.arrays import Moved, at_work, count, is_parent, size
+from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import came_to_run
 from batchq.domain.lifecycle.status import Outcome
@@ -183,7 +183,7 @@ class UnitOfWork:
         parent = self.get(parent_id)
         assert parent is not None, f"{parent_id} has children and is not loaded"
         caller, self.caller = self.caller, None
-        counted = self._apply(parent, (count(parent, self._children_changed.pop(parent_id), self.now), ()))
+        counted = self._apply(parent, (count_children(parent, self._children_changed.pop(parent_id), self.now), ()))
         self.caller = caller
         return counted
 
@@ -230,12 +230,12 @@ class UnitOfWork:
     def audit(self, resource: str, outcome: str = DONE) -> None:
         """Add an audit record about a resource if a user's message is being handled."""
         if self.caller is not None:
-            self.audit_records.append(audit_record(self.caller, at=self.now, resource=resource, outcome=outcome))
+            self.audit_records.append(record_of(self.caller, at=self.now, resource=resource, outcome=outcome))
 
     def audit_job(self, job: Job, job_id: JobId | None = None) -> None:
         """Add an audit record about a job, or about its child `job_id` that has not been spawned yet."""
         if self.caller is not None:
-            record = audit_record(self.caller, at=self.now, resource="")
+            record = record_of(self.caller, at=self.now, resource="")
             self.audit_records.append(record.about_job(job_id or job.id, job.spec.owner, job.status))
 
     def active(self) -> dict[JobId, Job]:

@@ -157,7 +157,7 @@ class StreamReader:
         return Event(stream=self._stream, line=line)
 
 
-async def search(
+async def search_streams(
     archive: LogArchive,
     streams: Sequence[LogStream],
     *,

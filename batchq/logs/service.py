@@ -16,7 +16,7 @@ from batchq.logs import pages
 from batchq.logs.capture import LogCapture
 from batchq.logs.pages import Span, StreamPosition, StreamQuery, list_streams, position_after
 from batchq.logs.quota import LogQuota
-from batchq.logs.search import Event, Key, SearchBudget, never_disconnected, parse_pattern, search
+from batchq.logs.search import Event, Key, SearchBudget, never_disconnected, parse_pattern, search_streams
 from batchq.logs.tail import Copied, LogTail, SharedCopies
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -180,7 +180,7 @@ class LogService:
         streams = await self._streams_to_search(query, position, caller)
         horizon = await self._tail.copy_new(streams)
         span = query.span.until(horizon) if len(streams) > 1 else query.span
-        hits = await search(
+        hits = await search_streams(
             self._archive, streams, span=span, pattern=pattern, budget=budget, after=position.after_key, limit=limit
         )
         if hits.last_compared is not None:

@@ -14,11 +14,11 @@ from batchq.domain.bulk_stop import (
     JobOutcome,
     Outcome,
     Preview,
-    check,
-    container_of,
     container_outcome,
-    outcome,
+    require_consistent,
+    selected_container,
     standing_order,
+    stop_outcome,
 )
 from batchq.domain.ids import MAX_DIGITS, JobId, child_id, container_id, node_id, parent_of
 from batchq.domain.job import FINISHED, Job
@@ -99,7 +99,7 @@ class BulkStopService:
 
         The selection is durable when this method returns. Raises StoreFailed; Invalid for force with a checkpoint.
         """
-        check(order)
+        require_consistent(order)
         if selector.ids is None:
             return await self._engine.stop_many(order, self._to_filter(selector, None, caller), caller=caller)
         ids, refused = await self._resolve_ids(selector.ids, caller)
@@ -112,7 +112,7 @@ class BulkStopService:
 
     async def preview(self, order: BulkStopOrder, selector: JobSelector, *, caller: Caller) -> AsyncIterator[Outcomes]:
         """The outcomes that `stop` would have. Read-only. Raises Invalid for force with a checkpoint."""
-        check(order)
+        require_consistent(order)
         if selector.ids is None:
             return self._previewed(order, self._to_filter(selector, None, caller), {})
         ids, refused = await self._resolve_ids(selector.ids, caller)
@@ -247,11 +247,11 @@ def _member(preview: Preview) -> Member:
 
 def _predicted(order: BulkStopOrder, preview: Preview, task: Job | None, names: Mapping[Member, JobId]) -> JobOutcome:
     """`task`: the job, if one container of it is selected."""
-    became = outcome(order.kind, preview.status, has_children=preview.has_children)
+    became = stop_outcome(order.kind, preview.status, has_children=preview.has_children)
     _, part = preview.place
     standing = standing_order(order, preview) if part is None else None
     job_id, note = names.get(_member(preview), preview.job_id), ""
-    container = None if task is None else container_of(task, part)
+    container = None if task is None else selected_container(task, part)
     if task is not None and container is not None:
         became, note = container_outcome(order, task, container)
     return JobOutcome(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from batchq.audit import Journal
 from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.access.audit import DONE, audit_record
+from batchq.domain.access.audit import DONE, record_of
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import ACTIVE, Job, Status
 from batchq.engine.engine import Engine
@@ -120,7 +120,7 @@ class CheckpointService:
 
     async def _record(self, job_id: JobId, job: Job | None, caller: Caller) -> None:
         """Add an audit record, before the change."""
-        record = audit_record(caller, at=self._clock.now(), resource=f"job/{job_id}", outcome=DONE)
+        record = record_of(caller, at=self._clock.now(), resource=f"job/{job_id}", outcome=DONE)
         if job is not None:
             record = replace(record.about_job(job_id, job.spec.owner, job.status), outcome=DONE)
         await asyncio.to_thread(self._journal.append, record)

@@ -59,7 +59,7 @@ class DirectSubmissionService:
         """
         self._jobs.check(submission, caller=caller)  # a refused request registers no definition
         metric_rules_of(submission)
-        container_policy.check(work, caller)
+        container_policy.require_allowed_containers(work, caller)
         definition = await self._definition(submission.definition_name, work, caller)
         return await self._jobs.submit(
             replace(

@@ -10,7 +10,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.facts import Neighbours, Reader
-from batchq.domain.explanation.queued import not_created
+from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle import arrays, node_view
@@ -45,7 +45,7 @@ class ExplanationService:
             raise NotFound(f"Job {job_id} not found.")
         array = await self._array_of_unspawned(job)
         if array is not None:
-            return not_created(job, array, await self.why(array.id, caller=caller))
+            return explain_not_created(job, array, await self.why(array.id, caller=caller))
         failed = await self._failed_child(job)
         return (await self._explain((job,), caller=caller, failed_child=failed))[job.id]
 

@@ -105,7 +105,7 @@ class JobDefinitionService:
         self._disk_guard.check()
         owner = await self._store.definition_owner(definition.ref.name) or caller.owner
         _require_access(owner, f"the job definition name {definition.ref.name}", caller)
-        container_policy.check(definition, caller)
+        container_policy.require_allowed_containers(definition, caller)
         return await self._cache.add(
             replace(definition, tags=rules.tagged((), definition.tags), owner=owner), caller=caller
         )

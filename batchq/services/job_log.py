@@ -18,7 +18,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import StoredLine
-from batchq.services.pending_orders_view import not_found
+from batchq.services.pending_orders_view import job_not_found
 
 POLL_INTERVALS = (0.2, 0.4, 0.8, 1.0)  # seconds between reads of a log that does not grow; the last is repeated
 
@@ -107,7 +107,7 @@ class JobLogService:
         if job is None:
             array = None if child is None else found.get(child[0])
             if array is None or unspawned_child(array, whole) is None:
-                raise not_found(whole, array)
+                raise job_not_found(whole, array)
             return None
         if node is not None and not (node_view.exists(job, node) and node_id(whole, node) == job_id):
             raise NotFound(f"Job {job_id} not found.")

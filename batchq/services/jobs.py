@@ -80,7 +80,7 @@ class JobService:
             submission.definition_name, submission.definition_revision, caller=caller
         )
         spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
-        container_policy.check(spec, caller)
+        container_policy.require_allowed_containers(spec, caller)
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec))
             self._checkpoint_guard.check()

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.ids import JobId, stream_name
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.reconcile import tags
+from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.errors import Invalid, NotFound
 from batchq.ports.job_search import JobSearchQuery
 from batchq.services.job_search import JobSearchService
@@ -119,5 +119,5 @@ def _streams(job: Job) -> dict[str, str]:
         f"{job.spec.name}/algo-{int(tag.node or 0) + 1}-{int(placed[tag.attempt].timestamp() * 1000)}": stream_name(
             job.spec.definition.name, tag
         )
-        for tag in tags(job)
+        for tag in container_tags(job)
     }

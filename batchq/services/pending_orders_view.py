@@ -16,7 +16,7 @@ from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import ChildQuery, JobQuery, JobStore
 
 
-def not_found(job_id: JobId, array: Job | None) -> NotFound:
+def job_not_found(job_id: JobId, array: Job | None) -> NotFound:
     """The error for a job that does not exist. `array`: if `job_id` is that of a child, its array; None if hidden."""
     child = parent_of(job_id)
     is_child = array is not None and child is not None and is_parent(array) and child[1] < size(array)
@@ -66,7 +66,7 @@ class PendingOrdersView:
         """The error for a job that `job` does not find; it names an array that ended before it created the child."""
         child = parent_of(job_id)
         found = {} if child is None else await self._store.jobs([child[0]], visibility=visibility)
-        return not_found(job_id, None if child is None else found.get(child[0]))
+        return job_not_found(job_id, None if child is None else found.get(child[0]))
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
         pending = self._pending_orders()

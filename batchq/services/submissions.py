@@ -7,10 +7,10 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import JobDefinition, JobQueue, Tags
 from batchq.domain.checkpoints import checkpoint_rules
-from batchq.domain.container import ContainerSpec, Overrides, effective, merge
+from batchq.domain.container import ContainerSpec, Overrides, effective, merge_pairs
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import ConsumableRequirement, Dependency, JobSpec, RetryStrategy
-from batchq.domain.scheduling.dependencies import invalid
+from batchq.domain.scheduling.dependencies import invalid_overrides
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.domain.training_metrics import MetricRule, check_rules, metric_rules, training_plan
 from batchq.errors import Invalid
@@ -66,11 +66,11 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
     AWS: retryStrategy and timeout replace those of the definition as a whole. Raises Invalid for tags of batchq with an
     invalid value.
     """
-    parameters = merge(definition.parameters, submission.parameters)
+    parameters = merge_pairs(definition.parameters, submission.parameters)
     priority, propagate = submission.scheduling_priority, submission.propagate_tags
     container, task, gang = _work(submission, definition, parameters)
     propagate = definition.propagate_tags if propagate is None else propagate
-    tags = merge(definition.tags, submission.tags) if propagate else ()
+    tags = merge_pairs(definition.tags, submission.tags) if propagate else ()
     return JobSpec(
         owner=owner,
         name=submission.name,
@@ -89,7 +89,7 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
         scheduling_priority=definition.scheduling_priority if priority is None else priority,
         share_identifier=submission.share_identifier,
         propagate_tags=propagate,
-        invalid=invalid(submission.overrides, len(tags)),
+        invalid=invalid_overrides(submission.overrides, len(tags)),
         client_document=submission.client_document,
         stop_grace=submission.stop_grace or stop_grace,
         checkpoints=checkpoint_rules(submission.tags),

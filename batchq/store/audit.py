@@ -26,14 +26,14 @@ T = TypeVar("T")
 Values = list[str | int]
 
 
-def insert(connection: Connection, records: Sequence[AuditRecord]) -> None:
+def insert_records(connection: Connection, records: Sequence[AuditRecord]) -> None:
     execute_each(connection, SQL["insert_record"], [_row(it) for it in records])
 
 
 def insert_with(connection: Connection, record: AuditRecord, work: Callable[[Connection], T]) -> T:
     """Run `work`, then insert its audit record, in the same transaction."""
     done = work(connection)
-    insert(connection, [record])
+    insert_records(connection, [record])
     return done
 
 
@@ -47,16 +47,16 @@ def delete_old(connection: Connection, before: datetime, limit: int) -> int:
     return connection.execute(SQL["delete_old_records"], {"before": rows.microseconds(before), "limit": limit}).rowcount
 
 
-def page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
+def audit_page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The newest matching records. Each part of the caller's visibility is read by an index, then they are merged."""
     directions = (False,) if query.visibility is None else (False, True)
-    statements = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in directions)
+    statements = (select_records(part, by_owner=by_owner) for part in _parts(query) for by_owner in directions)
     found = {row[0]: row for statement in statements for row in connection.execute(*statement)}
     newest = sorted(found.values(), key=lambda row: (row[1], row[0]), reverse=True)
     return tuple(_stored_audit(*row) for row in newest[: query.limit])
 
 
-def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Values]:
+def select_records(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Values]:
     """The statement for one part of the visibility, and its parameters.
 
     `query.visibility` is None, or one user, or one account. `by_owner`: records of other users about jobs of these

@@ -73,12 +73,12 @@ HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('
 STOP_ORDERS = f"CASE WHEN jobs.status IN ('STARTING', 'RUNNING') OR {HAS_CHILDREN} THEN {_member('stop_orders')} END"
 
 
-def commit(connection: Connection, changes: Changes) -> int | None:
+def commit_with_bulk_stops(connection: Connection, changes: Changes) -> int | None:
     """Save a unit of work. Targets of new bulk stops are selected last, so that the filter sees all changes.
 
     Returns the number of its first history entry; None without one.
     """
-    first_number = job_writes.commit(connection, changes)
+    first_number = job_writes.commit_changes(connection, changes)
     for progress in changes.progress:
         _delete_stopped(connection, progress)
     for bulk_stop, job_filter in changes.bulk_stops:
@@ -95,7 +95,7 @@ def _insert_bulk_stop(
     if candidates is not None:  # the earlier selection is still valid for jobs that have not changed since
         unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
         connection.execute(SQL["insert_targets"], {"bulk_stop": bulk_stop.number, "places": json.dumps(unchanged)})
-    chosen, parameters = select(job_filter, None if candidates is None else candidates.changed)
+    chosen, parameters = select_targets(job_filter, None if candidates is None else candidates.changed)
     statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of this module only
     connection.execute(statement, [bulk_stop.number, *parameters])
 
@@ -126,14 +126,14 @@ def next_targets(connection: Connection, bulk_stop: int, limit: int) -> tuple[St
 
 
 def candidates(connection: Connection, job_filter: JobFilter) -> tuple[Target, ...]:
-    chosen, parameters = select(job_filter)
+    chosen, parameters = select_targets(job_filter)
     return tuple(sorted(set(connection.execute(chosen, parameters))))
 
 
 def preview(
     connection: Connection, job_filter: JobFilter, limit: int, after: tuple[int, int | None] | None
 ) -> tuple[Preview, ...]:
-    chosen, parameters = select(job_filter)
+    chosen, parameters = select_targets(job_filter)
     statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN, stop_orders=STOP_ORDERS)
     place = (-1, WHOLE) if after is None else (after[0], _stored_part(after[1]))
     return tuple(
@@ -166,7 +166,7 @@ def _part_or_none(part: int) -> int | None:
 # ------------------------------------------------------------------------------------------------- the jobs of a filter
 
 
-def select(job_filter: JobFilter, among: Collection[int] | None = None) -> Part:
+def select_targets(job_filter: JobFilter, among: Collection[int] | None = None) -> Part:
     """A SELECT of the order and the node of each target; some may occur twice.
 
     `among`: only jobs with these orders; the cost then grows with their number, not with the number of stored jobs.

@@ -24,7 +24,7 @@ from batchq.domain.ids import DefinitionRef
 from batchq.errors import Conflict, StoreRefused
 from batchq.ports.catalog import CatalogResource, R
 from batchq.store import rows
-from batchq.store.lists import execute_for_visible, merge
+from batchq.store.lists import execute_for_visible, merge_sorted
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.statements import load_statements
 
@@ -145,7 +145,7 @@ def _definitions(
     if name is not None:
         return ()
     sorted_rows = execute_for_visible(connection, SQL, "job_definitions", parameters, visibility)
-    return ((value,) for value, *_ in merge(sorted_rows, key=itemgetter(1, 2)))
+    return ((value,) for value, *_ in merge_sorted(sorted_rows, key=itemgetter(1, 2)))
 
 
 def _is_visible(visibility: Visibility, owner: Owner | None) -> bool:

@@ -39,7 +39,7 @@ _VISIBLE = "owner = :user OR account IN (SELECT value FROM json_each(:accounts))
 Connection = sqlite3.Connection
 
 
-def write(
+def write_spending(
     connection: Connection, spending: Sequence[Spending], budgets: Sequence[tuple[BudgetKey, Budget | None]]
 ) -> None:
     """Add the spending to that of the same days, and store or delete budgets."""
@@ -65,7 +65,7 @@ def totals(connection: Connection, since: date | None) -> Sequence[tuple[Spendin
     ]
 
 
-def spending(connection: Connection, query: SpendingQuery) -> SpendingPage:
+def spending_page(connection: Connection, query: SpendingQuery) -> SpendingPage:
     parameters: dict[str, str | int] = {
         "first": _day(query.first),
         "last": _day(query.last),

@@ -18,7 +18,7 @@ from msgspec import Struct
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import integrity
 from batchq.store.integrity import CHECK_DELAY, BackgroundCheck, CleanShutdownMarker, background_check
-from batchq.store.lock import DataLock, locked, refuse_copy
+from batchq.store.lock import DataLock, locked_data, refuse_copy
 from batchq.store.reserve import Reserve
 from batchq.store.statements import Begin, run_transaction
 
@@ -170,7 +170,7 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
     path = data / NAME
     reserved = Reserve(data, size=reserve, min_free=min_free)
     async with AsyncExitStack() as exit_stack:
-        lock = exit_stack.enter_context(locked(data))
+        lock = exit_stack.enter_context(locked_data(data))
         refuse_copy(lock, data)
         try:
             reserved.release_for_open()

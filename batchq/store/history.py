@@ -18,7 +18,7 @@ NUMBERS_SKIPPED = 10**9
 Connection = sqlite3.Connection
 
 
-def insert(connection: Connection, entries: Sequence[HistoryEntry], orders: Mapping[JobId, int]) -> int | None:
+def insert_entries(connection: Connection, entries: Sequence[HistoryEntry], orders: Mapping[JobId, int]) -> int | None:
     """Insert entries in their order; those of deleted jobs are dropped. Returns the number of the first one, or None.
 
     The numbers of the others follow. `orders`: the `Job.order` of jobs that the caller knows.
@@ -38,7 +38,7 @@ def insert(connection: Connection, entries: Sequence[HistoryEntry], orders: Mapp
 
 def of_job(connection: Connection, job_id: JobId) -> tuple[HistoryEntry, ...]:
     found = connection.execute(SQL["of_job"], {"id": rows.text(job_id)})
-    return tuple(skip_unreadable(((job_id, value) for (value,) in found), rows.moment))
+    return tuple(skip_unreadable(((job_id, value) for (value,) in found), rows.history_entry_of_row))
 
 
 def feed(connection: Connection, after: int, wanted: FeedFilter, limit: int, scan: int) -> FeedPage:
@@ -62,7 +62,7 @@ def feed_ends(connection: Connection) -> FeedEnds:
     return FeedEnds(last=max(newest or 0, forgotten or 0), forgotten_through=forgotten or 0)
 
 
-def delete(connection: Connection, orders: Iterable[int]) -> None:
+def delete_entries(connection: Connection, orders: Iterable[int]) -> None:
     """Delete the entries of these jobs, and record the highest number that was deleted."""
     deleted = [{"ord": order} for order in orders]
     highest = [connection.execute(SQL["highest_of_job"], it).fetchone()[0] for it in deleted]
@@ -104,7 +104,7 @@ def _feed_entry(row: tuple[int, str, str, str, str, str, str]) -> FeedEntry:
     number, job_id, value, name, queue, user, account = row
     return FeedEntry(
         number=number,
-        entry=rows.moment(JobId(job_id), value),
+        entry=rows.history_entry_of_row(JobId(job_id), value),
         job_name=name,
         queue=QueueName(queue),
         owner=rows.owner(user, account),

@@ -33,7 +33,7 @@ def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None,
 
     A refused database is not changed. `skip_check`: the last shutdown was clean, so the integrity check is skipped.
     """
-    validate(connection, path, expected, skip_check=skip_check)
+    require_intact(connection, path, expected, skip_check=skip_check)
     path.chmod(0o600)
     _checkpoint(connection, path)
     _configure(connection, path)
@@ -41,7 +41,9 @@ def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None,
     return _get_or_create(connection, "instance", secrets.token_hex(4))
 
 
-def validate(connection: sqlite3.Connection, path: Path, expected: str | None, *, skip_check: bool = False) -> None:
+def require_intact(
+    connection: sqlite3.Connection, path: Path, expected: str | None, *, skip_check: bool = False
+) -> None:
     """Raises StoreRefused unless this is an undamaged database of batchq with a known schema.
 
     `expected`: the instance that the directory should have; None: the database may be new. `skip_check`: skip the

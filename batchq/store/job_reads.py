@@ -36,7 +36,7 @@ Connection = sqlite3.Connection
 T = TypeVar("T")
 
 
-def find(connection: Connection, ids: Sequence[JobId], visibility: Visibility | None) -> Mapping[JobId, Job]:
+def find_jobs(connection: Connection, ids: Sequence[JobId], visibility: Visibility | None) -> Mapping[JobId, Job]:
     """The jobs with these ids. Hidden jobs are not loaded, so that timing hardly reveals that they exist."""
     visible = dict.fromkeys(ids)
     if visibility is not None:
@@ -62,12 +62,12 @@ def active(connection: Connection) -> tuple[Job, ...]:
     return decode_jobs(connection.execute(SQL["active_jobs"]))
 
 
-def runnable(
+def runnable_candidates(
     connection: Connection, queue: QueueName, limit: int, after: int, excluding: frozenset[AccountName]
 ) -> tuple[Candidate, ...]:
     parameters = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _excluding(excluding)
     found = connection.execute(SQL["runnable_jobs_excluding" if excluding else "runnable_jobs"], parameters)
-    return decode_rows(found, rows.candidate, order=1)
+    return decode_rows(found, rows.candidate_of_row, order=1)
 
 
 def runnable_in_share(
@@ -86,7 +86,9 @@ def runnable_in_share(
         "limit": limit,
     }
     statement = SQL["runnable_jobs_in_share_excluding" if excluding else "runnable_jobs_in_share"]
-    return decode_rows(connection.execute(statement, parameters | _excluding(excluding)), rows.candidate, order=1)
+    return decode_rows(
+        connection.execute(statement, parameters | _excluding(excluding)), rows.candidate_of_row, order=1
+    )
 
 
 def _excluding(accounts: frozenset[AccountName]) -> dict[str, str]:

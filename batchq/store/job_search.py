@@ -69,11 +69,11 @@ class Walk:
         return SearchPosition(*connection.execute(statement, parameters).fetchone())
 
 
-def search(connection: Connection, query: JobSearchQuery) -> JobPage:
+def search_page(connection: Connection, query: JobSearchQuery) -> JobPage:
     """See `JobSearch.search`."""
     if (source := search_stretches.small_source(connection, query)) is not None:
         return _page(connection, query, _sorted_keys(connection, query, source), None)
-    query = search_stretches.bounded(connection, query)
+    query = search_stretches.bounded_position(connection, query)
     stretches = search_stretches.stretches(connection, query)
     fair = MAX_ROWS // (2 * ROW_COST * max(1, len(stretches)))  # so that each walk begins within the bound
     chunk = max(1, min(max(MIN_CHUNK, query.limit + 1), fair))

@@ -20,7 +20,7 @@ MAX_SUBMISSIONS_DELETED = 1000  # submissions deleted at a time, to bound the co
 Connection = sqlite3.Connection
 
 
-def commit(connection: Connection, changes: Changes) -> int | None:
+def commit_changes(connection: Connection, changes: Changes) -> int | None:
     """Save the changes. Returns the number of the first history entry; None without one."""
     ends = _ends(changes.history)
     _insert(connection, changes.inserted)
@@ -30,8 +30,8 @@ def commit(connection: Connection, changes: Changes) -> int | None:
     execute_each(connection, lists.SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
     execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*it) for it in changes.shares])
     execute_each(connection, SQL["put_consumed_units"], [_consumed_units_row(it) for it in changes.used_up])
-    audit.insert(connection, changes.audit_records)
-    costs.write(connection, changes.spending, changes.budgets)
+    audit.insert_records(connection, changes.audit_records)
+    costs.write_spending(connection, changes.spending, changes.budgets)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
     if changes.engine_id is not None:
@@ -45,7 +45,7 @@ def put_restoration(connection: Connection, restoration: Restoration) -> None:
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
     """Insert jobs with their specifications and dependencies. Children share the specification of their array."""
-    execute_each(connection, SQL["insert_job"], [rows.job_row(it) for it in jobs])
+    execute_each(connection, SQL["insert_job"], [rows.new_job_row(it) for it in jobs])
     own = [job for job in jobs if job.child is None]
     execute_each(connection, SQL["insert_spec"], [rows.spec_row(it) for it in own])
     execute_each(connection, SQL["insert_consumable_resource"], [row for job in own for row in rows.need_rows(job)])
@@ -96,7 +96,7 @@ def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobI
     """
     updated = {job.id for job in changes.updated}
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
-    first_number = history.insert(connection, changes.history, orders)
+    first_number = history.insert_entries(connection, changes.history, orders)
     late: list[Row] = [{"id": rows.text(it), "at": at} for it, at in ends.items() if it not in updated]
     execute_each(connection, SQL["set_finished_at"], late)
     return first_number

@@ -40,12 +40,12 @@ Values = list[str | int]
 VisibleColumn = tuple[Literal["owner", "account"], str]
 
 
-def list_jobs(connection: Connection, query: JobQuery) -> tuple[Job, ...]:
+def read_job_page(connection: Connection, query: JobQuery) -> tuple[Job, ...]:
     """A page of jobs. Their orders are read from indexes; only the jobs of the page itself are loaded."""
     columns = [None] if query.visibility is None else visible_columns(query.visibility)
-    statements = (select(part, column, among) for column in columns for part, among in _split(query))
+    statements = (select_orders(part, column, among) for column in columns for part, among in _split(query))
     pages = [connection.execute(*it).fetchall() for it in statements]  # fetchall, so that a statement is prepared once
-    found = merge(pages, key=itemgetter(0), reverse=True)
+    found = merge_sorted(pages, key=itemgetter(0), reverse=True)
     return job_reads.jobs_with_orders(connection, [order for (order,) in islice(found, query.limit)])
 
 
@@ -75,7 +75,7 @@ def count_unfinished(connection: Connection, queue: QueueName) -> int:
 
 def find_stream(connection: Connection, name: str) -> LogStream | None:
     row = connection.execute(SQL["stream"], {"name": rows.text(name)}).fetchone()
-    return None if row is None else next(skip_unreadable([row], rows.stream), None)
+    return None if row is None else next(skip_unreadable([row], rows.log_stream_of_row), None)
 
 
 def streams_by_name(
@@ -90,10 +90,10 @@ def streams_by_name(
     if visibility is None:
         found: Iterable[Any] = connection.execute(SQL["streams_by_name"], parameters)
     else:
-        found = merge(
+        found = merge_sorted(
             execute_for_visible(connection, SQL, "streams_by_name", parameters, visibility), key=itemgetter(0)
         )
-    return tuple(islice(skip_unreadable(found, rows.stream), limit))
+    return tuple(islice(skip_unreadable(found, rows.log_stream_of_row), limit))
 
 
 def newest_streams(
@@ -105,8 +105,8 @@ def newest_streams(
         found: Iterable[Any] = connection.execute(SQL["newest_streams"], parameters)
     else:
         streams = execute_for_visible(connection, SQL, "newest_streams", parameters, visibility)
-        found = (row[:2] for row in merge(streams, key=itemgetter(2, 0), reverse=True))
-    return tuple(islice(skip_unreadable(found, rows.stream), limit))
+        found = (row[:2] for row in merge_sorted(streams, key=itemgetter(2, 0), reverse=True))
+    return tuple(islice(skip_unreadable(found, rows.log_stream_of_row), limit))
 
 
 def visible_columns(visibility: Visibility) -> list[VisibleColumn]:
@@ -128,13 +128,15 @@ def execute_for_visible(
     ]
 
 
-def merge(sorted_rows: Iterable[Iterable[Row]], *, key: Callable[[Row], Any], reverse: bool = False) -> Iterator[Row]:
+def merge_sorted(
+    sorted_rows: Iterable[Iterable[Row]], *, key: Callable[[Row], Any], reverse: bool = False
+) -> Iterator[Row]:
     """The rows of several iterables, each sorted by `key`, merged in this order without duplicates."""
     for _, same in groupby(heapq.merge(*sorted_rows, key=key, reverse=reverse), key=key):
         yield next(same)
 
 
-def select(
+def select_orders(
     query: JobQuery, column: VisibleColumn | None = None, among: frozenset[int] | None = None
 ) -> tuple[str, Values]:
     """The statement for the orders of a page, and its parameters.

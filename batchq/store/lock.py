@@ -103,7 +103,7 @@ class DataLock:
 
 
 @contextmanager
-def locked(data: Path) -> Iterator[DataLock]:
+def locked_data(data: Path) -> Iterator[DataLock]:
     """Create the data directory, readable only by this user, and hold its lock. Raises StoreRefused."""
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -91,7 +91,7 @@ def unfinished_jobs(connection: Connection) -> tuple[JobId, ...]:
     return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["unfinished_quarantined_jobs"]))
 
 
-def count(connection: Connection) -> int:
+def quarantined_count(connection: Connection) -> int:
     (number,) = connection.execute(SQL["count"]).fetchone()
     return int(number)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from batchq.domain.ids import JobId, QueueName, stream_name
-from batchq.domain.lifecycle.reconcile import tags
+from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.ports.jobs import Finished, Pruned
 from batchq.store import history, job_reads, job_writes, rows
@@ -122,7 +122,7 @@ def _delete_rows(connection: Connection, orders: range, limit: int) -> int:
     parameters = {"first": orders.start, "last": orders.stop - 1, "limit": limit}
     found = connection.execute(SQL["rows_of_orders"], parameters).fetchall()
     deleted = [{"ord": order} for order, _, _ in found]
-    history.delete(connection, [order for order, _, _ in found])
+    history.delete_entries(connection, [order for order, _, _ in found])
     for _, state, spec in found:
         _delete_logs(connection, state, spec)
     for statement in (*_DELETE_ROWS_OF_JOB, "delete_job"):
@@ -135,7 +135,7 @@ def _delete_logs(connection: Connection, state: str, spec: str) -> None:
         job = rows.job(state, spec)
     except rows.DECODE_ERRORS:
         return  # the logs of an unreadable job are unknown, and it must not stop the deletion of newer jobs
-    for tag in tags(job):
+    for tag in container_tags(job):
         name = stream_name(job.spec.definition.name, tag)
         connection.execute(SQL["delete_stream"], {"name": rows.text(name)})
         connection.execute(SQL["insert_discarded_log"], {"log_id": tag.log_id})

@@ -69,7 +69,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _SPEC_CACHE_SIZE = 256
 
 
-def job_row(job: Job) -> Row:
+def new_job_row(job: Job) -> Row:
     """The row of a new job with all columns."""
     spec = job.spec
     resources = spec.resources
@@ -157,7 +157,7 @@ def spec(json_text: str) -> JobSpec:
     return _SPEC.decode(json_text)
 
 
-def candidate(row: CandidateRow) -> Candidate:
+def candidate_of_row(row: CandidateRow) -> Candidate:
     job_id, order, millicpus, memory_mib, gpus, requirements, longest, share, rank, account = row
     return Candidate(
         job_id=JobId(job_id),
@@ -196,7 +196,7 @@ def moment_value(moment: HistoryEntry) -> str:
     return as_json(replace(moment, job_id=UNSET))
 
 
-def moment(job_id: JobId, value: str) -> HistoryEntry:
+def history_entry_of_row(job_id: JobId, value: str) -> HistoryEntry:
     return convert(decode_json(value) | {"job_id": job_id}, HistoryEntry)
 
 
@@ -218,7 +218,7 @@ def stream_row(stream: LogStream) -> Row:
     }
 
 
-def stream(name: str, value: str) -> LogStream:
+def log_stream_of_row(name: str, value: str) -> LogStream:
     return convert(decode_json(value) | {"name": name}, LogStream)
 
 

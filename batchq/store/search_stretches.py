@@ -84,7 +84,7 @@ def small_source(connection: Connection, query: JobSearchQuery) -> Stretch | Non
     return _children_of(connection, query.parent) if query.parent is not None else _finished_of(connection, query)
 
 
-def bounded(connection: Connection, query: JobSearchQuery) -> JobSearchQuery:
+def bounded_position(connection: Connection, query: JobSearchQuery) -> JobSearchQuery:
     """The query, with the position lowered to where jobs can match its times."""
     top = TOP
     if query.order_by is SearchOrder.ENDED and query.ended_before is not None:

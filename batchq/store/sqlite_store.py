@@ -100,15 +100,15 @@ class SqliteStore:
 
     async def quarantined_values(self) -> int:
         """The number of quarantined column values."""
-        return await self._database.read(quarantine.count)
+        return await self._database.read(quarantine.quarantined_count)
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
     async def commit(self, changes: Changes) -> int | None:
-        return await self._database.write(lambda it: bulk_stops.commit(it, changes))
+        return await self._database.write(lambda it: bulk_stops.commit_with_bulk_stops(it, changes))
 
     async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
-        return await self._read(lambda it: job_reads.find(it, ids, visibility))
+        return await self._read(lambda it: job_reads.find_jobs(it, ids, visibility))
 
     async def active(self) -> tuple[Job, ...]:
         return await self._read(job_reads.active)
@@ -116,7 +116,7 @@ class SqliteStore:
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
-        return await self._read(lambda it: job_reads.runnable(it, queue, limit, after, excluding))
+        return await self._read(lambda it: job_reads.runnable_candidates(it, queue, limit, after, excluding))
 
     async def runnable_in_share(
         self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, excluding: Names = NONE
@@ -183,10 +183,10 @@ class SqliteStore:
         return await self._read(job_reads.last_order)
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        return await self._browse(lambda it: lists.list_jobs(it, query))
+        return await self._browse(lambda it: lists.read_job_page(it, query))
 
     async def search(self, query: JobSearchQuery) -> JobPage:
-        return await self._search(lambda it: job_search.search(it, query))
+        return await self._search(lambda it: job_search.search_page(it, query))
 
     async def failures(self, since: datetime, *, visibility: Visibility | None) -> Failures:
         return await self._search(lambda it: job_reads.failures(it, since, visibility))
@@ -248,7 +248,7 @@ class SqliteStore:
         return await self._read(lambda it: costs.totals(it, since))
 
     async def spending(self, query: SpendingQuery) -> SpendingPage:
-        return await self._search(lambda it: costs.spending(it, query))
+        return await self._search(lambda it: costs.spending_page(it, query))
 
     async def history(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
         return await self._read(lambda it: history.of_job(it, job_id))
@@ -339,7 +339,7 @@ class SqliteStore:
     # -------------------------------------------------------------------------------------------------------- audit log
 
     async def audit_records(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
-        return await self._browse(lambda it: audit.page(it, query))
+        return await self._browse(lambda it: audit.audit_page(it, query))
 
     async def ingest_audit_records(self, noted: Sequence[PendingAudit]) -> None:
         await self._database.write(lambda it: audit.ingest(it, noted))

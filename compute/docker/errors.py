@@ -161,7 +161,7 @@ def redact_error(error: APIError, secrets: Iterable[str]) -> None:
     error.explanation = redacted(error.explanation or str(error), secrets)
 
 
-def reason(kind: str, error: Exception) -> str:
+def agent_reason(kind: str, error: Exception) -> str:
     """An attempt's reason in the format of AWS's agent, cut to the length that AWS allows."""
     return f"{kind}: Error response from daemon: {message_of(error)}"[:MAX_REASON]
 
@@ -187,7 +187,7 @@ def create_error(error: APIError) -> EngineError:
     certain = error.status_code is not None and error.status_code < SERVER_ERROR and error.status_code != NOT_FOUND
     host_failed = is_about_host(message_of(error))
     return StartRefused(
-        reason("CannotCreateContainerError", error), certain=certain and not host_failed, host_failed=host_failed
+        agent_reason("CannotCreateContainerError", error), certain=certain and not host_failed, host_failed=host_failed
     )
 
 
@@ -205,7 +205,7 @@ def start_error(error: APIError, *, state: ContainerState | None, exit_code: int
     if lower_layer_failed(error) or error.status_code == CONFLICT:
         return EngineUnknown(f"start: {message_of(error)}")
     return StartRefused(
-        reason("CannotStartContainerError", error),
+        agent_reason("CannotStartContainerError", error),
         exit_code=exit_code or None,
         certain=exit_code in {COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE} and is_about_program(message_of(error)),
         host_failed=is_about_host(message_of(error)),

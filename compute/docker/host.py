@@ -21,7 +21,7 @@ from docker.errors import APIError
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.create_request import GPUS, INSTANCE, MIB
 from batchq.compute.docker.errors import is_interrupted, is_timeout, translate_errors
-from batchq.compute.docker.inspection import labels_of, member, parse_survey, rows_of, state_of, time_of
+from batchq.compute.docker.inspection import labels_of, member, parse_survey, reply_rows, state_of, time_of
 from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, UnavailableEngine
 from batchq.domain.container import Resources
 from batchq.errors import EngineUnknown
@@ -82,7 +82,7 @@ def gpu_count() -> int:
 
 def gpu_usage(rows: object) -> Mapping[str, int]:
     """The number of containers that hold each GPU, from the labels in the engine's list of containers."""
-    existing = rows_of(rows, "containers")
+    existing = reply_rows(rows, "containers")
     holders = (it for it in existing if state_of(member(it, "State", of=object)) not in ENDED_STATES)
     return Counter(gpu for it in holders for gpu in labels_of(it, "Labels").get(GPUS, "").split(",") if gpu)
 
@@ -180,7 +180,9 @@ def booted_at(kernel: Path) -> datetime | None:
         return None
 
 
-def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) -> EngineFacts | UnavailableEngine:
+def examine_engine(
+    instance: str | None, clock: Clock, *, base_url: str | None = None
+) -> EngineFacts | UnavailableEngine:
     """Examine the engine for `batchq doctor`, with a few requests and short timeouts.
 
     `instance` is that of the data directory, None: unknown, so no containers are reported. `base_url` is the engine's

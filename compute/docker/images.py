@@ -13,7 +13,7 @@ from requests.exceptions import ReadTimeout
 from urllib3.exceptions import ReadTimeoutError
 
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.errors import MAX_REASON, create_error, message_of, reason
+from batchq.compute.docker.errors import MAX_REASON, agent_reason, create_error, message_of
 from batchq.compute.docker.inspection import member
 from batchq.errors import ImageMissing, ImageUnavailable
 
@@ -54,11 +54,11 @@ class Pull:
         try:
             for line in client.pull(self._image, stream=True, decode=True, platform=self._platform):
                 if isinstance(line, dict) and "error" in line:
-                    raise ImageUnavailable(reason(PULL_FAILED, DockerException(line["error"])))
+                    raise ImageUnavailable(agent_reason(PULL_FAILED, DockerException(line["error"])))
                 if self._cancelled:
                     raise ImageUnavailable(f"{PULL_FAILED}: cancelled")
         except APIError as error:
-            raise ImageUnavailable(reason(PULL_FAILED, error)) from error
+            raise ImageUnavailable(agent_reason(PULL_FAILED, error)) from error
         except DockerException as error:  # the SDK's own, before any request, such as a missing credential helper
             raise ImageUnavailable(f"{PULL_FAILED}: {message_of(error)}"[:MAX_REASON]) from error
         except (ReadTimeout, ReadTimeoutError) as error:

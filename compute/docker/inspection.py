@@ -45,7 +45,7 @@ def labels_of(described: object, *path: str) -> Mapping[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
-def rows_of(reply: object, kind: str) -> list[object]:
+def reply_rows(reply: object, kind: str) -> list[object]:
     """The reply to a request for a list of objects of this kind. Raises EngineUnknown if it is not a list."""
     if not isinstance(reply, list):
         raise EngineUnknown(f"invalid engine response: the list of {kind} is not a list")
@@ -132,7 +132,7 @@ def parse_survey(
 
     `inspect_state` returns the state of a container if its name in the list is unknown.
     """
-    tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows_of(rows, "containers"))
+    tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in reply_rows(rows, "containers"))
     ours = ((member(row, "Id", of=str), row, tag) for row, tag in tags if tag is not None)
     return {
         container_id: Inspection(

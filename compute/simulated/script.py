@@ -78,6 +78,6 @@ def _scripts(text: str) -> Script | list[Script]:
     return _DECODER.decode(text)
 
 
-def write(*scripts: Script, child: int | None = None) -> tuple[str, str]:
+def script_variable(*scripts: Script, child: int | None = None) -> tuple[str, str]:
     """The name and the value of the environment variable that holds these scripts."""
     return VARIABLE if child is None else f"{VARIABLE}_{child}", encode(scripts).decode()

@@ -10,7 +10,7 @@ from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import ACCOUNTS_FILE, KeyState, new_key
 from batchq.domain.access.accounts import ROOT, Account, Caller, Directory, Role, User
 from batchq.errors import Forbidden
-from batchq.private_file import locked, replace_file
+from batchq.private_file import locked_file, replace_file
 from tests.support.builders import NOON
 
 CORA = User(name="cora", account="lab", coordinates=frozenset({"lab"}))
@@ -28,7 +28,7 @@ def test_a_permission_that_is_lost_while_a_key_change_waits_is_not_used(tmp_path
     promoted = replace(directory, users={"cora": CORA, "ada": replace(ADA, role=Role.ADMIN)})
 
     with ThreadPoolExecutor() as threads:
-        with locked(tmp_path / ACCOUNTS_FILE):
+        with locked_file(tmp_path / ACCOUNTS_FILE):
             if change == "disable":
                 changing = threads.submit(admin.set_key, key.id, KeyState.DISABLED, caller)
             else:

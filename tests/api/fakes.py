@@ -11,13 +11,22 @@ from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
-from batchq.domain.bulk_stop import BulkStop, JobOutcome, Progress, has_children, note, outcome, request, standing_order
+from batchq.domain.bulk_stop import (
+    BulkStop,
+    JobOutcome,
+    Progress,
+    has_children,
+    note,
+    request,
+    standing_order,
+    stop_outcome,
+)
 from batchq.domain.container import Resources
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
-from batchq.domain.scheduling.dependencies import named, refusal
+from batchq.domain.scheduling.dependencies import dependencies_refusal, named
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
@@ -91,7 +100,7 @@ class FakeEngine:
         if key is not None and key in self._made:
             return await self.job(self._made[key])
         known = await self._store.jobs(named(spec))
-        if why := refusal(spec, {it: job for it, job in known.items() if caller.reaches(job.spec.owner)}):
+        if why := dependencies_refusal(spec, {it: job for it, job in known.items() if caller.reaches(job.spec.owner)}):
             raise Invalid(why)
         job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
         self._next += 1 + (spec.array_size or 0)  # its children's orders come after its own
@@ -134,7 +143,7 @@ class FakeEngine:
                     job_id=job.id,
                     name=job.spec.name,
                     status=job.status,
-                    outcome=outcome(kind, job.status, has_children=has_children(job)),
+                    outcome=stop_outcome(kind, job.status, has_children=has_children(job)),
                     note=note(order, job),
                     standing=standing_order(order, job),
                 ),

@@ -13,7 +13,7 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import Callers, Throttle, gate, is_confidential, open_gate
 from batchq.api.credentials import CredentialVerifier, Scheme, SignedRequest
-from batchq.api.dialect_profiles import register
+from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
 from batchq.api.modelarts import errors as modelarts
 from batchq.api.operations import add_targets
@@ -43,7 +43,7 @@ RAISED = {
     "forbidden": Forbidden("no"),
     "missing": NotFound("no such job"),
     "busy": Throttled("too many"),
-    "in_use": sagemaker.refusal("ResourceInUse", "It exists."),
+    "in_use": sagemaker.sagemaker_refusal("ResourceInUse", "It exists."),
     "broken": RuntimeError("the secret plan"),
     "unavailable": StoreFailed("no space left on device"),
 }
@@ -62,10 +62,10 @@ async def handle_target(request, _):
 
 
 def mount(app):
-    register(app, sagemaker.PROFILE)
+    register_dialect_profile(app, sagemaker.PROFILE)
     add_targets(app, sagemaker.TARGET_PREFIX, handle_target, [])
-    register(app, modelarts.PROFILE)
-    register(app, training.profile(lambda: NOON))
+    register_dialect_profile(app, modelarts.PROFILE)
+    register_dialect_profile(app, training.profile(lambda: NOON))
     for path in (MODELARTS, TRAINING, AWS):
         app.router.add_post(path, handle)
         app.router.add_get(path, handle)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from batchq.api.http import HttpRefusal
-from batchq.api.sagemaker.create_job import input_mounts, resources_of
+from batchq.api.sagemaker.create_job import input_mounts, instance_resources
 from batchq.api.sagemaker.wire import ChannelShape
 
 ROOT = Path("/srv/s3")
@@ -57,7 +57,7 @@ def test_without_a_root_inputs_are_refused():
     ],
 )
 def test_a_type_is_a_size(name, size):
-    found = resources_of(name)
+    found = instance_resources(name)
 
     assert (found.millicpus, found.memory_mib, found.gpus) == size
 
@@ -67,4 +67,4 @@ def test_a_type_is_a_size(name, size):
     ["", "m5.large", "ml.m5", "ml.m5.huge", "ml.x1.large", "batchq.cpu.0u1g", "batchq.cpu.1u0g", "ml.m5.large\n"],
 )
 def test_any_other_name_is_not_known(name):
-    assert resources_of(name) is None
+    assert instance_resources(name) is None

@@ -43,14 +43,14 @@ def beside(kind: str) -> Iterator[str]:
         process.stdin.close()
 
 
-@takes(SubmitJob, check=submit_job.check_size)
+@takes(SubmitJob, check=submit_job.check_submission_size)
 async def shaped(_context, _call, _input):
     return ANSWER
 
 
-@takes(SubmitJob, check=submit_job.check_size)
+@takes(SubmitJob, check=submit_job.check_submission_size)
 async def validated(context, call, given):
-    submit_job.to_submission(given, DEFINITION, arns=call.arns, limits=context.limits, key=call.key)
+    submit_job.batch_submission(given, DEFINITION, arns=call.arns, limits=context.limits, key=call.key)
     return ANSWER
 
 

@@ -29,7 +29,7 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
 
     unfinished, recent = native.listed
     assert unfinished == {"mine": True, "explain": True, "statuses": UNFINISHED, "maxResults": 100}
-    assert timedelta(minutes=59) < times.now() - times.moment(recent.pop("endedAfter")) < timedelta(minutes=61)
+    assert timedelta(minutes=59) < times.now() - times.local_time(recent.pop("endedAfter")) < timedelta(minutes=61)
     assert recent == {"mine": True, "explain": True, "statuses": ["SUCCEEDED", "FAILED"], "maxResults": 100}
     lines = [it.split("\t") for it in capsys.readouterr().out.splitlines()]
     assert [it[:5] for it in lines] == [
@@ -37,7 +37,7 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
         [SECOND, "sim", "FAILED", "default", "ada"],
     ]
     assert lines[0][6] == WHY["sentence"]
-    assert lines[1][5] == times.iso(times.moment(native.rows[1]["stoppedAt"]))
+    assert lines[1][5] == times.iso(times.local_time(native.rows[1]["stoppedAt"]))
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,8 @@ def test_a_closed_stdout_is_not_a_terminal(monkeypatch):
     ],
 )
 def test_durations_are_given_in_their_largest_units(seconds, short, long):
-    assert times.duration(timedelta(seconds=seconds)) == short
-    assert times.long_duration(timedelta(seconds=seconds)) == long
+    assert times.format_duration(timedelta(seconds=seconds)) == short
+    assert times.format_long_duration(timedelta(seconds=seconds)) == long
 
 
 def test_a_time_is_a_duration_before_now_or_in_iso_8601():
@@ -168,9 +168,9 @@ def test_a_time_is_a_duration_before_now_or_in_iso_8601():
 
 
 def test_times_of_a_response_are_local_with_their_offset():
-    at = times.moment(1_795_000_000_000)
+    at = times.local_time(1_795_000_000_000)
 
     assert times.milliseconds(at) == 1_795_000_000_000
     assert datetime.fromisoformat(times.iso(at)) == at
-    assert times.moment(None) is None
-    assert times.moment(10**30) is None
+    assert times.local_time(None) is None
+    assert times.local_time(10**30) is None

@@ -10,9 +10,9 @@ from requests.exceptions import ConnectionError as NoConnection
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from batchq.compute.docker.errors import (
+    agent_reason,
     create_error,
     message_of,
-    reason,
     redact_error,
     start_error,
     translate_errors,
@@ -104,7 +104,7 @@ def test_text_that_only_resembles_credentials_is_kept():
 
 
 def test_a_reason_is_cut_at_awss_maximum():
-    text = reason("CannotStartContainerError", answer(500, "x" * 5000))
+    text = agent_reason("CannotStartContainerError", answer(500, "x" * 5000))
 
     assert text.startswith("CannotStartContainerError: Error response from daemon: xxx")
     assert len(text) == 1024

@@ -17,7 +17,7 @@ from batchq.clock import SystemClock
 from batchq.compute import deaths
 from batchq.compute.docker import host
 from batchq.compute.docker.create_request import container_labels
-from batchq.compute.docker.host import examine
+from batchq.compute.docker.host import examine_engine
 from batchq.doctor.facts import EngineFault, UnavailableEngine
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.builders import NOON
@@ -263,7 +263,7 @@ def pretended(folder, **answers):
 
 
 def trouble(address):
-    found = examine("0a1b2c3d", SystemClock(), base_url=address)
+    found = examine_engine("0a1b2c3d", SystemClock(), base_url=address)
     assert isinstance(found, UnavailableEngine), found
     assert found.address == address
     return found.fault
@@ -309,7 +309,7 @@ def test_the_responder_is_no_engine(tmp_path):
 
 def test_the_capabilities_of_the_engine_are_reported(tmp_path):
     with pretended(tmp_path) as address:
-        found = examine(None, StoppedClock(NOON), base_url=address)
+        found = examine_engine(None, StoppedClock(NOON), base_url=address)
 
     assert (found.version, found.api, found.cgroup, found.live_restore) == ("24.0.7", "1.43", "2", True)
     assert found.missing_limits == ("swap",)
@@ -319,13 +319,15 @@ def test_the_capabilities_of_the_engine_are_reported(tmp_path):
 @pytest.mark.parametrize(("offset", "ahead"), [(-90, 90.0), (90, -90.0)])
 def test_the_clock_difference_is_reported(tmp_path, offset, ahead):
     with pretended(tmp_path) as address:
-        assert examine(None, StoppedClock(NOON + timedelta(seconds=offset)), base_url=address).clock_offset == ahead
+        assert (
+            examine_engine(None, StoppedClock(NOON + timedelta(seconds=offset)), base_url=address).clock_offset == ahead
+        )
 
 
 @pytest.mark.parametrize("time", ["", "noon", None])
 def test_an_engine_without_a_time_is_accepted(tmp_path, time):
     with pretended(tmp_path, info=INFO | {"SystemTime": time}) as address:
-        assert examine(None, StoppedClock(NOON), base_url=address).clock_offset is None
+        assert examine_engine(None, StoppedClock(NOON), base_url=address).clock_offset is None
 
 
 @pytest.mark.docker
@@ -334,7 +336,7 @@ async def test_the_real_engine_is_reported_with_the_containers_of_the_instance(d
         tag = await started(runtime, Script(seconds=None))
         await started(other, Script(seconds=None))
 
-        found = examine(runtime._instance, SystemClock(), base_url=docker_engine)
+        found = examine_engine(runtime._instance, SystemClock(), base_url=docker_engine)
 
     assert [(it.tag, it.state) for it in found.containers] == [(tag, ContainerState.RUNNING)]
     assert abs(found.clock_offset) < 1

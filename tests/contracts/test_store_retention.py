@@ -16,7 +16,7 @@ from batchq.domain.job import (
     DependencyType,
     Status,
 )
-from batchq.domain.lifecycle.reconcile import tags
+from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, ChildQuery, JobQuery
@@ -116,11 +116,11 @@ async def test_all_rows_of_a_job_are_deleted_with_it(kept):
     assert await kept.stream(_stream(stays)) == streams[1]
     assert await kept.submissions([submission()]) == {}
     assert [it.order for it in await kept.list_needing(NeedQuery(resource="licences", limit=10))] == [2]
-    assert await kept.deleted_log_ids(10) == (tags(gone)[0].log_id,)
+    assert await kept.deleted_log_ids(10) == (container_tags(gone)[0].log_id,)
 
 
 def _stream(of):
-    return stream_name(of.spec.definition.name, tags(of)[0])
+    return stream_name(of.spec.definition.name, container_tags(of)[0])
 
 
 async def test_a_deleted_log_is_not_deleted_again(kept):
@@ -318,7 +318,7 @@ async def test_only_unneeded_arrays_and_jobs_are_deleted(families, keep, limit, 
     assert set(await store.jobs([it.id for of in jobs for it in of])) == {it.id for of in jobs for it in of} - {
         it.id for it in gone
     }
-    assert set(await store.deleted_log_ids(1000)) == {tag.log_id for it in gone for tag in tags(it)}
+    assert set(await store.deleted_log_ids(1000)) == {tag.log_id for it in gone for tag in container_tags(it)}
     assert await store.last_order() == last
     assert sum(done) == len(gone)
     assert all(step <= limit for step in done)

@@ -15,7 +15,7 @@ from batchq.domain.job import (
     ConsumableRequirement,
     Status,
 )
-from batchq.domain.scheduling.capacity import candidate
+from batchq.domain.scheduling.capacity import candidate_of_job
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import Conflict
@@ -283,7 +283,7 @@ def specified(jobs, limit, after):
     """The same pages, by predicates. `after` is a priority and an order."""
     in_order = [it for it in jobs if it.status is Status.RUNNABLE]
     unschedulable = [it for it in in_order if it.unschedulable]
-    waiting = [candidate(it) for it in in_order if it.spec.queue == DEFAULT and not it.unschedulable]
+    waiting = [candidate_of_job(it) for it in in_order if it.spec.queue == DEFAULT and not it.unschedulable]
     shares = sorted({it.share for it in waiting if it.share is not None})
     order = -1 if after is None else after[1]
     by_rank = sorted(waiting, key=_rank)

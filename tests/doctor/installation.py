@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from batchq.doctor.facts import DatabaseFacts, DiskSpace, EngineFacts, Facts, FileFacts, Level, ServerFacts, StoreFacts
-from batchq.doctor.server import examine
+from batchq.doctor.server import all_findings
 from tests.support.builders import NOON
 
 GIB, MIB = 2**30, 2**20
@@ -54,7 +54,7 @@ def facts(**changes):
 
 def failures(**changes):
     """The findings that are not ok, as (level, component, text); only the changed facts are unhealthy."""
-    found = examine(facts(**changes))
+    found = all_findings(facts(**changes))
     return [(it.level, it.component, f"{it.message}. {it.advice}") for it in found if it.level is not Level.OK]
 
 

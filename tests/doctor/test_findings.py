@@ -15,7 +15,7 @@ from batchq.doctor.facts import (
     StoreFacts,
     UnavailableEngine,
 )
-from batchq.doctor.server import examine, is_healthy
+from batchq.doctor.server import all_findings, is_healthy
 from tests.doctor.installation import (
     DATA,
     GIB,
@@ -183,8 +183,8 @@ def test_the_disk_and_the_mode_of_the_checkpoints_are_examined(mode, free, text)
 def test_a_missing_data_directory_is_healthy():
     new = facts(store=StoreFacts(data=DATA, newest_schema=3), server=NO_RESPONSE)
 
-    assert is_healthy(examine(new))
-    assert any("the first start of batchq serve creates it" in it.message for it in examine(new))
+    assert is_healthy(all_findings(new))
+    assert any("the first start of batchq serve creates it" in it.message for it in all_findings(new))
 
 
 def test_a_stopped_server_is_healthy():
@@ -199,7 +199,9 @@ def test_an_older_schema_is_migrated_by_the_next_start():
     older = store(locked=False, schema=2, database=None)
 
     assert failures(store=older, server=NO_RESPONSE) == []
-    assert any("has schema 2; the next start" in it.message for it in examine(facts(store=older, server=NO_RESPONSE)))
+    assert any(
+        "has schema 2; the next start" in it.message for it in all_findings(facts(store=older, server=NO_RESPONSE))
+    )
 
 
 def test_root_may_use_files_of_any_owner():
@@ -233,7 +235,7 @@ def test_an_invalid_time_of_the_server_is_ignored(now):
 
 @pytest.mark.parametrize(("mode", "end"), [(0o660, "group batchq"), (0o666, "every user of this machine may connect")])
 def test_the_permissions_of_the_socket_are_reported(mode, end):
-    found = examine(facts(socket=replace(SOCKET, mode=mode)))
+    found = all_findings(facts(socket=replace(SOCKET, mode=mode)))
 
     assert is_healthy(found)
     assert any(it.message.startswith("the socket /run/b/b.sock") and it.message.endswith(end) for it in found)

@@ -29,12 +29,14 @@ def parent(size=3, **changes):
 
 def with_children(size=3, **changes):
     after, _ = arrays.spawn(parent(size, **changes), size, NOON)
-    return arrays.count(after, [Moved(index=i, before=None, after=Status.SUBMITTED) for i in range(size)], NOON)
+    return arrays.count_children(
+        after, [Moved(index=i, before=None, after=Status.SUBMITTED) for i in range(size)], NOON
+    )
 
 
 def ended(job, *statuses):
     moves = [Moved(index=i, before=Status.SUBMITTED, after=status) for i, status in enumerate(statuses)]
-    return arrays.count(job, moves, LATER)
+    return arrays.count_children(job, moves, LATER)
 
 
 def asked(job, event):
@@ -75,7 +77,7 @@ def test_a_terminate_after_a_cancel_is_applied_to_all_children_again():
     assert arrays.pass_order(both, 250)[1] == range(3)
     moves = [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)]
     moves += [Moved(index=index, before=Status.SUBMITTED, after=Status.FAILED) for index in (1, 2)]
-    over = arrays.count(both, moves, LATER)
+    over = arrays.count_children(both, moves, LATER)
     assert (over.status_reason, over.is_cancelled, over.is_terminated) == ("now", False, True)
 
 
@@ -93,7 +95,7 @@ def test_a_second_failure_changes_nothing():
     broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
     result, _ = arrays.pass_order(broken, 1)
 
-    again = arrays.count(result, [Moved(index=2, before=Status.SUBMITTED, after=Status.FAILED)], LATER)
+    again = arrays.count_children(result, [Moved(index=2, before=Status.SUBMITTED, after=Status.FAILED)], LATER)
 
     assert (again.array_state.failed_index, again.array_state.order_applied_to) == (1, 3)
 
@@ -102,7 +104,7 @@ def test_a_second_failure_changes_nothing():
 def test_a_failure_under_an_order_changes_no_other_child(order):
     ordered = asked(ended(with_children(4, depends_on=[SEQUENTIAL]), Status.RUNNING), order)
 
-    after = arrays.count(ordered, [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)], LATER)
+    after = arrays.count_children(ordered, [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)], LATER)
 
     assert arrays.order(after) == arrays.order(ordered)
     assert arrays.pass_order(after, 250)[1] == range(4)
@@ -179,7 +181,7 @@ def _happen(job, children, what, most, well):
             waiting = [index for index in sorted(children) if children[index] not in FINISHED][:most]
             moved = [Moved(index=index, before=children[index], after=status) for index in waiting]
     children.update({move.index: move.after for move in moved})
-    return arrays.count(job, moved, NOON)
+    return arrays.count_children(job, moved, NOON)
 
 
 def test_orders_for_unspawned_children_are_merged():

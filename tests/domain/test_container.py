@@ -10,7 +10,7 @@ from batchq.domain.container import (
     Resources,
     effective,
     length,
-    merge,
+    merge_pairs,
     substitute,
 )
 from batchq.errors import Invalid
@@ -102,7 +102,7 @@ def test_parameters_that_make_a_command_too_long_are_refused():
 
 
 def test_merging_keeps_each_name_once_in_order():
-    assert merge((("A", "1"), ("B", "2"), ("A", "3")), (("B", "4"), ("C", "5"))) == (
+    assert merge_pairs((("A", "1"), ("B", "2"), ("A", "3")), (("B", "4"), ("C", "5"))) == (
         ("A", "3"),
         ("B", "4"),
         ("C", "5"),

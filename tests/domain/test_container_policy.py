@@ -12,7 +12,7 @@ from batchq.domain.access.accounts import (
     Role,
     User,
 )
-from batchq.domain.access.container_policy import below, check, refusal, user_and_group
+from batchq.domain.access.container_policy import below, container_refusal, require_allowed_containers, user_and_group
 from batchq.domain.container import Device, Logging, Mount, Secret, Ulimit
 from batchq.errors import Invalid
 from tests.support.builders import container, definition, gang, spec, task, task_container
@@ -41,9 +41,9 @@ OF_THE_MACHINE = {
 def test_nothing_of_the_machine_is_permitted_by_default(what):
     asked = spec(container=OF_THE_MACHINE[what])
 
-    assert refusal(asked, STRICT, "lab") == f"{what} is not allowed to account lab."
-    assert refusal(asked, GENEROUS, "lab") is None
-    assert refusal(asked, None, "lab") is None
+    assert container_refusal(asked, STRICT, "lab") == f"{what} is not allowed to account lab."
+    assert container_refusal(asked, GENEROUS, "lab") is None
+    assert container_refusal(asked, None, "lab") is None
 
 
 @pytest.mark.fault("SE09")
@@ -51,12 +51,12 @@ def test_nothing_of_the_machine_is_permitted_by_default(what):
     "path", ["/data/lab/../other", "/data/lab/../../etc", "/data/labour", "/data", "//data", "/data/lab/x/../../y"]
 )
 def test_a_path_is_permitted_by_its_target_and_not_by_its_prefix(path):
-    assert "is not allowed" in refusal(spec(container=mounting(path)), GENEROUS, "lab")
+    assert "is not allowed" in container_refusal(spec(container=mounting(path)), GENEROUS, "lab")
 
 
 @pytest.mark.parametrize("path", ["/data/lab", "/data/lab/", "//data/lab/x", "/data/./lab/x", "/../data/lab/x/../y"])
 def test_paths_below_a_permitted_path_are_permitted(path):
-    assert refusal(spec(container=mounting(path)), GENEROUS, "lab") is None
+    assert container_refusal(spec(container=mounting(path)), GENEROUS, "lab") is None
     assert below(path, ["/"])
 
 
@@ -82,13 +82,13 @@ def test_paths_below_a_permitted_path_are_permitted(path):
     ],
 )
 def test_engine_and_kernel_paths_are_never_permitted(path, allowance):
-    assert "which no job may mount" in refusal(spec(container=mounting(path)), allowance, ROOT)
+    assert "which no job may mount" in container_refusal(spec(container=mounting(path)), allowance, ROOT)
 
 
 def test_paths_beside_the_engine_are_permitted():
     asked = [spec(container=mounting(path)) for path in ("/var", "/run/user/1000", "/devices", "/proc.txt")]
 
-    assert [refusal(it, None, ROOT) for it in asked] == [None] * len(asked)
+    assert [container_refusal(it, None, ROOT) for it in asked] == [None] * len(asked)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_paths_beside_the_engine_are_permitted():
 )
 def test_a_user_that_is_no_positive_number_may_be_root(user):
     assert user_and_group(user) is None
-    assert "user and group are not numbers above 0" in refusal(
+    assert "user and group are not numbers above 0" in container_refusal(
         spec(container=container(user=user)), ContainerPolicy(root=False), "lab"
     )
-    assert refusal(spec(container=container(user=user)), STRICT, "lab") is None
+    assert container_refusal(spec(container=container(user=user)), STRICT, "lab") is None
 
 
 @pytest.mark.fault("SE32")
@@ -116,7 +116,7 @@ def test_a_number_that_the_engine_reads_differently_may_be_root(number):
 @pytest.mark.fault("SE32")
 @pytest.mark.parametrize("user", ["1000:0", "1000:00", "65534:staff", "1000:-1", "1:2:3"])
 def test_a_user_who_may_be_in_the_group_of_root_counts_as_root(user):
-    assert "user and group are not numbers above 0" in refusal(
+    assert "user and group are not numbers above 0" in container_refusal(
         spec(container=container(user=user)), ContainerPolicy(root=False), "lab"
     )
 
@@ -133,7 +133,7 @@ def test_a_user_who_may_be_in_the_group_of_root_counts_as_root(user):
     ],
 )
 def test_a_positive_number_is_not_root_and_is_its_own_group(user, both):
-    assert refusal(spec(container=container(user=user)), ContainerPolicy(root=False), "lab") is None
+    assert container_refusal(spec(container=container(user=user)), ContainerPolicy(root=False), "lab") is None
     assert user_and_group(user) == both
 
 
@@ -144,9 +144,9 @@ def test_a_positive_number_is_not_root_and_is_its_own_group(user, both):
 def test_real_time_priorities_are_refused(name, hard, permitted):
     asked = spec(container=container(ulimits=(Ulimit(name=name, soft=0, hard=hard),)))
 
-    assert (refusal(asked, STRICT, "lab") is None) is permitted
-    assert refusal(asked, GENEROUS, "lab") is None
-    assert refusal(asked, None, "lab") is None
+    assert (container_refusal(asked, STRICT, "lab") is None) is permitted
+    assert container_refusal(asked, GENEROUS, "lab") is None
+    assert container_refusal(asked, None, "lab") is None
 
 
 @pytest.mark.fault("SE31")
@@ -161,11 +161,11 @@ def test_real_time_priorities_are_refused(name, hard, permitted):
 )
 def test_root_with_volumes_is_permitted_only_explicitly(allowance, permitted):
     assert allowance.permits_root is permitted
-    assert (refusal(spec(container=container(user="0")), allowance, "lab") is None) is permitted
+    assert (container_refusal(spec(container=container(user="0")), allowance, "lab") is None) is permitted
 
 
 def test_an_unspecified_user_is_checked_at_the_start():
-    assert refusal(spec(container=container()), ContainerPolicy(root=False), "lab") is None
+    assert container_refusal(spec(container=container()), ContainerPolicy(root=False), "lab") is None
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_an_unspecified_user_is_checked_at_the_start():
     ],
 )
 def test_the_sum_of_a_job_is_within_the_limits_of_its_account(asked, most, why):
-    assert why in refusal(spec(**asked), ContainerPolicy(**most), "lab")
+    assert why in container_refusal(spec(**asked), ContainerPolicy(**most), "lab")
 
 
 @pytest.mark.fault("SE39")
@@ -193,14 +193,14 @@ def test_swap_counts_as_memory(of):
     }[of]
     most = {"container": 64, "task": 56, "nodes": 184}[of]  # the other node has 128 MiB
 
-    assert "of swap are more than" in refusal(spec(**asked), ContainerPolicy(memory_mib=most), "lab")
-    assert refusal(spec(**asked), ContainerPolicy(memory_mib=most + 1), "lab") is None
+    assert "of swap are more than" in container_refusal(spec(**asked), ContainerPolicy(memory_mib=most), "lab")
+    assert container_refusal(spec(**asked), ContainerPolicy(memory_mib=most + 1), "lab") is None
 
 
 def test_exactly_the_limit_is_permitted():
     exactly = ContainerPolicy(vcpus=4.0, memory_mib=512)
 
-    assert refusal(spec(nodes=gang(4)), exactly, "lab") is None
+    assert container_refusal(spec(nodes=gang(4)), exactly, "lab") is None
 
 
 @pytest.mark.fault("SE09")
@@ -209,19 +209,19 @@ def test_each_container_of_a_job_is_checked(of):
     whole = task(task_container("app"), task_container("side", privileged=True))
     asked = {"task": {"task": whole}, "nodes": {"nodes": gang(2, leader=task(), each=whole)}}[of]
 
-    assert "privileged" in refusal(definition(**asked), STRICT, "lab")
+    assert "privileged" in container_refusal(definition(**asked), STRICT, "lab")
 
 
 @pytest.mark.fault("SE09")
 def test_a_caller_has_the_limits_of_the_account_and_an_admin_has_none():
     asked = definition(container=container(privileged=True))
 
-    check(asked, Caller(user="amy", account="lab", role=Role.ADMIN))
-    check(asked, Caller(user="ada", account="lab", allowance=GENEROUS))
+    require_allowed_containers(asked, Caller(user="amy", account="lab", role=Role.ADMIN))
+    require_allowed_containers(asked, Caller(user="ada", account="lab", allowance=GENEROUS))
     with pytest.raises(Invalid, match="A privileged container is not allowed to account lab"):
-        check(asked, Caller(user="ada", account="lab"))
+        require_allowed_containers(asked, Caller(user="ada", account="lab"))
     with pytest.raises(Invalid, match="is not allowed to account root"):
-        check(asked, Caller(user="oda", role=Role.OPERATOR))
+        require_allowed_containers(asked, Caller(user="oda", role=Role.OPERATOR))
 
 
 @pytest.mark.fault("SE10")
@@ -251,13 +251,13 @@ def logging(driver, secret=(), **options):
 @pytest.mark.fault("SE21")
 @pytest.mark.parametrize("driver", ["fluentd", "gelf", "journald", "splunk", "syslog"])
 def test_a_log_driver_of_the_engine_must_be_permitted(driver):
-    assert refusal(logging(driver), STRICT, "lab") == f"Log driver {driver!r} is not allowed to account lab."
-    assert refusal(logging(driver), None, "lab") is None
+    assert container_refusal(logging(driver), STRICT, "lab") == f"Log driver {driver!r} is not allowed to account lab."
+    assert container_refusal(logging(driver), None, "lab") is None
 
 
 @pytest.mark.parametrize("driver", [None, "json-file"])
 def test_captured_output_needs_no_permission(driver):
-    assert refusal(logging(driver, max_size="1k", mode="non-blocking"), STRICT, "lab") is None
+    assert container_refusal(logging(driver, max_size="1k", mode="non-blocking"), STRICT, "lab") is None
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_captured_output_needs_no_permission(driver):
     ],
 )
 def test_an_account_with_a_log_driver_may_send_to_the_network(asked):
-    assert refusal(asked, GIVEN, "lab") is None
+    assert container_refusal(asked, GIVEN, "lab") is None
 
 
 @pytest.mark.fault("SE21")
@@ -290,7 +290,9 @@ def test_log_drivers_do_not_reach_the_machine_itself(host):
         logging("splunk", splunk_url=f"http://{host}"),
         logging("fluentd", fluentd_address=host),
     ):
-        assert "unless scheme://host:port elsewhere, is not allowed to account lab." in refusal(asked, GIVEN, "lab")
+        assert "unless scheme://host:port elsewhere, is not allowed to account lab." in container_refusal(
+            asked, GIVEN, "lab"
+        )
 
 
 @pytest.mark.fault("SE21")
@@ -316,8 +318,8 @@ def test_log_drivers_do_not_reach_the_machine_itself(host):
     ],
 )
 def test_log_options_with_sockets_files_or_memory_of_the_engine_are_refused(asked):
-    assert "is not allowed to account lab." in refusal(asked, GIVEN, "lab")
-    assert refusal(asked, None, "lab") is None
+    assert "is not allowed to account lab." in container_refusal(asked, GIVEN, "lab")
+    assert container_refusal(asked, None, "lab") is None
 
 
 @pytest.mark.parametrize(
@@ -332,7 +334,9 @@ def test_log_options_with_sockets_files_or_memory_of_the_engine_are_refused(aske
     ],
 )
 def test_images_of_permitted_registries_are_allowed(image, registries):
-    assert refusal(spec(container=container(image=image)), ContainerPolicy(registries=registries), "lab") is None
+    assert (
+        container_refusal(spec(container=container(image=image)), ContainerPolicy(registries=registries), "lab") is None
+    )
 
 
 @pytest.mark.fault("SE34")
@@ -352,7 +356,7 @@ def test_images_of_permitted_registries_are_allowed(image, registries):
 def test_an_image_of_any_other_registry_is_refused(image, registries):
     asked = spec(container=container(image=image))
 
-    assert f"of image {image!r} is not allowed to account lab." in refusal(
+    assert f"of image {image!r} is not allowed to account lab." in container_refusal(
         asked, ContainerPolicy(registries=registries), "lab"
     )
-    assert refusal(asked, None, "lab") is None
+    assert container_refusal(asked, None, "lab") is None

@@ -19,7 +19,7 @@ from batchq.domain.cost import (
     cost_of,
     hourly,
     rounded,
-    spending,
+    spending_of,
 )
 from batchq.domain.job import Status
 from batchq.domain.prices import prices_of
@@ -82,7 +82,7 @@ def test_an_attempt_that_never_ran_costs_nothing():
     never = replace(never, spec=replace(never.spec, prices=PRICES))
 
     assert cost_of(never, NOON).total == 0
-    assert list(spending(never, never.attempts)) == []
+    assert list(spending_of(never, never.attempts)) == []
 
 
 def test_the_cost_of_a_part_of_an_attempt():
@@ -181,10 +181,10 @@ def test_a_crossing_counts_once_in_its_period_and_not_in_the_next():
 def test_a_changed_limit_forgets_its_crossing_and_an_unchanged_one_does_not():
     crossed = budgets.crossed(BUDGET, (BudgetLimit.SOFT, BudgetLimit.HARD), Decimal(110), NOON)
 
-    raised = budgets.changed(crossed, replace(BUDGET, hard=Decimal(200)))
+    raised = budgets.changed_budget(crossed, replace(BUDGET, hard=Decimal(200)))
 
     assert [it.limit for it in raised.crossings] == [BudgetLimit.SOFT]
-    assert budgets.changed(crossed, replace(BUDGET, period=BudgetPeriod.MONTH)).crossings == ()
+    assert budgets.changed_budget(crossed, replace(BUDGET, period=BudgetPeriod.MONTH)).crossings == ()
 
 
 @pytest.mark.parametrize(

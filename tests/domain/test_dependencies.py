@@ -5,7 +5,7 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.domain.scheduling.dependencies import evaluate, invalid
+from batchq.domain.scheduling.dependencies import evaluate_dependencies, invalid_overrides
 from tests.support.builders import job
 
 DONE = job(status=Status.SUCCEEDED)
@@ -14,11 +14,11 @@ RUNS = job(status=Status.RUNNING)
 
 
 def judged(*dependencies):
-    return evaluate(job(depends_on=dependencies), {it.id: it for it in dependencies})
+    return evaluate_dependencies(job(depends_on=dependencies), {it.id: it for it in dependencies})
 
 
 def test_a_job_without_dependencies_is_ready():
-    assert evaluate(job(), {}) == on.DependenciesMet()
+    assert evaluate_dependencies(job(), {}) == on.DependenciesMet()
 
 
 def test_a_job_is_ready_when_all_dependencies_have_succeeded():
@@ -40,7 +40,7 @@ def test_a_failed_dependency_fails_the_job_while_others_run():
 def test_an_unknown_dependency_has_failed():
     forgetful = job(depends_on=(JobId("forgotten"), DONE))
 
-    assert evaluate(forgetful, {DONE.id: DONE}) == on.DependencyFailed(job_id=JobId("forgotten"))
+    assert evaluate_dependencies(forgetful, {DONE.id: DONE}) == on.DependencyFailed(job_id=JobId("forgotten"))
 
 
 FRAME = len('{"command":[""],"environment":[]}')
@@ -52,17 +52,19 @@ BEYOND = {
 
 
 def test_overrides_and_tags_at_the_limit_are_valid():
-    assert invalid(BOUND, 50) is None
+    assert invalid_overrides(BOUND, 50) is None
 
 
 @pytest.mark.parametrize("overrides", BEYOND.values(), ids=BEYOND)
 def test_longer_overrides_are_invalid(overrides):
-    assert invalid(overrides, 0) == status_reasons.OVERRIDES_TOO_LONG
+    assert invalid_overrides(overrides, 0) == status_reasons.OVERRIDES_TOO_LONG
 
 
 def test_more_tags_are_invalid():
-    assert invalid(BOUND, 51) == status_reasons.TOO_MANY_TAGS
+    assert invalid_overrides(BOUND, 51) == status_reasons.TOO_MANY_TAGS
 
 
 def test_an_invalid_job_fails_whatever_its_dependencies():
-    assert evaluate(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.FoundInvalid(reason="why")
+    assert evaluate_dependencies(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.FoundInvalid(
+        reason="why"
+    )

@@ -57,7 +57,7 @@ def test_every_code_has_a_scenario():
     ],
 )
 def test_durations_have_two_units_at_most(length, text):
-    assert words.duration(length) == text
+    assert words.duration_words(length) == text
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_places_are_ordinal_numbers(place, text):
     ],
 )
 def test_lists_name_three_items_and_count_the_rest(items, total, text):
-    assert words.listed(items, total) == text
+    assert words.list_words(items, total) == text
 
 
 @pytest.mark.parametrize(
     ("millicpus", "text"), [(1000, "1 vCPU"), (250, "0.25 vCPUs"), (61_000, "61 vCPUs"), (1_500_500, "1,500.5 vCPUs")]
 )
 def test_vcpus_are_numbers_without_needless_zeros(millicpus, text):
-    assert words.vcpus(millicpus) == text
+    assert words.vcpus_words(millicpus) == text
 
 
 def test_texts_of_users_are_one_line_and_cut():

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of, stream_name
 from batchq.domain.job import Attempt, AttemptContainer, Job, Status
-from batchq.domain.lifecycle.reconcile import tags
+from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.lifecycle.status import MAX_MOVES, recent_moves, with_history
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.stop_orders import StopKind, StopOrder
@@ -108,24 +108,24 @@ def test_tags_of_one_job_hash_as_well_as_those_of_many():
 def test_each_ended_attempt_has_a_tag():
     done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2)))
 
-    assert [str(it) for it in tags(done)] == [f"{done.id}/1", f"{done.id}/2"]
+    assert [str(it) for it in container_tags(done)] == [f"{done.id}/1", f"{done.id}/2"]
 
 
 def test_an_attempt_with_several_containers_has_a_tag_for_each():
     parts = (AttemptContainer(key="0/app"), AttemptContainer(key="1/app"))
     done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2, containers=parts)))
 
-    assert [str(it) for it in tags(done)] == [f"{done.id}/1", f"{done.id}/2/0/app", f"{done.id}/2/1/app"]
+    assert [str(it) for it in container_tags(done)] == [f"{done.id}/1", f"{done.id}/2/0/app", f"{done.id}/2/1/app"]
 
 
 def test_the_attempt_under_way_has_a_tag():
     running_job = job(status=Status.RUNNING, attempts=(attempt(number=1),))
 
-    assert tags(running_job)[-1] == running_job.tag
+    assert container_tags(running_job)[-1] == running_job.tag
 
 
 def test_a_job_without_attempts_has_no_tag():
-    assert tags(job(status=Status.FAILED)) == ()
+    assert container_tags(job(status=Status.FAILED)) == ()
 
 
 SECOND = timedelta(seconds=1)

@@ -26,7 +26,7 @@ def family(*statuses, size=None, born=NOON, **changes):
     parent, children = arrays.spawn(step(waiting, on.DependenciesMet(), NOON)[0], len(statuses), born)
     children = [builders.job(**_members(it, status)) for it, status in zip(children, statuses, strict=True)]
     moves = [Moved(index=it.child.index, before=None, after=it.status) for it in children]
-    return arrays.count(parent, moves, NOON), children
+    return arrays.count_children(parent, moves, NOON), children
 
 
 def _members(child, status):
@@ -72,7 +72,7 @@ def test_an_order_without_a_time_counts_when_it_is_applied():
 def test_a_failure_in_a_sequential_array_is_not_applied_to_earlier_children():
     """As restored data may have it: what runs is found, and the one before it is lost."""
     parent, (_, waits, runs) = family(Is.RUNNING, Is.PENDING, Is.RUNNING, depends_on=[SEQUENTIAL])
-    broken = arrays.count(parent, [Moved(index=0, before=Is.RUNNING, after=Is.FAILED)], NOON)
+    broken = arrays.count_children(parent, [Moved(index=0, before=Is.RUNNING, after=Is.FAILED)], NOON)
 
     assert apply_order(waits, broken, LATER)[0].status is Is.FAILED
     assert apply_order(runs, broken, LATER) == (runs, ())
@@ -103,8 +103,8 @@ def test_children_are_written_as_they_were_shown():
     shown = sealed(under_order).project(under_order)
 
     moves = [Moved(index=index, before=Is.RUNNABLE, after=Is.FAILED) for index in range(2)]
-    half = arrays.count(under_order, moves[:1], THEN)
-    written = arrays.count(half, moves[1:], LATER)
+    half = arrays.count_children(under_order, moves[:1], THEN)
+    written = arrays.count_children(half, moves[1:], LATER)
 
     assert sealed(under_order).project(half) == shown
     assert written == shown
@@ -113,7 +113,7 @@ def test_children_are_written_as_they_were_shown():
 def test_an_array_is_shown_with_the_children_of_the_list():
     parent, _ = family(Is.RUNNABLE, Is.RUNNING)
     known = result(parent, CANCEL)
-    stored = arrays.count(known, [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
+    stored = arrays.count_children(known, [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
 
     shown = sealed(known).project(stored)
 

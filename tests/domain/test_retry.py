@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from batchq.domain.job import Action, ExitRule
-from batchq.domain.lifecycle.status import Verdict, evaluate, matches, verdict
+from batchq.domain.lifecycle.status import Verdict, evaluate_on_exit, matches, verdict
 from tests.support.builders import attempt, cancel, job, retry, stop
 from tests.support.spending import little_spent
 
@@ -18,18 +18,18 @@ def rule(action=EXIT, **fields):
 
 
 def test_without_rules_a_failure_is_retried():
-    assert evaluate((), ENDED) is RETRY
+    assert evaluate_on_exit((), ENDED) is RETRY
 
 
 def test_a_failure_that_matches_no_rule_is_retried():
-    assert evaluate((rule(on_exit_code="1"), rule(on_reason="other")), ENDED) is RETRY
+    assert evaluate_on_exit((rule(on_exit_code="1"), rule(on_reason="other")), ENDED) is RETRY
 
 
 def test_the_first_rule_that_matches_decides():
     rules = (rule(EXIT, on_exit_code="1"), rule(RETRY, on_exit_code="137"), rule(EXIT, on_exit_code="*"))
 
-    assert evaluate(rules, ENDED) is RETRY
-    assert evaluate(rules[::-1], ENDED) is EXIT
+    assert evaluate_on_exit(rules, ENDED) is RETRY
+    assert evaluate_on_exit(rules[::-1], ENDED) is EXIT
 
 
 def test_a_forbidden_container_is_not_retried_whatever_the_rules():
@@ -40,7 +40,7 @@ def test_a_forbidden_container_is_not_retried_whatever_the_rules():
 
 
 def test_a_rule_without_conditions_matches_everything():
-    assert evaluate((rule(EXIT),), attempt()) is EXIT
+    assert evaluate_on_exit((rule(EXIT),), attempt()) is EXIT
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_rule_without_conditions_matches_everything():
     ],
 )
 def test_a_rule_matches_when_all_its_conditions_do(asked):
-    assert evaluate((rule(EXIT, **asked),), ENDED) is EXIT
+    assert evaluate_on_exit((rule(EXIT, **asked),), ENDED) is EXIT
 
 
 @pytest.mark.parametrize(
@@ -83,16 +83,16 @@ def test_a_rule_matches_when_all_its_conditions_do(asked):
     ],
 )
 def test_a_rule_does_not_match_when_one_of_its_conditions_does_not(asked):
-    assert evaluate((rule(EXIT, **asked),), ENDED) is RETRY
+    assert evaluate_on_exit((rule(EXIT, **asked),), ENDED) is RETRY
 
 
 @pytest.mark.parametrize("asked", ["on_exit_code", "on_reason", "on_status_reason"])
 def test_an_absent_value_matches_a_single_star_only(asked):
     nothing_known = attempt()
 
-    assert evaluate((rule(EXIT, **{asked: "*"}),), nothing_known) is EXIT
-    assert evaluate((rule(EXIT, **{asked: "1*"}),), nothing_known) is RETRY
-    assert evaluate((rule(EXIT, **{asked: "None"}),), nothing_known) is RETRY
+    assert evaluate_on_exit((rule(EXIT, **{asked: "*"}),), nothing_known) is EXIT
+    assert evaluate_on_exit((rule(EXIT, **{asked: "1*"}),), nothing_known) is RETRY
+    assert evaluate_on_exit((rule(EXIT, **{asked: "None"}),), nothing_known) is RETRY
 
 
 LITERALLY = some.text(some.sampled_from("*?[]().+^$|\\%_a"), max_size=40)
@@ -116,8 +116,8 @@ def test_the_longest_pattern_matches_the_longest_reason_quickly(pattern):
 def test_the_rules_of_awss_documentation_retry_lost_hosts_only():
     recipe = (rule(RETRY, on_status_reason="Host EC2*"), rule(EXIT, on_reason="*"))
 
-    assert evaluate(recipe, ENDED) is RETRY
-    assert evaluate(recipe, attempt(exit_code=1, status_reason="Essential container in task exited")) is EXIT
+    assert evaluate_on_exit(recipe, ENDED) is RETRY
+    assert evaluate_on_exit(recipe, attempt(exit_code=1, status_reason="Essential container in task exited")) is EXIT
 
 
 def test_exit_prevents_further_attempts():

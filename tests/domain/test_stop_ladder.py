@@ -8,7 +8,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.lifecycle import stop_order
-from batchq.domain.lifecycle.clock_shift import ClockShift, bounded, shifted
+from batchq.domain.lifecycle.clock_shift import ClockShift, bounded_deadlines, shifted
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.ladder import latest_kill
 from batchq.domain.stop_orders import SignalStep, StopKind, StopProgress
@@ -140,7 +140,7 @@ def test_the_latest_end_counts_all_steps():
 def test_a_step_that_is_too_far_ahead_is_brought_forward():
     job = after(trains(), CHECKPOINT, signal_delivered(), now=at(3600))
 
-    assert next_wakeup(bounded(job, NOON)) == at(120)
+    assert next_wakeup(bounded_deadlines(job, NOON)) == at(120)
 
 
 def test_the_times_of_a_ladder_move_with_the_clock():

@@ -71,7 +71,7 @@ def test_a_child_shows_the_author_and_the_time_of_an_order_before_it_existed(eve
     array = job(number=1, array_size=3)
     for index, seconds in [(2, 3), (0, 5)]:
         array = arrays.store_child_order(array, index, event, at(seconds))
-    spawned, children = arrays.spawn(arrays.begin(array, at(60)), 3, at(60))
+    spawned, children = arrays.spawn(arrays.begin_array(array, at(60)), 3, at(60))
     stopped = [arrays.apply_child_order(child, array, at(60)) for child in children]
 
     assert [facts(it) and facts(it)[0][1:] for it in stopped] == [

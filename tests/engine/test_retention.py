@@ -13,7 +13,7 @@ from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.cost import Amounts, Spending
 from batchq.domain.ids import QueueName, stream_name
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.reconcile import tags
+from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.engine.checkpoints import Checkpoints
@@ -49,7 +49,7 @@ class Yard:
     async def end(self, *numbers):
         for number in numbers:
             done = job(number=number, status=Status.SUCCEEDED, attempts=(attempt(),))
-            (tag,) = tags(done)
+            (tag,) = container_tags(done)
             stream = LogStream(name=_stream(done), tag=tag, created_at=self.clock.now())
             ended = moment(done, at=self.clock.now())
             await self.store.commit(Changes(inserted=(done,), history=(ended,), streams=(stream,)))
@@ -64,7 +64,7 @@ class Yard:
 
 
 def _stream(of):
-    return stream_name(of.spec.definition.name, tags(of)[0])
+    return stream_name(of.spec.definition.name, container_tags(of)[0])
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def names_kept(data):
 
 def check_kept(data):
     """What is on disk is whole, every job walked only where it may, and no job ran before its dependencies."""
-    assert check.check(data / "batchq.db").problems == ()
+    assert check.check_file(data / "batchq.db").problems == ()
     with closing(_database(data)) as database:
         walks = {job_id: _walk(database, job_id) for (job_id,) in database.execute("SELECT id FROM jobs")}
         rows = database.execute("SELECT id, name, status, state FROM jobs").fetchall()

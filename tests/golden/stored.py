@@ -35,7 +35,7 @@ from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Restoration
 from batchq.ports.logs import LogLine, LogStream
 from batchq.store import bulk_stops, costs, migrations, rows
-from batchq.store.lock import locked
+from batchq.store.lock import locked_data
 from batchq.store.log_files import LogFiles
 from tests.golden.shapes import example, shape
 
@@ -65,12 +65,15 @@ VALUES: Mapping[str, Stored] = {
     "job_spec": Stored(of=JobSpec, write=rows.as_json, read=rows.spec),
     "consumable_requirements": Stored(of=tuple[ConsumableRequirement, ...], write=rows.as_json, read=rows.needs),
     "job_history": Stored(
-        of=HistoryEntry, write=rows.moment_value, read=lambda text: rows.moment(MOMENT.job_id, text), without="job_id"
+        of=HistoryEntry,
+        write=rows.moment_value,
+        read=lambda text: rows.history_entry_of_row(MOMENT.job_id, text),
+        without="job_id",
     ),
     "log_stream": Stored(
         of=LogStream,
         write=lambda it: str(rows.stream_row(it)["value"]),
-        read=lambda text: rows.stream(STREAM.name, text),
+        read=lambda text: rows.log_stream_of_row(STREAM.name, text),
         without="name",
     ),
     "share_usage": Stored(
@@ -139,7 +142,7 @@ def _written(data: Path) -> dict[str, str]:
     AccountsFile(data).change(lambda _: example(Directory))
     AccessKeyFile(data).add(example(AccessKey))
     Journal(data).append(example(AuditRecord))
-    with locked(data) as lock:
+    with locked_data(data) as lock:
         lock.write("0123abcd", "a-seal", "http://127.0.0.1:8080")
     found = {path.name: text for path in sorted(data.iterdir()) if (text := path.read_text())}
     inode = str((data / "batchq.lock").stat().st_ino)

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
 from batchq.engine import arrays
@@ -132,8 +132,8 @@ class Runner:
             rules=RULES if step.stops_at_exit_3 else (),
             millicpus=2000 if step.large else 250,
             environment=(
-                write(*map(_script, step.scripts)),
-                *(write(_script(script), child=index) for index, script in step.own),
+                script_variable(*map(_script, step.scripts)),
+                *(script_variable(_script(script), child=index) for index, script in step.own),
             ),
         )
         try:

@@ -7,7 +7,7 @@ from itertools import count
 from urllib.parse import quote
 from uuid import uuid4
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from tests.roles.cast import MODELARTS, Request, sagemaker
 
 LIMIT = 60.0  # seconds
@@ -129,7 +129,7 @@ class Props:
     def trained(self, owner):
         """A training job of the SageMaker dialect that has run, and wrote a line; `job` is its name."""
         name = f"{owner}-{next(_numbers)}"
-        variable, value = write(Script(seconds=0, output=("hello",)))
+        variable, value = script_variable(Script(seconds=0, output=("hello",)))
         request = training_job(name) | {"Tags": [], "Environment": {variable: value}}
         answer = self._stage.send(owner, sagemaker("CreateTrainingJob", **request))
         assert answer.status == HTTPStatus.OK, answer
@@ -185,7 +185,7 @@ def _definition(script):
 
 
 def _container(script):
-    name, value = write(script)
+    name, value = script_variable(script)
     return {
         "image": "batchq-test:latest",
         "environment": [{"name": name, "value": value}],

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from batchq.compute.simulated.script import write
+from batchq.compute.simulated.script import script_variable
 from batchq.domain.job import Status
 from batchq.domain.prices import Prices
 from tests.support.scripts import IMAGE, LASTING, Script, command, lasting
@@ -25,7 +25,7 @@ async def training(world):
 
 def request(*scripts, name="resnet-7", **members):
     """A job whose attempts execute these scripts, the last one also all further ones."""
-    environment = dict([write(*scripts)])
+    environment = dict([script_variable(*scripts)])
     return {
         "name": name,
         "image": IMAGE,

@@ -8,7 +8,7 @@ from itertools import count
 from types import SimpleNamespace
 
 from batchq.cli.main import main
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from tests.service.waiting import PATIENCE
 from tests.support.scripts import IMAGE, command
 
@@ -97,7 +97,7 @@ class JobQueue:
 
 def playing(script):
     """containerProperties of a simulated job."""
-    name, value = write(script)
+    name, value = script_variable(script)
     return {
         "image": IMAGE,
         "command": command(script),

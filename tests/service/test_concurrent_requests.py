@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from batchq.store.offline.check import check
+from batchq.store.offline.check import check_file
 from tests.service.waiting import container, register
 
 SIDE = {"jobQueue": "side"}
@@ -81,5 +81,5 @@ def test_jobs_submitted_while_queues_and_definitions_change_are_consistent(simul
     assert sorted(job["jobId"] for job in jobs) == sorted(set(made))
     assert made
     assert simulated.stop() == 0
-    assert check(simulated.data / "batchq.db").problems == ()
+    assert check_file(simulated.data / "batchq.db").problems == ()
     assert "ERROR" not in simulated.log.read_text()

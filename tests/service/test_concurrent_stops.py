@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from batchq.cli.http_client import call
 from batchq.compute.docker.operation_pools import LIMITS
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from tests.service.waiting import PATIENCE
 from tests.support.pauses import Pauses
 from tests.support.service import Service, serving
@@ -83,7 +83,7 @@ class Many:
 
     def _lay_ground(self, number):
         self._ask("updatecomputeenvironment", computeEnvironment="local", computeResources={"maxvCpus": number})
-        name, value = write(IGNORES_SIGTERM)
+        name, value = script_variable(IGNORES_SIGTERM)
         container = {
             "image": "batchq-test:latest",
             "command": IN_SHELL,

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from tests.service.waiting import reaches, until
 from tests.support.described import trouble
 
@@ -23,7 +23,7 @@ def connected(simulated, connect):
 @pytest.fixture
 def submit(batchq):
     def submit(script, *words):
-        variable, value = write(script)
+        variable, value = script_variable(script)
         flags = ("busybox", "--vcpus", "0.1", "--memory", "8m", "-e", f"{variable}={value}")
         return batchq("submit", *flags, *words).strip()
 

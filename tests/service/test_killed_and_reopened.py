@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 
 from batchq.compute.simulated.script import Script
-from batchq.store.offline.check import check
+from batchq.store.offline.check import check_file
 from tests.service.job_queue import playing, run
 from tests.service.waiting import reaches
 from tests.support.forked_service import serving_forked
@@ -35,7 +35,7 @@ def test_the_data_of_a_killed_server_is_described_identically_by_the_next(servic
     service.start()
 
     assert describe(service, jobs) == before
-    assert check(service.data / "batchq.db").problems == ()
+    assert check_file(service.data / "batchq.db").problems == ()
 
 
 # -------------------------------------------------------------------------------------------------- what the data holds

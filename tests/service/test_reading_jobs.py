@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from tests.service.waiting import register, until
 from tests.support.described import trouble
 
@@ -19,7 +19,7 @@ def jobs(shared):
     register(batch, "reading", "true")
     found = {}
     for name, script in (("ok", Script(seconds=0, output=("one", "two"))), ("bad", Script(seconds=0, exit_code=7))):
-        variable, value = write(script)
+        variable, value = script_variable(script)
         found[name] = batch.submit_job(
             jobName=f"reading-{name}",
             jobQueue="default",

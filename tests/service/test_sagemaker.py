@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 from botocore.exceptions import ClientError
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from tests.support.forked_service import serving_forked
 
 _numbers = count(1)
@@ -37,7 +37,7 @@ def create(sagemaker):
 
     def create(script=Script(seconds=0.1), *, name=None, algorithm=(), **members):  # noqa: B008 - a value
         name = name or f"job-{next(_numbers)}"
-        variable, value = write(script)
+        variable, value = script_variable(script)
         request = {
             "TrainingJobName": name,
             "AlgorithmSpecification": {"TrainingImage": "an-image", "TrainingInputMode": "File", **dict(algorithm)},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain import status_reasons
 from batchq.domain.checkpoints import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.container import Overrides
@@ -73,7 +73,7 @@ class CaseRun:
 
     async def submit(self, name: str, *scripts: Script, after: str | None = None, **fields: Any) -> None:
         """Submit a job, until that is acknowledged."""
-        overrides = Overrides(environment=(write(*scripts),), **{"millicpus": 250} | fields.pop("room", {}))
+        overrides = Overrides(environment=(script_variable(*scripts),), **{"millicpus": 250} | fields.pop("room", {}))
         depends_on = () if after is None else (Dependency(job_id=self.ids[after]),)
         submission = Submission(
             **{"definition_name": "plain", "retry": RetryStrategy(attempts=1)} | fields,

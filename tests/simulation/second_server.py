@@ -4,7 +4,7 @@ The server under test finds its containers in surveys and has no jobs for them: 
 and ones that disappear between two calls. Decision 0036.
 """
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.ids import Tag
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation.world import World
@@ -40,7 +40,7 @@ class SecondServer:
         world.run_log.set_name(tag.job_id, f"twin-{counts['containers of a twin']}")
         world.invariants.orphans[tag] = counts["boots"] if world.has_surveyed else None
         script = Script(seconds=self._rng.choice([0.5, 5, 60]), output=("of the twin",))
-        self._engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=(write(script),)))
+        self._engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=(script_variable(script),)))
         self._engine.start(tag)
         self._tags.append(tag)
 

@@ -11,13 +11,13 @@ from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.facts import Holders, Neighbours, Place, Reader, SchedulerState
-from batchq.domain.explanation.queued import not_created
+from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.explanation.table import ROWS
 from batchq.domain.ids import ConsumableName, JobId, child_id
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.job_counts import group
+from batchq.domain.job_counts import group_of
 from batchq.domain.lifecycle.arrays import unspawned_child
-from batchq.domain.scheduling.capacity import candidate, is_queued_for_placement
+from batchq.domain.scheduling.capacity import candidate_of_job, is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.engine.engine import Engine
 from batchq.engine.loop import EngineLoop
@@ -47,7 +47,7 @@ class StateChecks:
         self._check_equal("the arrays at work", set(loop.arrays._unfinished), _at_work(self._jobs.values()))
         for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
         self._check_equal("how many wait for others", scheduler.queued_jobs.pending_dependencies, for_others)
-        unfinished = Counter(group(it, it.status) for it in self._jobs.values() if it.status not in FINISHED)
+        unfinished = Counter(group_of(it, it.status) for it in self._jobs.values() if it.status not in FINISHED)
         self._check_equal("the counts of unfinished jobs", loop.state.counts.read(), unfinished)
         standing = {it.spec.queue for it in self._jobs.values() if is_queued_for_placement(it)}
         self._check_equal("the queues without jobs", standing & scheduler._pass_memo.empty_queues, set())
@@ -63,7 +63,7 @@ class StateChecks:
         for queue, front in ahead.fronts.items():
             line = [it for it in self._jobs.values() if it.spec.queue == queue and is_queued_for_placement(it)]
             ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
-            self._check_equal("the first jobs of a queue", list(front), [candidate(it) for it in ordered])
+            self._check_equal("the first jobs of a queue", list(front), [candidate_of_job(it) for it in ordered])
         whole = {it: self._jobs[it] for it in ahead.cached_jobs}
         self._check_equal("the jobs of those in front", ahead.cached_jobs, whole)
 
@@ -160,7 +160,7 @@ class ExplanationChecks:
         self._check(job, why, hidden)
         child = unspawned_child(job, child_id(job.id, (job.spec.array_size or 1) - 1))
         if child is not None and child.status is not Status.FAILED:
-            self._check(child, not_created(child, job, why), hidden)
+            self._check(child, explain_not_created(child, job, why), hidden)
 
     def _check(self, job: Job, why: Explanation, hidden: re.Pattern[str]) -> None:
         self._run_log.counts[f"explained as {why.code}"] += 1

@@ -87,7 +87,9 @@ class ObservedStore(SqliteStore):
     async def commit(self, changes: Changes) -> int | None:
         self.before_commit()
         first_number = await self._database.write(
-            lambda it: bulk_stops.commit(it, changes), then=lambda: self._invariants.committed(changes), changes=changes
+            lambda it: bulk_stops.commit_with_bulk_stops(it, changes),
+            then=lambda: self._invariants.committed(changes),
+            changes=changes,
         )
         self._invariants.history.check_numbers(first_number, changes)
         return first_number
@@ -101,7 +103,7 @@ class ObservedStore(SqliteStore):
 
     def stored(self, ids: list[JobId]) -> Mapping[JobId, Job]:
         """The stored jobs, for the invariants: without faults or delay."""
-        return self._database.inspect(lambda it: job_reads.find(it, ids, None))
+        return self._database.inspect(lambda it: job_reads.find_jobs(it, ids, None))
 
     async def damaged(self) -> tuple[JobId, ...]:
         """No row is damaged in a simulation."""

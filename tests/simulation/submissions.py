@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from random import Random
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, JobId, QueueName, child_id
 from batchq.domain.job import (
@@ -84,7 +84,7 @@ class SubmissionGenerator:
         return {
             "definition_name": rng.choices(list(DEFINITIONS), weights=[10, 2, 1])[0],
             "overrides": Overrides(
-                environment=(write(*self._scripts()),),
+                environment=(script_variable(*self._scripts()),),
                 millicpus=LARGEST * 2 if rng.random() < 0.05 else rng.choice([250, 500, 1000, 1500]),
                 memory_mib=rng.choice([32, 32, 512]),
             ),
@@ -98,12 +98,14 @@ class SubmissionGenerator:
         size = rng.choice([2, 2, 3, 3, 6, 25]) if other is None else self._known[other].array_size
         waits = [] if other is None else [Dependency(job_id=other, type=DependencyType.N_TO_N)]
         waits += [SEQUENTIAL] if rng.random() < 0.3 else []
-        own = [write(self._script(), child=index) for index in range(size) if rng.random() < 0.2]
+        own = [script_variable(self._script(), child=index) for index in range(size) if rng.random() < 0.2]
         made = (
             self._task()
             if rng.random() < 0.2
             else {
-                "overrides": Overrides(environment=(write(*self._scripts()), *own), millicpus=rng.choice([250, 1000]))
+                "overrides": Overrides(
+                    environment=(script_variable(*self._scripts()), *own), millicpus=rng.choice([250, 1000])
+                )
             }
         )
         return made | {"array_size": size, "depends_on": (*self._after(), *waits)}
@@ -131,7 +133,7 @@ class SubmissionGenerator:
                     after=after,
                     essential=index == essential or rng.random() < 0.4,
                     image=rng.choices(list(DEFINITIONS.values()), weights=[20, 2, 1])[0],
-                    environment=(write(*self._scripts()),),
+                    environment=(script_variable(*self._scripts()),),
                     resources=Resources(millicpus=rng.choice([250, 250, 500]), memory_mib=32),
                     start_timeout=rng.choice([None, None, timedelta(seconds=4)]),
                     stop_timeout=rng.choice([None, timedelta(0), timedelta(seconds=4)]),

@@ -11,7 +11,7 @@ from batchq.domain import events as on
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.bulk_stop import BulkStopOrder, JobOutcome, Kind, Outcome
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.arrays import begin, spawn, step
+from batchq.domain.lifecycle.arrays import begin_array, spawn, step_array
 from batchq.engine import loop
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import CURRENCY
@@ -119,9 +119,9 @@ CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
 
 def family(*, under_order):
     """An array of two RUNNABLE children whose rows do not contain the order to its array yet."""
-    parent, children = spawn(begin(builders.job(array_size=2), NOON), 2, NOON)
+    parent, children = spawn(begin_array(builders.job(array_size=2), NOON), 2, NOON)
     if under_order:
-        parent, _ = step(parent, on.CancelRequested(reason="enough"), NOON)
+        parent, _ = step_array(parent, on.CancelRequested(reason="enough"), NOON)
     return parent, *(replace(it, status=Status.RUNNABLE) for it in children)
 
 

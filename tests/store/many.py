@@ -50,7 +50,7 @@ def filled(data: Path, count: int, first: Job = FIRST) -> None:
         connection.execute("PRAGMA synchronous = OFF")
         migrations.migrate(connection, migrations.STEPS)
         connection.create_function("stream_of", 1, _stream_of, deterministic=True)
-        job_writes.commit(connection, Changes(inserted=(first,), history=walk))
+        job_writes.commit_changes(connection, Changes(inserted=(first,), history=walk))
         for statement in COPIES.split(";\n"):
             connection.execute(statement.replace(":last", str(count - 1)))
 

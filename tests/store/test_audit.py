@@ -13,7 +13,7 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Unavailable
 from batchq.ports.jobs import Changes
 from batchq.store import migrations
-from batchq.store.audit import select
+from batchq.store.audit import select_records
 from tests.contracts.test_store_audit import DONE
 from tests.support.builders import NOON, job
 from tests.support.inline import InlineStore
@@ -120,7 +120,7 @@ async def test_without_a_retention_period_nothing_is_deleted(store, journal):
     ],
 )
 def test_a_page_is_read_from_an_index_in_its_order(asked, index):
-    assert_index(index, *select(asked))
+    assert_index(index, *select_records(asked))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_page_is_read_from_an_index_in_its_order(asked, index):
     ],
 )
 def test_records_about_jobs_of_an_owner_are_read_from_an_index_in_its_order(visibility, index):
-    assert_index(index, *select(AuditQuery(limit=5, visibility=visibility), by_owner=True))
+    assert_index(index, *select_records(AuditQuery(limit=5, visibility=visibility), by_owner=True))
 
 
 def assert_index(index, statement, bound):

@@ -14,7 +14,7 @@ from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
 from batchq.store.database import NAME
 from batchq.store.offline.backup import back_up
-from batchq.store.offline.check import check
+from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.house.rooms import ROOT
 from tests.support.builders import job, moment
@@ -63,7 +63,7 @@ def test_a_backup_under_load_has_all_acknowledged_jobs_and_no_partial_commit(tmp
             made.append((tmp_path / f"{number}.db", acked))
 
     for file, acked in made:
-        assert check(file).problems == ()
+        assert check_file(file).problems == ()
         kept = orders(file)
         assert kept == list(range(len(kept)))
         assert acked < len(kept)
@@ -76,7 +76,7 @@ async def test_backups_and_checks_beside_a_killed_server_lose_no_data(tmp_path):
     with busy(tmp_path / "data") as acknowledged:
         for number in range(ROUNDS):
             acknowledged(WARM)
-            check(tmp_path / "data" / NAME)
+            check_file(tmp_path / "data" / NAME)
             back_up(tmp_path / "data", tmp_path / f"{number}.db", force=False)
         acked = acknowledged(WARM)
 
@@ -92,7 +92,7 @@ def test_a_backup_is_one_file_that_only_its_owner_may_read(data, tmp_path):
     os.umask(before)
 
     assert oct((tmp_path / "copy.db").stat().st_mode & 0o777) == "0o600"
-    assert check(tmp_path / "copy.db").instance == check(data / NAME).instance
+    assert check_file(tmp_path / "copy.db").instance == check_file(data / NAME).instance
     assert sorted(it.name for it in tmp_path.iterdir()) == ["copy.db", "data"]
 
 
@@ -116,7 +116,7 @@ def test_an_existing_file_is_replaced_only_by_force(data, tmp_path):
     back_up(data, tmp_path / "copy.db", force=True)
 
     assert kept == "dear"
-    assert check(tmp_path / "copy.db").problems == ()
+    assert check_file(tmp_path / "copy.db").problems == ()
 
 
 def test_a_backup_inside_the_data_directory_is_refused(data, tmp_path):

@@ -11,7 +11,7 @@ from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
 from batchq.store import migrations
 from batchq.store.database import NAME
-from batchq.store.offline.check import check
+from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import definition, environment, job, job_id, log_stream, moment, policy, queue
 
@@ -38,7 +38,7 @@ def changed_by(data, statement):
 
 
 def test_an_undamaged_database_has_no_problems(data):
-    found = check(data / NAME)
+    found = check_file(data / NAME)
 
     assert found.problems == ()
     assert found.schema == migrations.newest()
@@ -66,7 +66,7 @@ WRONG = {
 def test_a_damaged_row_is_reported(data, wrong, told):
     changed_by(data, wrong)
 
-    problems = check(data / NAME).problems
+    problems = check_file(data / NAME).problems
 
     assert told in problems[0]
     assert "\n" not in problems[0]
@@ -82,7 +82,7 @@ def test_a_damaged_index_is_reported(data):
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(ANOTHER_INDEX)
 
-    assert check(data / NAME).problems == ("wrong # of entries in index jobs_by_queue",)
+    assert check_file(data / NAME).problems == ("wrong # of entries in index jobs_by_queue",)
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_a_foreign_or_newer_database_is_refused(data, statement, why):
     changed_by(data, statement)
 
     with pytest.raises(StoreRefused, match=why):
-        check(data / NAME)
+        check_file(data / NAME)
 
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / NAME).touch()
 
     with pytest.raises(StoreRefused, match="is empty"):
-        check(tmp_path / NAME)
+        check_file(tmp_path / NAME)
 
 
 def test_a_check_changes_nothing(data):
     before = (data / NAME).read_bytes()
 
-    check(data / NAME)
+    check_file(data / NAME)
 
     assert (data / NAME).read_bytes() == before
 

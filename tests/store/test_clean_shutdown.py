@@ -9,7 +9,7 @@ from batchq.errors import StoreLost, StoreRefused
 from batchq.store import lock
 from batchq.store.database import NAME, open_database
 from batchq.store.integrity import CleanShutdownMarker, background_check
-from batchq.store.lock import DataLock, locked
+from batchq.store.lock import DataLock, locked_data
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.containers import until
 
@@ -23,7 +23,7 @@ def ruin(data):
 
 def seal_again(data):
     """As if what was done to the file had been done beneath it, by its disk."""
-    with locked(data) as held:
+    with locked_data(data) as held:
         seal = CleanShutdownMarker(held, data / NAME)
         seal.record_open()
         seal.write()
@@ -63,7 +63,7 @@ async def test_damage_after_a_clean_shutdown_is_found_in_the_background_and_stop
 
 async def test_a_failed_background_check_is_repeated_at_the_next_start(left, caplog):
     """As its disk may refuse it; here the whole file is not where it is looked for."""
-    with locked(left) as held:
+    with locked_data(left) as held:
         seal = CleanShutdownMarker(held, left / NAME)
         whole = seal.remove()
         seal.record_open()
@@ -118,7 +118,7 @@ async def test_a_replaced_file_gets_no_marker(left):
 async def test_a_write_ahead_log_invalidates_the_marker(left):
     (left / "batchq.db-wal").touch()
 
-    with locked(left) as held:
+    with locked_data(left) as held:
         intact = CleanShutdownMarker(held, left / NAME).remove()
 
     assert not intact
@@ -130,7 +130,7 @@ async def test_a_truncated_lock_file_has_no_marker_but_the_instance(left, note):
     instance, seal = (left / lock.NAME).read_text().splitlines()
     (left / lock.NAME).write_text(note.format(instance=instance, seal=seal))
 
-    with locked(left) as held:
+    with locked_data(left) as held:
         known = held.instance
         intact = CleanShutdownMarker(held, left / NAME).remove()
 
@@ -149,7 +149,7 @@ async def test_a_copied_database_is_checked_before_it_is_used(left):
 
 
 async def test_an_unwritable_marker_is_not_an_error(left):
-    with locked(left) as held:
+    with locked_data(left) as held:
         CleanShutdownMarker(held, left / NAME).remove()
     descriptor = os.open(left / lock.NAME, os.O_RDONLY)
     seal = CleanShutdownMarker(DataLock(descriptor), left / NAME)

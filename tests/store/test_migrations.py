@@ -13,7 +13,7 @@ from batchq.cli.main import main
 from batchq.errors import StoreRefused
 from batchq.store import migrations
 from batchq.store.database import NAME
-from batchq.store.offline.check import check
+from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.house.rooms import ROOT
 from tests.store import second_version
@@ -49,7 +49,7 @@ async def open_and_close(data):
 
 async def test_the_data_to_upgrade_has_a_row_in_every_table(data):
     assert [name for name, (_, rows) in dump(data).items() if not rows] == []
-    assert check(data / NAME).problems == ()
+    assert check_file(data / NAME).problems == ()
 
 
 async def test_an_upgrade_keeps_every_row_and_is_logged(data, request, caplog):
@@ -63,8 +63,8 @@ async def test_an_upgrade_keeps_every_row_and_is_logged(data, request, caplog):
     assert (
         f"database schema upgraded from version {second_version.VERSION - 1} to {second_version.VERSION}" in caplog.text
     )
-    assert check(data / NAME).schema == second_version.VERSION
-    assert check(data / NAME).problems == ()
+    assert check_file(data / NAME).schema == second_version.VERSION
+    assert check_file(data / NAME).problems == ()
     columns, rows = after.pop("jobs")
     assert columns[-2:] == ["zone", "image"]
     assert {row[-2:] for row in rows} == {("here", "batchq-test:latest"), ("here", None)}

@@ -151,7 +151,7 @@ def test_the_children_of_an_array_are_read_as_one_range(plan, name):
 def test_jobs_with_pending_end_cost_a_list_no_scan(plan, status):
     query = JobQuery(queue="default", status=status, limit=10, ended_arrays=frozenset({1, 2}))
 
-    walks = [plan(*lists.select(part, None, among))[0] for part, among in lists._split(query)]
+    walks = [plan(*lists.select_orders(part, None, among))[0] for part, among in lists._split(query)]
 
     index = "COVERING INDEX jobs_by_status (queue=? AND status=? AND ord"
     assert all(walk.startswith(f"SEARCH jobs USING {index}") for walk in walks), walks
@@ -198,7 +198,7 @@ LISTS = [(None, by) for by in [None, *Filter]] + [(Status.RUNNING, None), (Statu
 def test_every_filter_of_a_list_reads_only_an_index(plan, status, by, value):
     query = JobQuery(queue="default", status=status, filter=by, values=(value, "b"), limit=10)
 
-    (step,) = plan(*lists.select(query))
+    (step,) = plan(*lists.select_orders(query))
 
     index = "jobs_by_queue (queue=? AND ord<?)" if status is None else "jobs_by_status (queue=? AND status=? AND ord<?)"
     assert step == f"SEARCH jobs USING COVERING INDEX {index}"
@@ -209,7 +209,7 @@ def test_every_filter_of_a_list_reads_only_an_index(plan, status, by, value):
 def test_the_list_of_an_owner_is_read_from_an_index(plan, column, by, value):
     query = JobQuery(queue="default", status=Status.SUCCEEDED, filter=by, values=(value, "b"), limit=10)
 
-    (step,) = plan(*lists.select(query, (column, "ada")))
+    (step,) = plan(*lists.select_orders(query, (column, "ada")))
 
     assert step == f"SEARCH jobs USING INDEX jobs_by_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
 
@@ -231,13 +231,13 @@ NAMED = tuple((job_id(number), None) for number in range(3))
     ],
 )
 def test_a_bulk_stop_selects_targets_without_reading_finished_jobs(plan, asked, index):
-    first, *_ = plan(*bulk_stops.select(asked))
+    first, *_ = plan(*bulk_stops.select_targets(asked))
 
     assert first.startswith(index)
 
 
 def test_named_targets_are_found_by_their_ids(plan):
-    steps = plan(*bulk_stops.select(JobFilter(members=NAMED, statuses=frozenset(Status))))
+    steps = plan(*bulk_stops.select_targets(JobFilter(members=NAMED, statuses=frozenset(Status))))
 
     looked_at = [step for step in steps if " jobs " in step or " array " in step]
     assert all(step.startswith("SEARCH") for step in looked_at), steps

@@ -15,8 +15,8 @@ from batchq.store import lock, migrations
 from batchq.store.database import NAME
 from batchq.store.offline import backup as restoring
 from batchq.store.offline import inspection
-from batchq.store.offline.backup import back_up, restore
-from batchq.store.offline.check import check
+from batchq.store.offline.backup import back_up, restore_backup
+from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
 from tests.support.builders import NOON, job, job_id, moment
@@ -47,7 +47,7 @@ async def last_order(data):
 
 
 async def test_a_restore_installs_the_backup_and_records_it(data, copy):
-    done = restore(copy, data, now=NOON, take_over=False)
+    done = restore_backup(copy, data, now=NOON, take_over=False)
 
     assert await last_order(data) == (0, Restoration(at=NOON))
     assert done.instance == done.instance_before
@@ -55,11 +55,11 @@ async def test_a_restore_installs_the_backup_and_records_it(data, copy):
 
 
 async def test_the_replaced_database_is_kept_under_a_dated_name(data, copy):
-    done = restore(copy, data, now=NOON, take_over=False)
+    done = restore_backup(copy, data, now=NOON, take_over=False)
 
     assert done.kept == data / "batchq.db.before-20261121T120000000000Z"
-    assert check(done.kept).problems == ()
-    restore(done.kept, data, now=NOON + (NOON - NOON.replace(hour=11)), take_over=False)
+    assert check_file(done.kept).problems == ()
+    restore_backup(done.kept, data, now=NOON + (NOON - NOON.replace(hour=11)), take_over=False)
     assert (await last_order(data))[0] == 1
 
 
@@ -72,7 +72,7 @@ async def test_the_write_ahead_log_of_a_killed_server_is_kept_and_not_applied_to
         (killed / name).write_bytes((data / name).read_bytes())
     await store.close()
 
-    done = restore(copy, killed, now=NOON, take_over=False)
+    done = restore_backup(copy, killed, now=NOON, take_over=False)
 
     assert (await last_order(killed))[0] == 0
     with closing(sqlite3.connect(done.kept)) as kept:
@@ -82,7 +82,7 @@ async def test_the_write_ahead_log_of_a_killed_server_is_kept_and_not_applied_to
 async def test_damaged_data_is_replaced_and_kept_unchanged(data, copy):
     (data / NAME).write_bytes(b"no database\n" * 1000)
 
-    done = restore(copy, data, now=NOON, take_over=False)
+    done = restore_backup(copy, data, now=NOON, take_over=False)
 
     assert (await last_order(data))[0] == 0
     assert done.kept.read_bytes() == b"no database\n" * 1000
@@ -92,7 +92,7 @@ async def test_the_write_ahead_log_of_a_lost_database_is_not_applied_to_the_back
     (data / NAME).unlink()
     (data / f"{NAME}-wal").write_bytes(b"of the lost one")
 
-    restore(copy, data, now=NOON, take_over=False)
+    restore_backup(copy, data, now=NOON, take_over=False)
 
     assert (data / "batchq.db.before-20261121T120000000000Z-wal").read_bytes() == b"of the lost one"
     assert (await last_order(data))[0] == 0
@@ -103,7 +103,7 @@ async def test_data_in_use_by_a_reader_is_not_replaced(data, copy):
     with closing(sqlite3.connect(data / NAME, timeout=0)) as reader:
         reader.execute("SELECT * FROM jobs").fetchone()
         with pytest.raises(StoreRefused, match="cannot be replaced"):
-            restore(copy, data, now=NOON, take_over=False)
+            restore_backup(copy, data, now=NOON, take_over=False)
 
     assert await last_order(data) == (1, Restoration())
 
@@ -111,14 +111,14 @@ async def test_data_in_use_by_a_reader_is_not_replaced(data, copy):
 async def test_lost_data_is_restored(data, copy):
     (data / NAME).unlink()
 
-    done = restore(copy, data, now=NOON, take_over=False)
+    done = restore_backup(copy, data, now=NOON, take_over=False)
 
     assert done.kept is None
     assert (await last_order(data))[0] == 0
 
 
 async def test_a_restore_creates_a_missing_directory(tmp_path, copy):
-    done = restore(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
+    done = restore_backup(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
     assert (done.kept, done.instance_before) == (None, None)
     assert (await last_order(tmp_path / "elsewhere"))[0] == 0
@@ -127,9 +127,9 @@ async def test_a_restore_creates_a_missing_directory(tmp_path, copy):
 async def test_a_backup_of_an_earlier_schema_is_migrated(tmp_path, copy, monkeypatch):
     monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
 
-    restore(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
+    restore_backup(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
-    assert check(tmp_path / "elsewhere" / NAME).schema == second_version.VERSION
+    assert check_file(tmp_path / "elsewhere" / NAME).schema == second_version.VERSION
     assert (await last_order(tmp_path / "elsewhere"))[0] == 0
 
 
@@ -137,7 +137,7 @@ async def test_a_restore_beside_a_server_is_refused(data, copy):
     store = await SqliteStore.open(data)
 
     with pytest.raises(StoreRefused, match="another batchq server uses"):
-        restore(copy, data, now=NOON, take_over=False)
+        restore_backup(copy, data, now=NOON, take_over=False)
 
     assert await store.jobs([job_id(1)]) != {}
     await store.close()
@@ -157,7 +157,7 @@ async def test_a_damaged_backup_is_refused_and_the_data_is_unchanged(data, copy,
         connection.execute(wrong)
 
     with pytest.raises(StoreRefused, match=why):
-        restore(copy, data, now=NOON, take_over=False)
+        restore_backup(copy, data, now=NOON, take_over=False)
 
     assert sorted(it.name for it in data.iterdir()) == [NAME, lock.NAME]
     assert await last_order(data) == (1, Restoration())
@@ -168,7 +168,7 @@ async def test_a_restore_killed_before_its_last_step_changes_nothing(data, copy,
     monkeypatch.setattr(restoring, "_keep_replaced", killed)
 
     with pytest.raises(KeyboardInterrupt):
-        restore(copy, data, now=NOON, take_over=False)
+        restore_backup(copy, data, now=NOON, take_over=False)
 
     assert await last_order(data) == (1, Restoration())
 
@@ -200,14 +200,14 @@ async def test_the_restore_command_reports_containers_of_the_replaced_instance(t
 
 @pytest.mark.fault("CO02")
 async def test_in_another_directory_a_backup_becomes_a_new_instance(tmp_path, data, copy, capsys):
-    own = check(data / NAME).instance
+    own = check_file(data / NAME).instance
 
     main(["restore", str(copy), "--data", str(tmp_path / "other")])
     main(["restore", str(copy), "--data", str(tmp_path / "taken-over"), "--take-over"])
     main(["restore", str(copy), "--data", str(data)])
 
-    assert check(tmp_path / "other" / NAME).instance != own
-    assert check(tmp_path / "taken-over" / NAME).instance == check(data / NAME).instance == own
+    assert check_file(tmp_path / "other" / NAME).instance != own
+    assert check_file(tmp_path / "taken-over" / NAME).instance == check_file(data / NAME).instance == own
     assert f"the backup is of instance {own}" in capsys.readouterr().out
 
 
@@ -235,7 +235,7 @@ async def test_a_restore_never_uses_a_number_of_the_replaced_history_again(data,
     store = await SqliteStore.open(data)
     replaced = await store.commit(Changes(history=(moment(job(number=0)),)))
     await store.close()
-    restore(copy, data, now=NOON, take_over=False)
+    restore_backup(copy, data, now=NOON, take_over=False)
 
     store = await SqliteStore.open(data)
     reader = await store.feed(replaced, FeedFilter(), limit=10, scan=10)

@@ -120,14 +120,14 @@ def test_a_job_is_read_with_its_written_version(given_job):
 
 @all_of(st.builds(HistoryEntry, at=MOMENTS))
 def test_every_history_entry_survives_a_round_trip(moment):
-    assert rows.moment(moment.job_id, rows.moment_value(moment)) == moment
+    assert rows.history_entry_of_row(moment.job_id, rows.moment_value(moment)) == moment
 
 
 @all_of(st.builds(LogStream, created_at=MOMENTS))
 def test_every_log_stream_survives_a_round_trip(stream):
     row = rows.stream_row(stream)
 
-    assert rows.stream(row["name"], row["value"]) == stream
+    assert rows.log_stream_of_row(row["name"], row["value"]) == stream
 
 
 @all_of(st.builds(ShareUse, as_of=MOMENTS, used=st.floats(0, allow_infinity=False)))
@@ -156,7 +156,7 @@ def test_every_environment_survives_a_round_trip(environment):
 @given(st.text(alphabet=st.characters(), max_size=20))
 def test_every_text_can_be_written(said):
     broken = job(status_reason=said, name=said, tags=((said, said),), share_identifier=said)
-    row = rows.job_row(broken) | rows.spec_row(broken)
+    row = rows.new_job_row(broken) | rows.spec_row(broken)
 
     read = rows.job(row["state"], row["spec"])
 
@@ -168,7 +168,7 @@ def test_every_text_can_be_written(said):
 def test_members_with_their_default_are_omitted():
     given_job = job(number=1, name="n", depends_on=())
 
-    plain = rows.job_row(given_job) | rows.spec_row(given_job)
+    plain = rows.new_job_row(given_job) | rows.spec_row(given_job)
 
     assert plain["state"] == (
         '{"id":"00000000-0000-4000-8000-000000000001","order":1,"created_at":"2026-11-21T12:00:00Z"}'
@@ -260,7 +260,7 @@ def test_rows_of_the_first_version_are_readable():
 def test_an_empty_retry_strategy_is_one_attempt():
     given_job = job(retry=RetryStrategy(attempts=1, evaluate_on_exit=()))
 
-    row = rows.job_row(given_job) | rows.spec_row(given_job)
+    row = rows.new_job_row(given_job) | rows.spec_row(given_job)
 
     assert '"retry":{}' in row["spec"]
     assert rows.job(row["state"], row["spec"]).spec.retry == RetryStrategy(attempts=1, evaluate_on_exit=())

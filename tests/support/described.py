@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.dialect_profiles import TARGET
-from batchq.api.openapi import describe
+from batchq.api.openapi import openapi_document
 from tests.house.rooms import ROOT, module, sources
 from tests.support.answers import NDJSON
 from tests.support.builders import ADMIN, NOON
@@ -42,7 +42,7 @@ def whole_app():
 
 @cache
 def description():
-    return to_builtins(describe(whole_app(), signed=True))
+    return to_builtins(openapi_document(whole_app(), signed=True))
 
 
 @cache

@@ -8,7 +8,7 @@ from datetime import timedelta
 from shlex import quote
 from typing import Any
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.task import TaskContainer
 from tests.support.builders import task_container
@@ -41,8 +41,8 @@ def spec(
     `children` are the scripts of single children of an array; `changes` are fields of ContainerSpec.
     """
     defaults = {"image": IMAGE, "resources": SMALL, "command": for_children(command(*scripts), children)}
-    own = (write(script, child=index) for index, script in children.items())
-    return ContainerSpec(**defaults | changes, environment=(*environment, write(*scripts), *own))
+    own = (script_variable(script, child=index) for index, script in children.items())
+    return ContainerSpec(**defaults | changes, environment=(*environment, script_variable(*scripts), *own))
 
 
 def contained(name: str, *scripts: Script, **changes: Any) -> TaskContainer:

@@ -78,7 +78,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
     limit: int
 
 
-def audit_record(caller: Caller, *, at: datetime, resource: str, outcome: str = DONE) -> AuditRecord:
+def record_of(caller: Caller, *, at: datetime, resource: str, outcome: str = DONE) -> AuditRecord:
     """The audit record of a caller's request. `resource`: as `job/ID`."""
     return AuditRecord(
         at=at,
@@ -94,4 +94,4 @@ def audit_record(caller: Caller, *, at: datetime, resource: str, outcome: str = 
 
 def audit_record_of_change(resource: str, caller: Caller | None) -> AuditRecord | None:
     """The audit record of one change; None for a change by the server itself (`caller` None)."""
-    return None if caller is None else audit_record(caller, at=caller.requested_at, resource=resource)
+    return None if caller is None else record_of(caller, at=caller.requested_at, resource=resource)

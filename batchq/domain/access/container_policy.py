@@ -57,14 +57,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _TAG = re.compile(r"([^{}]|\{\{ *\.(ID|FullID|Name|FullName|ImageID|ImageFullID|ImageName|DaemonName) *\}\})*")
 
 
-def check(work: Runnable, caller: Caller) -> None:
+def require_allowed_containers(work: Runnable, caller: Caller) -> None:
     """Raises Invalid for a container that the caller's account may not run, or that no account may run."""
-    why = refusal(work, caller.container_policy, caller.account)
+    why = container_refusal(work, caller.container_policy, caller.account)
     if why is not None:
         raise Invalid(why)
 
 
-def refusal(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> str | None:
+def container_refusal(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> str | None:
     """Why the containers may not be started; None if they may. `allowance` None: only what is forbidden for all."""
     return next(_against(work, allowance, account), None)
 

@@ -5,30 +5,30 @@ from collections.abc import Sequence
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.facts import Reader, SchedulerState, StartPhase, StartProgress
-from batchq.domain.explanation.queued import obstructed
-from batchq.domain.explanation.stops import order_facts, order_words, stopping
+from batchq.domain.explanation.queued import explain_obstructed
+from batchq.domain.explanation.stops import explain_stopping, order_facts, order_words
 from batchq.domain.explanation.table import explanation
 from batchq.domain.job import AttemptContainerState, Job
 from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end
 
 
-def running(job: Job, state: SchedulerState) -> Explanation:
+def explain_running(job: Job, state: SchedulerState) -> Explanation:
     """The explanation of a RUNNING job."""
-    stopped = stopping(job, state.now)
+    stopped = explain_stopping(job, state.now)
     if stopped is not None:
         return stopped
     since = job.started_at
     facts, text = _placed(job)
-    text["length"] = words.duration(state.now - since) if since is not None else "0 s"
+    text["length"] = words.duration_words(state.now - since) if since is not None else "0 s"
     if since is not None:
         facts["startedAt"] = since
     end = None if job.attempt is None else latest_end(job, state.now)
     if end is not None and job.spec.timeout is not None and since is not None:
         facts["endsBy"] = end
-        text["left"] = words.duration(since + job.spec.timeout - state.now)
+        text["left"] = words.duration_words(since + job.spec.timeout - state.now)
     if state.obstacle is not None and state.obstacle.code is Code.ENGINE_UNAVAILABLE and state.obstacle.since:
-        text["away"] = words.duration(state.now - state.obstacle.since)
+        text["away"] = words.duration_words(state.now - state.obstacle.since)
     cancel = job.cancel
     if cancel is None:
         return explanation(Code.RUNNING, since=since, facts=facts, words=text)
@@ -40,20 +40,20 @@ def running(job: Job, state: SchedulerState) -> Explanation:
     )
 
 
-def starting(job: Job, state: SchedulerState, reader: Reader) -> Explanation:
+def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a STARTING job."""
-    stopped = stopping(job, state.now)
+    stopped = explain_stopping(job, state.now)
     if stopped is not None:
         return stopped
     if state.obstacle is not None:
-        return obstructed(state, reader)
+        return explain_obstructed(state, reader)
     starts = [it for tag in tags_under_way(job) if (it := state.starts.get(tag)) is not None]
     blocked = _of_phases(job, starts, state, reader)
     if blocked is not None:
         return blocked
     placed_at = None if job.attempt is None else job.attempt.placed_at
     facts, text = _placed(job)
-    text["length"] = words.duration(state.now - placed_at) if placed_at is not None else "0 s"
+    text["length"] = words.duration_words(state.now - placed_at) if placed_at is not None else "0 s"
     if job.attempt is not None and len(job.attempt.containers) > 1:
         return _containers(job, facts, text)
     cancel = job.cancel
@@ -88,7 +88,7 @@ def _host_failed(job: Job, start: StartProgress, state: SchedulerState, reader: 
     since = start.since if failure is None or failure.since is None else failure.since
     detail = start.error or (None if failure is None else failure.detail)
     facts, text = _placed(job)
-    text["length"] = words.duration(state.now - since)
+    text["length"] = words.duration_words(state.now - since)
     if detail and reader.caller.reaches_all:
         facts["detail"] = detail
         text["detail"] = words.short(detail)
@@ -99,7 +99,7 @@ def _pulling(start: StartProgress, state: SchedulerState) -> Explanation:
     waiting = {
         tag.job_id for tag, it in state.starts.items() if it.phase is StartPhase.PULLING and it.image == start.image
     }
-    text = {"image": start.image, "length": words.duration(state.now - start.since)}
+    text = {"image": start.image, "length": words.duration_words(state.now - start.since)}
     if len(waiting) > 1:
         text["others"] = words.counted(len(waiting), "job waits", "jobs wait")
     facts: dict[str, Fact] = {"image": start.image, "jobsWaiting": len(waiting)}

@@ -89,7 +89,7 @@ def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Re
         return _figures(
             Code.TOO_MANY_VCPUS,
             {name: amount / 1000 for name, amount in known.items()},
-            {name: words.vcpus(amount) for name, amount in known.items()},
+            {name: words.vcpus_words(amount) for name, amount in known.items()},
         )
     return _figures(Code.TOO_LARGE, *_host_figures(job, cluster))
 
@@ -111,8 +111,8 @@ def _account_figures(
     if reader.sees_account(account):
         facts["account"] = account
     text = {
-        "required": words.vcpus(millicpus),
-        "limit": words.vcpus(limits[account]),
+        "required": words.vcpus_words(millicpus),
+        "limit": words.vcpus_words(limits[account]),
         "account": reader.account(account),
     }
     return facts, text
@@ -139,13 +139,13 @@ def _host_figures(job: Job, cluster: Cluster | None) -> tuple[dict[str, Fact], d
     required, there = [], []
     if size.memory_mib > host.memory_mib:
         facts |= {"requiredMemoryMiB": size.memory_mib, "memoryMiB": host.memory_mib}
-        required.append(f"{words.memory(size.memory_mib)} of memory")
-        there.append(words.memory(host.memory_mib))
+        required.append(f"{words.memory_words(size.memory_mib)} of memory")
+        there.append(words.memory_words(host.memory_mib))
     if size.gpus > host.gpus:
         facts |= {"requiredGpus": size.gpus, "gpus": host.gpus}
         required.append(words.counted(size.gpus, "GPU"))
         there.append(words.counted(host.gpus, "GPU"))
-    return facts, {"required": words.listed(required), "limit": words.listed(there)} if facts else {}
+    return facts, {"required": words.list_words(required), "limit": words.list_words(there)} if facts else {}
 
 
 def _largest(queue: JobQueue | None, cluster: Cluster | None) -> int | None:
@@ -184,7 +184,7 @@ def _kept_for_shares(job: Job, queue: JobQueue, state: SchedulerState) -> Blocke
     policy = None if queue.policy is None else state.policies.get(queue.policy)
     required = job.spec.resources.millicpus
     facts: dict[str, Fact] = {"required": required / 1000}
-    text = {"required": words.vcpus(required)}
+    text = {"required": words.vcpus_words(required)}
     if policy is not None:
         facts["reservation"] = policy.reservation
         text["reservation"] = str(policy.reservation)
@@ -263,7 +263,7 @@ def _number(shortage: Shortage, amount: int) -> str:
         case Code.WAITS_FOR_VCPUS:
             return words.figure(amount)
         case Code.WAITS_FOR_MEMORY:
-            return words.memory(amount)
+            return words.memory_words(amount)
         case _:
             return words.number(amount)
 
@@ -271,7 +271,7 @@ def _number(shortage: Shortage, amount: int) -> str:
 def _amount(shortage: Shortage, amount: int) -> str:
     match shortage.code:
         case Code.WAITS_FOR_VCPUS:
-            return words.vcpus(amount)
+            return words.vcpus_words(amount)
         case Code.WAITS_FOR_GPUS:
             return words.counted(amount, "GPU")
         case _:
@@ -289,7 +289,7 @@ def _holder_words(held: Holding, now: datetime, reader: Reader) -> dict[str, str
     end, first = held.first_to_end
     return text | {
         "earliest" if first.stop is None else "stopping": reader.job(first),
-        "left": words.duration(end - now),
+        "left": words.duration_words(end - now),
     }
 
 
@@ -319,11 +319,11 @@ def _reserved(
         "reservedFor": tuple({"jobId": it.id, "jobName": it.spec.name} for _, it in seen[: words.MAX_LISTED]),
     }
     size = job.spec.resources
-    required = [words.vcpus(size.millicpus)] if size.millicpus else []
-    required += [f"{words.memory(size.memory_mib)} of memory"]
+    required = [words.vcpus_words(size.millicpus)] if size.millicpus else []
+    required += [f"{words.memory_words(size.memory_mib)} of memory"]
     required += [words.counted(size.gpus, "GPU")] if size.gpus else []
     return Blocked(
         code=Code.RESERVED_FOR_OTHERS,
         facts=facts,
-        words={"required": words.listed(required), "heads": words.joined(parts)},
+        words={"required": words.list_words(required), "heads": words.joined(parts)},
     )

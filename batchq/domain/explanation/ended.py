@@ -12,7 +12,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import task_container_of
-from batchq.domain.lifecycle.status import evaluate
+from batchq.domain.lifecycle.status import evaluate_on_exit
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.stop_orders import StopKind
 
@@ -26,7 +26,7 @@ _CODES = {
 }
 
 
-def ended(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
+def explain_ended(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
     """The explanation of a SUCCEEDED or FAILED job."""
     if job.status is Status.SUCCEEDED:
         return _succeeded(job)
@@ -47,7 +47,7 @@ def ended(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Ex
     )
 
 
-def outcome(attempt: Attempt) -> str:
+def outcome_words(attempt: Attempt) -> str:
     """How an attempt ended, as `exit code 1` or `a lack of memory`."""
     failed = _decisive(attempt)
     if _reason_of(attempt, failed).startswith(status_reasons.OUT_OF_MEMORY.partition(":")[0]):
@@ -62,7 +62,7 @@ def outcome(attempt: Attempt) -> str:
 def _succeeded(job: Job) -> Explanation:
     text: dict[str, str] = {}
     if job.started_at is not None and job.stopped_at is not None:
-        text["length"] = words.duration(job.stopped_at - job.started_at)
+        text["length"] = words.duration_words(job.stopped_at - job.started_at)
     return explanation(
         Code.SUCCEEDED, since=job.stopped_at, facts=_attempt_facts(job), words=text | _attempt_words(job)
     )
@@ -71,7 +71,7 @@ def _succeeded(job: Job) -> Explanation:
 def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
     """The explanation of a job that an order ended; None for a job that ended by itself."""
     last = job.attempts[-1] if job.attempts else None
-    text = {} if last is None else {"outcome": outcome(last)}
+    text = {} if last is None else {"outcome": outcome_words(last)}
     facts: dict[str, Fact] = {} if last is None or last.exit_code is None else {"exitCode": last.exit_code}
     order = latest_order(job)
     if order is None:
@@ -105,7 +105,7 @@ def _child_failed(job: Job, neighbours: Neighbours, reader: Reader, now: datetim
     facts: dict[str, Fact] = {"size": size, "failed": failed, "succeeded": counts.get(Status.SUCCEEDED, 0)}
     child = neighbours.failed_child
     if child is not None and child.child is not None:
-        cause = ended(child, Neighbours(), reader, now)
+        cause = explain_ended(child, Neighbours(), reader, now)
         text |= {"index": str(child.child.index), "cause": cause.sentence}
         facts["child"] = {"jobId": child.id, "index": child.child.index, "code": cause.code.value}
     return explanation(Code.CHILD_FAILED, since=job.stopped_at, facts=facts, words=text)
@@ -121,7 +121,7 @@ def _dependency_failed(job: Job, reason: str, neighbours: Neighbours, reader: Re
     text = {"dependency": reader.job(found)}
     facts: dict[str, Fact] = {"jobId": found.id, "jobName": found.spec.name}
     if found.status is Status.FAILED:
-        cause = ended(found, Neighbours(), reader, now)
+        cause = explain_ended(found, Neighbours(), reader, now)
         text["cause"] = cause.sentence
         facts["code"] = cause.code.value
     return explanation(Code.DEPENDENCY_FAILED, since=job.stopped_at, facts={"dependency": facts}, words=text)
@@ -143,7 +143,7 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
         facts["container"] = container.key.partition("/")[2]
     spec = job.spec.container if container is None else task_container_of(job, container).spec
     facts |= {"memoryMiB": spec.resources.memory_mib, "image": spec.image}
-    text |= {"memory": words.memory(spec.resources.memory_mib), "image": spec.image}
+    text |= {"memory": words.memory_words(spec.resources.memory_mib), "image": spec.image}
     text.setdefault("outcome", "no exit code")
     if attempt.exit_code == _KILLED:
         text["memory_limit"] = text["memory"]
@@ -197,5 +197,5 @@ def _verdict(job: Job) -> str | None:
         return None
     if last.forbidden:
         return "a refusal is not retried"
-    is_rule = evaluate(job.spec.retry.evaluate_on_exit, last) is Action.EXIT
+    is_rule = evaluate_on_exit(job.spec.retry.evaluate_on_exit, last) is Action.EXIT
     return "a rule of evaluateOnExit ended the job" if is_rule else None

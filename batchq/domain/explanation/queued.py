@@ -9,7 +9,7 @@ from batchq.domain.budgets import BudgetScope, ExhaustedBudget
 from batchq.domain.catalog import JobQueue
 from batchq.domain.explanation import capacity, words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
-from batchq.domain.explanation.ended import outcome
+from batchq.domain.explanation.ended import outcome_words
 from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
 from batchq.domain.explanation.stops import order_facts, order_words
 from batchq.domain.explanation.table import explanation
@@ -20,12 +20,12 @@ from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.scheduling.resources import vcpus_of
 
 
-def held(job: Job, state: SchedulerState) -> Explanation:
+def explain_held(job: Job, state: SchedulerState) -> Explanation:
     """The explanation of a queued job that a user holds or has paused."""
     hold = job.hold
     assert hold is not None, f"{job.id} is not held"
     by = f" by {hold.user}" if hold.user else ""
-    text = {"by": by, "age": words.duration(state.now - hold.held_at), "reason": words.quoted(hold.reason)}
+    text = {"by": by, "age": words.duration_words(state.now - hold.held_at), "reason": words.quoted(hold.reason)}
     facts: dict[str, Fact] = {"reason": hold.reason, "heldAt": hold.held_at}
     if hold.user:
         facts["user"] = hold.user
@@ -35,16 +35,16 @@ def held(job: Job, state: SchedulerState) -> Explanation:
     return explanation(Code.PAUSED, since=hold.held_at, facts=facts | retry_facts, words=text | retry_words)
 
 
-def pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
+def explain_pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a SUBMITTED or PENDING job."""
     if job.array_state is not None:
         return _children(job, state.now)
     if state.obstacle is not None and state.obstacle.code is Code.STORE_UNAVAILABLE:
-        return obstructed(state, reader)
+        return explain_obstructed(state, reader)
     dependencies = standing(job, neighbours.jobs)
     waiting, total = [it for it, status in dependencies if status is not Status.SUCCEEDED], len(dependencies)
     if not waiting:
-        age = words.duration(state.now - job.created_at)
+        age = words.duration_words(state.now - job.created_at)
         return explanation(Code.SUBMITTED, since=job.created_at, facts={}, words={"age": age})
     return explanation(
         Code.DEPENDENCIES,
@@ -56,12 +56,12 @@ def pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Rea
         },
         words={
             "pending": f"{len(waiting)} of {words.counted(total, 'dependency', 'dependencies')}",
-            "dependencies": words.listed([_dependency(it, neighbours, state, reader) for it in waiting]),
+            "dependencies": words.list_words([_dependency(it, neighbours, state, reader) for it in waiting]),
         },
     )
 
 
-def not_created(child: Job, array: Job, why: Explanation) -> Explanation:
+def explain_not_created(child: Job, array: Job, why: Explanation) -> Explanation:
     """The explanation of a child that its array has not spawned yet. `why`: the explanation of the array."""
     assert child.child is not None, f"{child.id} is not the child of an array"
     index, size = child.child.index, arrays.size(array)
@@ -83,27 +83,27 @@ def not_created(child: Job, array: Job, why: Explanation) -> Explanation:
     )
 
 
-def obstructed(state: SchedulerState, reader: Reader) -> Explanation:
+def explain_obstructed(state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of all jobs that cannot start because of a condition of the server."""
     obstacle = state.obstacle
     assert obstacle is not None, "nothing keeps jobs from starting"
     text: dict[str, str] = {}
     facts: dict[str, Fact] = {}
     if obstacle.since is not None:
-        text["length"] = words.duration(state.now - obstacle.since)
+        text["length"] = words.duration_words(state.now - obstacle.since)
     if obstacle.detail is not None and reader.caller.reaches_all:
         text["detail"] = words.short(obstacle.detail)
         facts["detail"] = obstacle.detail
     return explanation(obstacle.code, since=obstacle.since, facts=facts, words=text)
 
 
-def runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
+def explain_runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a RUNNABLE job. One that can never start is not helped by the end of an obstacle."""
     queue = state.queues.get(job.spec.queue)
     if job.unschedulable:
         return capacity.never(job, queue, state, reader)
     if state.obstacle is not None:
-        return obstructed(state, reader)
+        return explain_obstructed(state, reader)
     if any(job.order in it for it in state.stop_pending):
         return explanation(Code.STOP_PENDING, since=None, facts={}, words={})
     exhausted = next((it for it in state.exhausted if it.covers(job.spec.owner.account, job.spec.queue)), None)
@@ -163,7 +163,7 @@ def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Map
             Code.SHARE_TURN,
             since=job.runnable_at,
             facts=facts | {"shareIdentifier": share, "shareVcpus": held / 1000},
-            words=text | {"share": share, "used": words.vcpus(held)},
+            words=text | {"share": share, "used": words.vcpus_words(held)},
         )
     if is_behind or _has_jobs_ahead(neighbours):
         lacking = None if head is None else _lacking(head.reason)
@@ -173,7 +173,7 @@ def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Map
         facts |= {"startedRecently": started, "recentSeconds": state.start_period / timedelta(seconds=1)}
         text |= {
             "started": words.counted(started, "job of the queue has", "jobs of the queue have"),
-            "period": words.duration(state.start_period),
+            "period": words.duration_words(state.start_period),
         }
         return explanation(Code.IN_LINE, since=job.runnable_at, facts=facts, words=text)
     return explanation(Code.NEXT, since=job.runnable_at, facts=named, words=text)
@@ -230,7 +230,7 @@ def _dependency(job_id: JobId, neighbours: Neighbours, state: SchedulerState, re
     if not reader.sees(found):
         return reader.job(found)
     since = {Status.RUNNING: found.started_at, Status.RUNNABLE: found.runnable_at}.get(found.status)
-    length = "" if since is None else f" for {words.duration(state.now - since)}"
+    length = "" if since is None else f" for {words.duration_words(state.now - since)}"
     return f"{reader.job(found)} ({found.status}{length})"
 
 
@@ -244,7 +244,7 @@ def _dependency_facts(job_id: JobId, neighbours: Neighbours, reader: Reader) -> 
 
 def _no_environment(job: Job, queue: JobQueue) -> Explanation:
     names = tuple(str(it) for it in queue.environments)
-    text = {"queue": str(queue.name), "environments": words.listed(names)}
+    text = {"queue": str(queue.name), "environments": words.list_words(names)}
     facts: dict[str, Fact] = {"jobQueue": queue.name, "environments": names}
     return explanation(Code.NO_ENVIRONMENT, since=job.blocked_at or job.runnable_at, facts=facts, words=text)
 
@@ -254,7 +254,7 @@ def _retry(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
     if not job.attempts:
         return {}, {}
     last, most = job.attempts[-1], job.max_attempts
-    text = {"attempt": str(last.number), "attempts": str(most), "outcome": outcome(last)}
+    text = {"attempt": str(last.number), "attempts": str(most), "outcome": outcome_words(last)}
     return {"attempt": last.number, "attempts": most, "outcome": text["outcome"]}, text
 
 
@@ -275,5 +275,5 @@ def _place_words(job: Job, neighbours: Neighbours, *, within_share: bool) -> dic
     text["place"] = words.ordinal(place.ahead + 1) if place.is_exact else f"beyond place {words.number(place.ahead)}"
     if place.ahead and not within_share:
         text["count"] = words.counted(place.ahead, "job") if place.is_exact else f"{words.number(place.ahead)} jobs"
-        text["vcpus"] = words.vcpus(place.millicpus)
+        text["vcpus"] = words.vcpus_words(place.millicpus)
     return text

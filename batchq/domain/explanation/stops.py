@@ -23,7 +23,7 @@ def order_words(order: StopOrder, now: datetime) -> dict[str, str]:
     """The word `order`, as `Terminated by cora 12 s ago, "too hot"`; without a reason that repeats kind and user."""
     given = f"{_VERBS[order.kind]} by {order.user}" if order.user else _VERBS[order.kind]
     reason = "" if order.reason == given else f", {words.quoted(order.reason)}"
-    return {"order": f"{given} {words.duration(now - order.ordered_at)} ago{reason}"}
+    return {"order": f"{given} {words.duration_words(now - order.ordered_at)} ago{reason}"}
 
 
 def order_facts(order: StopOrder) -> dict[str, Fact]:
@@ -42,7 +42,7 @@ def order_facts(order: StopOrder) -> dict[str, Fact]:
     return named | {name: at for name, at in times.items() if at is not None}
 
 
-def stopping(job: Job, now: datetime) -> Explanation | None:
+def explain_stopping(job: Job, now: datetime) -> Explanation | None:
     """Why an active job with an order to stop still is active; None without such an order."""
     order = job.stop
     if order is None:
@@ -61,7 +61,7 @@ def stopping(job: Job, now: datetime) -> Explanation | None:
 
 def limit_words(job: Job) -> dict[str, str]:
     """The word `limit`, the time limit of an attempt; none without a limit."""
-    return {} if job.spec.timeout is None else {"limit": words.duration(job.spec.timeout)}
+    return {} if job.spec.timeout is None else {"limit": words.duration_words(job.spec.timeout)}
 
 
 def limit_facts(job: Job) -> dict[str, Fact]:
@@ -72,7 +72,7 @@ def limit_facts(job: Job) -> dict[str, Fact]:
 def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
     """The word `killed`, or `signal`, `signalled`, `next` and `left`; none before a signal is delivered."""
     if order.killed_at is not None:
-        return {"killed": words.duration(now - order.killed_at)}
+        return {"killed": words.duration_words(now - order.killed_at)}
     stopped: list[StopOrder | AttemptContainer] = [order, *_not_ended(job)]
     signalled = [it for it in stopped if it.next_step_at is not None]
     first = min(signalled, key=lambda it: it.next_step_at or now, default=None)
@@ -80,13 +80,13 @@ def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
     if first is None or first.next_step_at is None or step is None:
         return {}
     sent_at = order.checkpoint_requested_at if step.until_checkpoint else order.signalled_at
-    sent = "" if sent_at is None else f" {words.duration(now - sent_at)} ago"
+    sent = "" if sent_at is None else f" {words.duration_words(now - sent_at)} ago"
     signal = step.signal or "the stop signal"
     return {
         "signal": f"{signal} for a final checkpoint" if step.until_checkpoint else signal,
         "signalled": f"was sent{sent}",
         "next": "the stop signal" if first.step + 1 < len(first.steps) else "SIGKILL",
-        "left": words.duration(first.next_step_at - now),
+        "left": words.duration_words(first.next_step_at - now),
     }
 
 

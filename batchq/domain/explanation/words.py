@@ -13,7 +13,7 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _GIB = 1024  # MiB
 
 
-def duration(length: timedelta) -> str:
+def duration_words(length: timedelta) -> str:
     """As `40 s`, `4 min`, `2 h 5 min`, `3 d 2 h`; negative durations count as 0."""
     seconds = max(0, int(length.total_seconds()))
     if seconds < 2 * _MINUTE:
@@ -40,7 +40,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
 
 
-def vcpus(millicpus: int) -> str:
+def vcpus_words(millicpus: int) -> str:
     """As `4 vCPUs` or `0.25 vCPUs`."""
     return f"{figure(millicpus)} {'vCPU' if millicpus == 1000 else 'vCPUs'}"  # noqa: PLR2004 - thousandths
 
@@ -50,7 +50,7 @@ def figure(millicpus: int) -> str:
     return f"{millicpus / 1000:,.3f}".rstrip("0").rstrip(".")
 
 
-def memory(mib: int) -> str:
+def memory_words(mib: int) -> str:
     """As `512 MiB` or `4 GiB`."""
     return f"{number(mib // _GIB)} GiB" if mib and mib % _GIB == 0 else f"{number(mib)} MiB"
 
@@ -61,7 +61,7 @@ def ordinal(place: int) -> str:
     return f"{number(place)}{ending}"
 
 
-def listed(items: Sequence[str], total: int | None = None) -> str:
+def list_words(items: Sequence[str], total: int | None = None) -> str:
     """As `a, b and 3 more`. `total`: how many there are; None: as many as `items`."""
     shown = list(items[:MAX_LISTED])
     more = (len(items) if total is None else total) - len(shown)

@@ -54,13 +54,13 @@ def is_parent(job: Job) -> bool:
     return job.spec.array_size is not None and job.child is None
 
 
-def begin(job: Job, now: datetime) -> Job:
+def begin_array(job: Job, now: datetime) -> Job:
     """Start to spawn children: the array's own dependencies are met."""
     waiting = job if job.status is Status.PENDING else move_to(job, Status.PENDING)
     return replace(waiting, array_state=ArrayState(counted_at=now, passes_hold=job.hold is not None))
 
 
-def step(job: Job, event: on.Event, now: datetime) -> Outcome:
+def step_array(job: Job, event: on.Event, now: datetime) -> Outcome:
     """Apply an event to a PENDING array with children. Raises IllegalTransition if it cannot happen to an array."""
     rule = _RULES.get(type(event))
     if rule is None:
@@ -251,7 +251,7 @@ def pass_order(job: Job, most: int) -> tuple[Job, range]:
     return replace(job, array_state=replace(state, order_applied_to=indices.stop)), indices
 
 
-def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
+def count_children(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
     """Count the status changes of children, and end the array with its last child.
 
     AWS: an array is SUCCEEDED if all its children are, else FAILED.

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.ladder import Stopped, longest_wait
-from batchq.domain.lifecycle.stop_order import changed
+from batchq.domain.lifecycle.stop_order import with_changed_order
 from batchq.domain.stop_orders import Hold, StopLadder, StopOrder
 
 _Timed = TypeVar("_Timed", Hold, ArrayState, Attempt, AttemptContainer, StopOrder)
@@ -53,12 +53,12 @@ def shifted(job: Job, shift: ClockShift) -> Job:
     return replace(moved, started_at=_of(job.started_at, shift), attempt=attempt)
 
 
-def bounded(job: Job, now: datetime) -> Job:
+def bounded_deadlines(job: Job, now: datetime) -> Job:
     """Bring each deadline of a stop of an active job that is further ahead than its longest step forward to that.
 
     A later deadline was computed by a clock that was ahead of the present one.
     """
-    job = changed(job, lambda it: _brought_forward(it, now))
+    job = with_changed_order(job, lambda it: _brought_forward(it, now))
     attempt = job.attempt
     if attempt is None or not any(_is_late(it, now) for it in attempt.containers):
         return job

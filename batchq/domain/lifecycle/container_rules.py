@@ -90,7 +90,7 @@ def keys(job: Job) -> tuple[str, ...]:
     return tuple(f"{node}/{it.name}" for node in nodes for it in task_of(job, node).containers)
 
 
-def container_of(job: Job, key: str) -> AttemptContainer:
+def container_with_key(job: Job, key: str) -> AttemptContainer:
     """The container with this key of the attempt under way. StopIteration if there is none."""
     return next(it for it in attempt_of(job).containers if it.key == key)
 
@@ -112,7 +112,7 @@ def with_containers(job: Job, containers: tuple[AttemptContainer, ...]) -> Job:
     return replace(job, attempt=replace(attempt_of(job), containers=containers))
 
 
-def ended(container: AttemptContainer, now: datetime, reason: str | None) -> AttemptContainer:
+def ended_container(container: AttemptContainer, now: datetime, reason: str | None) -> AttemptContainer:
     """The container as ended at `now`; `reason` None: it did not fail."""
     return replace(container, state=AttemptContainerState.ENDED, stopped_at=now, reason=reason)
 
@@ -239,7 +239,7 @@ def _end_checkpoint_step(job: Job, now: datetime) -> Job:
         job = end_checkpoint_steps(job, now)
     if any(_awaits_checkpoint(it) for it in attempt_of(job).containers):
         return job
-    return stop_order.changed(job, lambda it: replace(it, step=it.step + 1))
+    return stop_order.with_changed_order(job, lambda it: replace(it, step=it.step + 1))
 
 
 def end_checkpoint_steps(job: Job, now: datetime) -> Job:
@@ -253,12 +253,12 @@ def _awaits_checkpoint(container: AttemptContainer) -> bool:
 
 def _close(job: Job, now: datetime) -> Job:
     nodes = nodes_to_stop(job)
-    return each(job, lambda it: order_stop(job, it, now) if it.node in nodes else it)
+    return each(job, lambda it: order_container_stop(job, it, now) if it.node in nodes else it)
 
 
 def _give_up(job: Job, now: datetime) -> Job:
     never = {key for key, gate in gates(job).items() if gate is Gate.NEVER}
-    return each(job, lambda it: ended(it, now, why_never(job, it)) if it.key in never else it)
+    return each(job, lambda it: ended_container(it, now, why_never(job, it)) if it.key in never else it)
 
 
 def _open(job: Job, now: datetime) -> Job:
@@ -269,7 +269,7 @@ def _open(job: Job, now: datetime) -> Job:
     )
 
 
-def order_stop(
+def order_container_stop(
     job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
 ) -> AttemptContainer:
     """Order a container to stop; a waiting one ends at once. One that has ended or is stopping does not change.
@@ -283,7 +283,7 @@ def order_stop(
     alone = stop_order.terminate_order(job, own, now) if own is not None and stops_alone else None
     ordered = replace(container, terminated_by=alone)
     if container.state is AttemptContainerState.WAITING:
-        return ended(ordered, now, None)
+        return ended_container(ordered, now, None)
     return replace(ordered, stop_ordered=True, steps=container.steps or _steps(job, container, own))
 
 
@@ -296,7 +296,7 @@ def order_stop_of_job(
     """
     waits = job.stop is not None and ladder.awaits_checkpoint(job.stop)
     if not waits or container.node == main_node(job) or container.stop_ordered or container.state not in BEGUN:
-        return order_stop(job, container, now, own)
+        return order_container_stop(job, container, now, own)
     return replace(container, steps=_steps(job, container, own))
 
 
@@ -331,7 +331,7 @@ def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now:
         alone = stop_order.terminate_order(job, event, now)
     ordered = replace(container, terminated_by=None if alone is None else stop_order.forced(alone, event, now))
     if container.state is AttemptContainerState.WAITING:
-        return ended(ordered, now, None)
+        return ended_container(ordered, now, None)
     forced = replace(ordered, stop_ordered=True, steps=(), step=0, next_step_at=None)
     return ladder.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced
 

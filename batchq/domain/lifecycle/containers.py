@@ -17,16 +17,16 @@ from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, 
 from batchq.domain.lifecycle import holds, ladder, status, stop_order
 from batchq.domain.lifecycle.container_rules import (
     apply_rules,
-    container_of,
+    container_with_key,
     each,
     effects_of_change,
     end_checkpoint_steps,
-    ended,
+    ended_container,
     force_stop,
     has_task,
     keys,
     main_node,
-    order_stop,
+    order_container_stop,
     order_stop_of_job,
     task_container_of,
     task_of,
@@ -50,14 +50,14 @@ def rules(job: Job, event: on.Event) -> bool:
     return has_task(job) and (on.is_attempt_event(event) or isinstance(event, _ORDERS))
 
 
-def begin(job: Job, now: datetime) -> Outcome:
+def begin_containers(job: Job, now: datetime) -> Outcome:
     """Create the containers of a job that was placed, and start those that wait for no other."""
     containers = tuple(AttemptContainer(key=key) for key in keys(job))
     placed = with_containers(job, containers)
     return _follow(placed, placed, now)
 
 
-def step(job: Job, event: on.Event, now: datetime) -> Outcome:
+def step_containers(job: Job, event: on.Event, now: datetime) -> Outcome:
     """Apply an event about a container, or one of ORDERS. Raises IllegalTransition if it cannot happen."""
     order = ORDERS[job.status].get(type(event))
     return _follow(job, _apply_to_container(job, event, now) if order is None else order(job, event, now), now)
@@ -138,30 +138,34 @@ def _learn_address(job: Job, container: AttemptContainer, event: on.ContainerSta
 def _not_started(job: Job, container: AttemptContainer, event: on.StartFailed, now: datetime) -> Job:
     attempt = attempt_of(job)
     refused = replace(job, attempt=replace(attempt, forbidden=attempt.forbidden or event.forbidden))
-    return with_container(refused, replace(ended(container, now, event.reason), exit_code=event.exit_code or None))
+    return with_container(
+        refused, replace(ended_container(container, now, event.reason), exit_code=event.exit_code or None)
+    )
 
 
 def _abandoned(job: Job, container: AttemptContainer, _: on.StartAbandoned, now: datetime) -> Job:
     assert container.stop_ordered, f"the start of {container} was abandoned without a stop order: {with_history(job)}"
-    return with_container(job, ended(container, now, None))
+    return with_container(job, ended_container(container, now, None))
 
 
 def _exit_unseen_start(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
     """The first report of the container is its exit. It did run, so it passes through RUNNING."""
     started = on.ContainerStarted(attempt=event.attempt, container_key=event.container_key, started_at=event.started_at)
     running = _run(job, container, started, now)
-    return _exit(running, container_of(running, container.key), event, now)
+    return _exit(running, container_with_key(running, container.key), event, now)
 
 
 def _exit(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
-    over = ended(container, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
+    over = ended_container(
+        container, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None
+    )
     started, stopped = status.run_times(event, requested_at=container.start_requested_at, now=now)
     over = replace(over, started_at=started, stopped_at=stopped)
     return with_container(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
 
 
 def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: datetime) -> Job:
-    return with_container(job, ended(container, max(now, container.started_at or now), event.reason))
+    return with_container(job, ended_container(container, max(now, container.started_at or now), event.reason))
 
 
 def _note_request(job: Job, container: AttemptContainer, event: on.CheckpointRequested, now: datetime) -> Job:
@@ -191,8 +195,8 @@ def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut,
 
     def give_up_or_stop(it: AttemptContainer) -> AttemptContainer:
         if it.key in waiting:
-            return ended(it, now, _too_late(container, waiting[it.key].condition, limit))
-        return order_stop(job, it, now) if it.node == container.node else it
+            return ended_container(it, now, _too_late(container, waiting[it.key].condition, limit))
+        return order_container_stop(job, it, now) if it.node == container.node else it
 
     return _decided_by(each(job, give_up_or_stop), container.node, tuple(waiting))
 
@@ -210,7 +214,7 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
     attempt = attempt_of(job)
     if node != main_node(job) or attempt.decided_by is not None:
         return job
-    essential = [it for it in given_up if task_container_of(job, container_of(job, it)).essential]
+    essential = [it for it in given_up if task_container_of(job, container_with_key(job, it)).essential]
     return replace(job, attempt=replace(attempt, decided_by=(*essential, *given_up)[0]))
 
 
@@ -230,16 +234,16 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     if job.stop is not None and not (job.is_pausing and _names_job(job, event.node)):
         return job
     if event.container is not None and not _is_essential(job, event.container):
-        return each(job, lambda it: order_stop(job, it, now, event) if it.name == event.container else it)
+        return each(job, lambda it: order_container_stop(job, it, now, event) if it.name == event.container else it)
     if _names_job(job, event.node):
         whole, ordered = replace(event, node=None, container=None), stop_order.order_stop(job, event, now)
         return each(ordered, lambda it: order_stop_of_job(ordered, it, now, whole))
-    return each(job, lambda it: order_stop(job, it, now, event) if it.node == event.node else it)
+    return each(job, lambda it: order_container_stop(job, it, now, event) if it.node == event.node else it)
 
 
 def _pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     """Stop all containers, and hold the job after the attempt."""
-    paused = holds.pause(job, event, now)
+    paused = holds.pause_active(job, event, now)
     return paused if job.is_pausing else each(paused, lambda it: order_stop_of_job(paused, it, now))
 
 

@@ -11,7 +11,7 @@ from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, 
 from batchq.domain.lifecycle.container_rules import (
     BEGUN,
     awaited,
-    container_of,
+    container_with_key,
     has_task,
     main_node,
     task_container_of,
@@ -74,7 +74,7 @@ def tag_to_inspect(job: Job, alarm: on.Event) -> Tag | None:
     match alarm:
         case on.TimedOut():
             return _tag_timed(job)
-        case on.StartTimedOut(container_key=key) if container_of(job, key).state is AttemptContainerState.RUNNING:
+        case on.StartTimedOut(container_key=key) if container_with_key(job, key).state is AttemptContainerState.RUNNING:
             return replace(job.tag, container_key=key)
         case _:
             return None
@@ -85,7 +85,9 @@ def _tag_timed(job: Job) -> Tag | None:
     if not has_task(job):
         return job.tag
     main = main_node(job)
-    return min(tags_running(job), key=lambda it: _rank(job, container_of(job, it.container_key), main), default=None)
+    return min(
+        tags_running(job), key=lambda it: _rank(job, container_with_key(job, it.container_key), main), default=None
+    )
 
 
 def _rank(job: Job, container: AttemptContainer, main: int) -> tuple[bool, bool]:

@@ -16,7 +16,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.container_rules import each, ended, has_task
+from batchq.domain.lifecycle.container_rules import each, ended_container, has_task
 from batchq.domain.lifecycle.reconcile import tags_to_keep, tags_under_way
 from batchq.domain.lifecycle.status import Outcome, attempt_of, move_to_final
 from batchq.domain.lifecycle.stop_order import with_order
@@ -24,7 +24,7 @@ from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.errors import Invalid
 
 
-def force_fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
+def fail_by_force(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
     """End an active job as FAILED at once and without a retry.
 
     Its resources are free from then on, even if its containers still run: they are removed as soon as the engine can.
@@ -43,7 +43,7 @@ def refuse_force_fail(job: Job, _: on.ForceFailed, __: datetime) -> Outcome:
 def _given_up(container: AttemptContainer, now: datetime, reason: str) -> AttemptContainer:
     if container.state is AttemptContainerState.ENDED:
         return container
-    return ended(container, max(now, container.started_at or now), reason)
+    return ended_container(container, max(now, container.started_at or now), reason)
 
 
 def is_damaged(job: Job) -> bool:
@@ -57,7 +57,7 @@ def fail_damaged(job: Job, now: datetime) -> Outcome:
     An array with children is terminated instead, and ends when its children have ended.
     """
     if job.array_state is not None:
-        return arrays.step(job, on.TerminateRequested(reason=status_reasons.UNREADABLE), now)
+        return arrays.step_array(job, on.TerminateRequested(reason=status_reasons.UNREADABLE), now)
     if job.attempt is None:
         return move_to_final(job, Status.FAILED, now, status_reasons.UNREADABLE), ()
     return _fail(job, job.attempt, now, status_reasons.UNREADABLE)

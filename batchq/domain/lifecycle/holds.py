@@ -41,7 +41,7 @@ def hold_active(job: Job, event: on.HoldRequested, now: datetime) -> Outcome:
     return (job if job.hold is not None else _held(job, event, now)), ()
 
 
-def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
+def pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     """Order the attempt of an active job to stop, and hold the job once it has ended.
 
     A pause of a job that is pausing and was resumed holds it again. Raises Invalid for a job that is ending, unless its
@@ -52,10 +52,10 @@ def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
             return job
         raise Invalid(f"Job {job.id} is being stopped or was cancelled: it cannot be paused.")
     held = job if job.hold is not None and job.hold.paused else _held(job, event, now)
-    return held if held.is_pausing else stop_order.pause(held, event, now)
+    return held if held.is_pausing else stop_order.order_pause(held, event, now)
 
 
-def release(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Outcome:
+def release_queued(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Outcome:
     """Let the job be placed again, at its old position. An active job is not held once its attempt has ended."""
     return _released(job), ()
 

@@ -18,7 +18,7 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import ladder
-from batchq.domain.lifecycle.container_rules import BEGUN, container_of, ended_keys, has_task, removable
+from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key, ended_keys, has_task, removable
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.stop_orders import StopLadder
 
@@ -75,7 +75,7 @@ def reconcile(
 
 
 def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
-    began = container_of(job, tag.container_key).started_at if has_task(job) else job.started_at
+    began = container_with_key(job, tag.container_key).started_at if has_task(job) else job.started_at
     if before is None or began is None or began >= before:
         return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key)
     return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key, reason=status_reasons.HOST_TERMINATED)
@@ -100,7 +100,7 @@ def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple
 def _may_start(job: Job, tag: Tag) -> bool:
     """Whether the container has not been reported as running yet."""
     if has_task(job):
-        return container_of(job, tag.container_key).state is AttemptContainerState.STARTING
+        return container_with_key(job, tag.container_key).state is AttemptContainerState.STARTING
     return job.status is Status.STARTING
 
 
@@ -108,11 +108,11 @@ def ladder_of(job: Job, tag: Tag) -> StopLadder | None:
     """What has the container's stop ladder; None: the container is not ordered to stop."""
     if not has_task(job):
         return job.stop
-    container = container_of(job, tag.container_key)
+    container = container_with_key(job, tag.container_key)
     return container if container.stop_ordered else None
 
 
-def tags(job: Job) -> tuple[Tag, ...]:
+def container_tags(job: Job) -> tuple[Tag, ...]:
     """The tags of the containers of all attempts of the job, including containers that may never have run."""
     return tuple(
         Tag(job_id=job.id, attempt=attempt.number, container_key=key)

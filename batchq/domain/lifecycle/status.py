@@ -203,10 +203,10 @@ def verdict(job: Job, ended: Attempt) -> Verdict:
         return Verdict.FAIL
     if ended.number >= job.max_attempts:
         return Verdict.FAIL
-    return Verdict.RETRY if evaluate(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
+    return Verdict.RETRY if evaluate_on_exit(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
 
 
-def evaluate(rules: tuple[ExitRule, ...], ended: Attempt) -> Action:
+def evaluate_on_exit(rules: tuple[ExitRule, ...], ended: Attempt) -> Action:
     """The action of the first evaluateOnExit entry that matches. AWS: if none matches, the job is retried."""
     return next((rule.action for rule in rules if matches(rule, ended)), Action.RETRY)
 

@@ -85,7 +85,7 @@ def latest_order(job: Job) -> StopOrder | None:
     return next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE or it is pause), None)
 
 
-def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
+def order_pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     """Store the order of a pause of the attempt under way. A final checkpoint is requested if the job can write one."""
     assert job.attempt is not None, f"{job.id} has no attempt to pause"
     order = StopOrder(
@@ -128,7 +128,7 @@ def force(job: Job, event: on.StopForced, now: datetime) -> Job:
     """
     if job.stop is None or job.is_pausing:
         job = _with_end(job, _terminate(event, now))
-    return changed(job, lambda it: forced(it, event, now))
+    return with_changed_order(job, lambda it: forced(it, event, now))
 
 
 def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
@@ -159,7 +159,7 @@ def awaits_final_checkpoint(job: Job) -> bool:
 
 def see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
     """Store the final checkpoint, if one was requested and it is the first that was seen. The ladder stays."""
-    return changed(job, lambda it: _with_checkpoint(it, event, now))
+    return with_changed_order(job, lambda it: _with_checkpoint(it, event, now))
 
 
 def _with_checkpoint(order: StopOrder, event: on.CheckpointSeen, now: datetime) -> StopOrder:
@@ -187,7 +187,9 @@ def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
     """
     if step is None or not step.until_checkpoint or not awaits_final_checkpoint(job):
         return job
-    return changed(job, lambda it: replace(it, checkpoint_error=f"none after {step.wait.total_seconds():g} s"))
+    return with_changed_order(
+        job, lambda it: replace(it, checkpoint_error=f"none after {step.wait.total_seconds():g} s")
+    )
 
 
 def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetime) -> Job:
@@ -202,7 +204,7 @@ def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetim
     requested = any(old.checkpoint_requested_at != new.checkpoint_requested_at for old, new in pairs)
     signalled = any(old.signalled_at != new.signalled_at for old, new in pairs)
     killed = any(new.killed_at is not None and old.next_step_at != new.next_step_at for old, new in pairs)
-    return changed(
+    return with_changed_order(
         job,
         lambda it: replace(
             it,
@@ -213,7 +215,7 @@ def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetim
     )
 
 
-def changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
+def with_changed_order(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
     """Apply `change` to the order that stops the attempt. Returns the same object without an order or a change."""
     order = job.stop
     if order is None or (after := change(order)) == order:

@@ -68,11 +68,11 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     the event cannot happen to a job in this status.
     """
     if job.array_state is not None and job.status is Status.PENDING:
-        return arrays.step(job, event, now)
+        return arrays.step_array(job, event, now)
     if on.is_attempt_event(event) and (job.attempt is None or job.attempt.number != event.attempt):
         return (stop_order.see_late_checkpoint(job, event, now) if isinstance(event, on.CheckpointSeen) else job), ()
     if containers.rules(job, event):
-        return containers.step(job, event, now)
+        return containers.step_containers(job, event, now)
     rule = TRANSITIONS[job.status].get(type(event))
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to {with_history(job)}")
@@ -86,7 +86,7 @@ def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
 
 def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
     """Wait to be placed. An array stays PENDING instead, and spawns its children."""
-    return arrays.begin(job, now) if arrays.is_parent(job) else to_runnable(job, now), ()
+    return arrays.begin_array(job, now) if arrays.is_parent(job) else to_runnable(job, now), ()
 
 
 def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: datetime) -> Outcome:
@@ -135,7 +135,7 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
         move_to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
     )
     if job.spec.task is not None or job.spec.nodes is not None:
-        return containers.begin(placed, now)
+        return containers.begin_containers(placed, now)
     return placed, (do.StartContainer(tag=placed.tag),)
 
 
@@ -167,7 +167,7 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     started = start_time(event.started_at, requested_at=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
     running = replace(move_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
-    return _stop_from(running, None, stop_order.changed(running, lambda it: ladder.begun(it, now)))
+    return _stop_from(running, None, stop_order.with_changed_order(running, lambda it: ladder.begun(it, now)))
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
@@ -228,7 +228,7 @@ def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> 
 
 def _pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Outcome:
     """Stop the attempt, and hold the job after it."""
-    return _stop_from(job, job.stop, holds.pause(job, event, now))
+    return _stop_from(job, job.stop, holds.pause_active(job, event, now))
 
 
 def _force_active(job: Job, event: on.StopForced, now: datetime) -> Outcome:
@@ -236,7 +236,7 @@ def _force_active(job: Job, event: on.StopForced, now: datetime) -> Outcome:
     forced = stop_order.force(job, event, now)
     if forced is job or job.status is Status.STARTING:
         return _stop_from(job, job.stop, forced)
-    return _stop_from(job, job.stop, stop_order.changed(forced, lambda it: ladder.killed(it, now)))
+    return _stop_from(job, job.stop, stop_order.with_changed_order(forced, lambda it: ladder.killed(it, now)))
 
 
 def _stop_from(job: Job, before: StopOrder | None, after: Job) -> Outcome:
@@ -256,18 +256,20 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
 
 def _note_request(job: Job, event: on.CheckpointRequested, now: datetime) -> Outcome:
     """Store that a checkpoint signal is about to be sent, so that a restart does not send it a second time at once."""
-    return stop_order.changed(job, lambda it: ladder.requested(it, event.step, now)), ()
+    return stop_order.with_changed_order(job, lambda it: ladder.requested(it, event.step, now)), ()
 
 
 def _count_wait(job: Job, event: on.StopSignalDelivered, now: datetime) -> Outcome:
     """Start the wait of the step at the first delivery of its signal, so that a slow engine does not shorten it."""
-    return stop_order.changed(job, lambda it: ladder.delivered(it, event.step, now)), ()
+    return stop_order.with_changed_order(job, lambda it: ladder.delivered(it, event.step, now)), ()
 
 
 def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Outcome:
     """Store the final checkpoint, and end the step that waits for it."""
     seen = stop_order.see_checkpoint(job, event, now)
-    ended = stop_order.changed(seen, lambda it: ladder.advanced(it, now) if ladder.awaits_checkpoint(it) else it)
+    ended = stop_order.with_changed_order(
+        seen, lambda it: ladder.advanced(it, now) if ladder.awaits_checkpoint(it) else it
+    )
     return (job, ()) if seen is job else _stop_from(job, job.stop, ended)
 
 
@@ -279,7 +281,7 @@ def _next_step(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
     if job.stop is None or job.stop.next_step_at is None:
         return job, ()
     missed = stop_order.miss_checkpoint(job, ladder.under_way(job.stop))
-    after = stop_order.changed(missed, lambda it: ladder.expired(it, now))
+    after = stop_order.with_changed_order(missed, lambda it: ladder.expired(it, now))
     return _stop_from(job, job.stop, stop_order.mark_unkillable(after, after.stop, now))
 
 
@@ -297,9 +299,9 @@ _QUEUED: Mapping[type[on.Event], Rule] = {
     on.TerminateRequested: _terminate_queued,
     on.StopForced: _terminate_queued,
     on.HoldRequested: holds.hold_queued,
-    on.ReleaseRequested: holds.release,
+    on.ReleaseRequested: holds.release_queued,
     on.PauseRequested: holds.hold_queued,
-    on.ResumeRequested: holds.release,
+    on.ResumeRequested: holds.release_queued,
     on.ForceFailed: forced_failure.refuse_force_fail,
 }
 
@@ -309,10 +311,10 @@ _ACTIVE: Mapping[type[on.Event], Rule] = {
     on.TerminateRequested: _terminate_active,
     on.StopForced: _force_active,
     on.HoldRequested: holds.hold_active,
-    on.ReleaseRequested: holds.release,
+    on.ReleaseRequested: holds.release_queued,
     on.PauseRequested: _pause_active,
-    on.ResumeRequested: holds.release,
-    on.ForceFailed: forced_failure.force_fail,
+    on.ResumeRequested: holds.release_queued,
+    on.ForceFailed: forced_failure.fail_by_force,
 }
 
 #: The row of both final statuses. Reports about attempts need no cells: a finished job has no attempt under way, so

@@ -108,7 +108,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
         }
 
 
-def candidate(job: Job) -> Candidate:
+def candidate_of_job(job: Job) -> Candidate:
     """What placement needs to know of the job."""
     return Candidate(
         job_id=job.id,
@@ -309,7 +309,7 @@ class FreeCapacity:
         for job in self._usage.timed():
             at = latest_end(job, self._now)
             if at is not None and job.attempt is not None:
-                wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))
+                wanted = self._demand(candidate_of_job(job), EnvironmentName(job.attempt.environment))
                 endings.append(Ending(at=at, amounts=self._returning(wanted)))
         return endings
 

@@ -21,14 +21,14 @@ MAX_PROPAGATED_TAGS = 50  # AWS: the tags to propagate, of the job and its defin
 _WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 
 
-def invalid(overrides: Overrides, propagated: int) -> str | None:
+def invalid_overrides(overrides: Overrides, propagated: int) -> str | None:
     """Why a job is accepted and then FAILED, as AWS does; None for a valid job. `propagated`: the number of tags."""
     if length(overrides) > MAX_OVERRIDES_LENGTH:
         return status_reasons.OVERRIDES_TOO_LONG
     return status_reasons.TOO_MANY_TAGS if propagated > MAX_PROPAGATED_TAGS else None
 
 
-def evaluate(job: Job, known: Mapping[JobId, Job]) -> DependencyEvent:
+def evaluate_dependencies(job: Job, known: Mapping[JobId, Job]) -> DependencyEvent:
     """The event that follows for the job from the jobs that it depends on.
 
     A dependency that FAILED or is not in `known` fails it; if all SUCCEEDED they are met; otherwise they are pending.
@@ -89,7 +89,7 @@ def named(spec: JobSpec) -> tuple[JobId, ...]:
     return (*ids, *parents, *(child_id(it, 0) for it in arrays))
 
 
-def refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
+def dependencies_refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
     """Why the dependsOn of a new job is refused; None if it is accepted. batchq refuses unknown ids.
 
     `known`: the jobs of `named` that exist and that the caller may see.

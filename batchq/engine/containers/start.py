@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.access.container_policy import refusal
+from batchq.domain.access.container_policy import container_refusal
 from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartPhase, StartProgress
 from batchq.domain.ids import Tag
@@ -208,7 +208,7 @@ class Start:
         """
         policy = self._accounts.container_policy(self._spec.owner)
         self._launch = replace(self._launch, allowance=policy)
-        why = refusal(self._spec, policy, self._spec.owner.account)
+        why = container_refusal(self._spec, policy, self._spec.owner.account)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
     async def _save_created(self, container: Created) -> None:

@@ -8,7 +8,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job, Status
-from batchq.domain.lifecycle.container_rules import container_of, main_node, task_of
+from batchq.domain.lifecycle.container_rules import container_with_key, main_node, task_of
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.ports.checkpoints import PreparedDirectory
 from batchq.ports.runtime import ContainerState, Inspection, LaunchSpec
@@ -33,7 +33,7 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpe
     return replace(
         single,
         spec=task.container(tag.container).spec,
-        container_id=container_of(job, tag.container_key).container_id,
+        container_id=container_with_key(job, tag.container_key).container_id,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
         beside=tuple(it.name for it in task.containers if it.name != tag.container),

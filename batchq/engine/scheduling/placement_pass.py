@@ -19,7 +19,14 @@ from batchq.domain.budgets import BudgetScope
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Fits, FreeCapacity, Insufficient, Unschedulable, candidate
+from batchq.domain.scheduling.capacity import (
+    Candidate,
+    Fits,
+    FreeCapacity,
+    Insufficient,
+    Unschedulable,
+    candidate_of_job,
+)
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, max_usable_millicpus
 from batchq.domain.scheduling.quotas import ClosedAccounts
 from batchq.engine.scheduling.queue_cache import QueueCache
@@ -349,7 +356,7 @@ async def recheck_unschedulable(
     unit.load(page)
     for job in filter(None, [unit.get(it.id) for it in page]):
         queue = catalog.queues.get(job.spec.queue)
-        if job.unschedulable and queue is not None and capacity.could_hold(candidate(job), queue.environments):
+        if job.unschedulable and queue is not None and capacity.could_hold(candidate_of_job(job), queue.environments):
             unit.step(job.id, on.FoundSchedulable())
     return page[-1].order if len(page) == UNSCHEDULABLE_PAGE else None
 

@@ -13,7 +13,7 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.forced_failure import is_damaged
-from batchq.domain.scheduling.capacity import Candidate, candidate, is_queued_for_placement
+from batchq.domain.scheduling.capacity import Candidate, candidate_of_job, is_queued_for_placement
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.jobs import JobStore
 from batchq.ports.queue import NONE, Names
@@ -68,7 +68,7 @@ class QueueFront:
         known = self._by_id.get(job.id)
         waits = is_queued_for_placement(job) and job.order <= self.until
         if waits and known is None:
-            self._by_id[job.id] = candidate(job)
+            self._by_id[job.id] = candidate_of_job(job)
             insort(self._candidates, self._by_id[job.id], key=_order)
         elif known is not None and not waits:
             del self._by_id[job.id], self._candidates[bisect_left(self._candidates, known.order, key=_order)]

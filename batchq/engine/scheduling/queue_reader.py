@@ -20,7 +20,7 @@ from batchq.domain.budgets import BudgetScope, ExhaustedBudget
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.ids import QueueName
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.scheduling.capacity import Candidate, candidate, is_queued_for_placement
+from batchq.domain.scheduling.capacity import Candidate, candidate_of_job, is_queued_for_placement
 from batchq.domain.scheduling.fairshare import ShareKey, SharePicker, ShareUse
 from batchq.domain.scheduling.quotas import ClosedAccounts
 from batchq.engine.unit_of_work import UnitOfWork
@@ -89,7 +89,7 @@ class WaitingJobs:
         self._orders: list[int] = []
         for before, after in unit.job_changes():
             if is_queued_for_placement(after):
-                self._changed[after.spec.queue][after.spec.share_identifier].append(candidate(after))
+                self._changed[after.spec.queue][after.spec.share_identifier].append(candidate_of_job(after))
             if before is not None and is_queued_for_placement(before):
                 self._touched[after.spec.queue] = self._touched.get(after.spec.queue, 0) + 1
                 self._orders.append(after.order)

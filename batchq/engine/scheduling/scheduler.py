@@ -28,7 +28,7 @@ from batchq.engine.scheduling.placement_pass import (
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, next_searches
 from batchq.engine.scheduling.share_usage import ShareUsageTotals
-from batchq.engine.scheduling.snapshot import QueuePositions, snapshot
+from batchq.engine.scheduling.snapshot import QueuePositions, take_snapshot
 from batchq.engine.scheduling.time_limits import TimeLimits
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
@@ -298,7 +298,7 @@ class Scheduler:
         held_millicpus = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
         job_queue = self._catalog.queues[queue]
         policy = None if job_queue.policy is None else self._catalog.policies.get(job_queue.policy)
-        return await snapshot(
+        return await take_snapshot(
             unit,
             self._store,
             job_queue,

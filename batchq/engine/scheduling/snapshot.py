@@ -23,7 +23,7 @@ MAX_JOBS = 100  # in a snapshot
 MAX_SHARES = 20  # in a snapshot
 
 
-async def snapshot(
+async def take_snapshot(
     unit: UnitOfWork,
     store: JobStore,
     queue: JobQueue,

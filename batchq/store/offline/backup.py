@@ -21,9 +21,9 @@ from batchq.errors import StoreFailed, StoreRefused
 from batchq.ports.jobs import Restoration
 from batchq.store import history, integrity, job_writes
 from batchq.store.database import NAME
-from batchq.store.lock import locked
+from batchq.store.lock import locked_data
 from batchq.store.log_files import sync
-from batchq.store.offline.check import check, read_only_connection, report
+from batchq.store.offline.check import check_file, read_only_connection, report
 from batchq.store.statements import Begin, run_transaction
 
 _BUSY_TIMEOUT = 1.0  # seconds
@@ -57,15 +57,15 @@ def back_up(data: Path, file: Path, *, force: bool) -> None:
         sync(file.parent)
 
 
-def restore(file: Path, data: Path, *, now: datetime, take_over: bool) -> Restored:
+def restore_backup(file: Path, data: Path, *, now: datetime, take_over: bool) -> Restored:
     """Replace the database of `data` by the backup `file`.
 
     In another directory than its own, the backup becomes a new instance, because another server may own the containers
     of the original one. `take_over`: the instance of the backup is kept. Raises StoreRefused while a server has the
     data, and for a damaged backup.
     """
-    with locked(data) as lock:
-        check(file)
+    with locked_data(data) as lock:
+        check_file(file)
         own = None if lock.is_copy else lock.instance
         with temporary_file(data / NAME) as part:
             copy(file, part)
@@ -82,8 +82,8 @@ def take_over(data: Path, *, now: datetime) -> str:
 
     Raises StoreRefused as `restore` does.
     """
-    with locked(data) as lock:
-        check(data / NAME)
+    with locked_data(data) as lock:
+        check_file(data / NAME)
         _, instance = _prepare_restored(data / NAME, data / NAME, now, keeps_instance=lambda _: True)
         lock.write(instance)
     return instance

@@ -47,10 +47,10 @@ class Report(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def check(path: Path) -> Report:
+def check_file(path: Path) -> Report:
     """Check a database file. Raises StoreRefused if it is not batchq's, is damaged, or has a newer schema."""
     with read_only_connection(path) as connection:
-        integrity.validate(connection, path, None)
+        integrity.require_intact(connection, path, None)
         if migrations.version(connection) == 0:
             raise StoreRefused(f"{path} is empty: no batchq server has used it")
         try:
@@ -110,7 +110,7 @@ def _jobs(connection: Connection) -> Iterator[str]:
 def _job(state: str, spec: str | None, status: str, candidate: rows.CandidateRow) -> None:
     if spec is None:
         raise ValueError("its specification is missing")
-    read, found = rows.job(state, spec), rows.candidate(candidate)
+    read, found = rows.job(state, spec), rows.candidate_of_row(candidate)
     if (read.id, read.order, read.status) != (found.job_id, found.order, status):
         raise ValueError(f"its columns are those of {found.job_id}, {found.order}, {status}")
 
@@ -121,13 +121,13 @@ def _history(connection: Connection) -> Iterator[str]:
     while orders := [row[0] for row in _page(connection, "jobs_by_page", after)]:
         parameters = {"after": after, "last": orders[-1]}
         for _, job_id, value in connection.execute(SQL["history_by_page"], parameters).fetchall():
-            yield from _unreadable(f"the history of job {job_id}", rows.moment, job_id, value)
+            yield from _unreadable(f"the history of job {job_id}", rows.history_entry_of_row, job_id, value)
         after = orders[-1]
 
 
 def _streams(connection: Connection) -> Iterator[str]:
     for _, name, value in _pages(connection, "streams_by_page"):
-        yield from _unreadable(f"log stream {name}", rows.stream, name, value)
+        yield from _unreadable(f"log stream {name}", rows.log_stream_of_row, name, value)
 
 
 def _values(connection: Connection) -> Iterator[str]:

@@ -48,7 +48,7 @@ def examine_data(data: Path) -> StoreFacts:
     )
     try:
         with _connection(path) as connection:
-            integrity.validate(connection, path, None)
+            integrity.require_intact(connection, path, None)
             schema = migrations.version(connection)
             return replace(
                 facts, schema=schema, database=_database_facts(connection) if schema == migrations.newest() else None
@@ -64,7 +64,7 @@ def with_container_jobs(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts
     try:
         with _connection(facts.data / NAME) as connection:
             return replace(
-                facts, database=replace(facts.database, container_jobs=job_reads.find(connection, [*ids], None))
+                facts, database=replace(facts.database, container_jobs=job_reads.find_jobs(connection, [*ids], None))
             )
     except (BatchqError, ValueError, sqlite3.Error) as why:
         return replace(facts, database=replace(facts.database, read_error=_first_line(why)))
@@ -92,7 +92,7 @@ def _database_facts(connection: Connection) -> DatabaseFacts:
             engine_id=job_reads.engine_id(connection),
             newest_created_at=_newest(connection),
             active=job_reads.active(connection),
-            quarantined=quarantine.count(connection),
+            quarantined=quarantine.quarantined_count(connection),
             restored_at=restoration.at,
             spared=restoration.spared,
         )
@@ -164,7 +164,7 @@ def _matching(records: Sequence[PendingAudit], query: AuditQuery) -> tuple[Store
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrations.migrate(connection, migrations.STEPS)
         audit.ingest(connection, records)
-        return audit.page(connection, query)
+        return audit.audit_page(connection, query)
 
 
 def _stored(path: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
@@ -173,7 +173,7 @@ def _stored(path: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
         return ()
     with _connection(path) as connection:
         try:
-            integrity.validate(connection, path, None)
-            return audit.page(connection, query) if migrations.version(connection) == migrations.newest() else ()
+            integrity.require_intact(connection, path, None)
+            return audit.audit_page(connection, query) if migrations.version(connection) == migrations.newest() else ()
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot read {path}: {why}") from why

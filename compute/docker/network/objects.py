@@ -14,8 +14,8 @@ from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.errors import CONFLICT, is_about_host, lower_layer_failed, message_of, reason
-from batchq.compute.docker.inspection import labels_of, member, rows_of
+from batchq.compute.docker.errors import CONFLICT, agent_reason, is_about_host, lower_layer_failed, message_of
+from batchq.compute.docker.inspection import labels_of, member, reply_rows
 from batchq.errors import EngineError, EngineUnknown, StartRefused
 
 SUBNET_RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets in a range that is seldom used
@@ -46,13 +46,13 @@ def ensure_network(client: Client, name: str, labels: Mapping[str, str], *, inte
 
 def list_networks(client: Client, labels: Mapping[str, str]) -> list[object]:
     """The networks with all of these labels. Filtered again here: some engines take an empty value for any value."""
-    rows = rows_of(client.networks(filters=_having(labels)), "networks")
+    rows = reply_rows(client.networks(filters=_having(labels)), "networks")
     return [row for row in rows if labels.items() <= labels_of(row, "Labels").items()]
 
 
 def list_containers(client: Client, labels: Mapping[str, str], *, limit: int = -1) -> list[object]:
     """The containers with all of these labels, in any state: at most `limit`, -1: all."""
-    return rows_of(client.containers(all=True, limit=limit, filters=_having(labels)), "containers")
+    return reply_rows(client.containers(all=True, limit=limit, filters=_having(labels)), "containers")
 
 
 def list_volumes(client: Client, labels: Mapping[str, str]) -> list[object]:
@@ -85,7 +85,7 @@ def creation_error(error: APIError) -> EngineError:
     if lower_layer_failed(error):
         return EngineUnknown(f"create: {message_of(error)}")
     return StartRefused(
-        reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(message_of(error))
+        agent_reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(message_of(error))
     )
 
 

@@ -19,7 +19,7 @@ from docker.errors import APIError, ImageNotFound, NotFound
 
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import tar_archive
-from batchq.compute.docker.errors import create_refused, reason
+from batchq.compute.docker.errors import agent_reason, create_refused
 from batchq.compute.docker.inspection import labels_of, member, state_in
 from batchq.errors import NameTaken, StartRefused
 from batchq.ports.runtime import ContainerState
@@ -90,7 +90,7 @@ IMAGE = image()
 _IMAGE_LOCK = Lock()  # of two images created at the same time one would lose its name
 
 
-def find(client: Client, name: str, labels: Mapping[str, str]) -> object | None:
+def find_pause_container(client: Client, name: str, labels: Mapping[str, str]) -> object | None:
     """Inspect the pause container with this name; None: it does not exist. Raises NameTaken if its labels differ."""
     try:
         inspected: object = client.inspect_container(name)
@@ -106,7 +106,7 @@ def runs(inspected: object) -> bool:
     return state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING
 
 
-def create(client: Client, request: Mapping[str, object], name: str) -> str:
+def create_pause_container(client: Client, request: Mapping[str, object], name: str) -> str:
     """Create a pause container, and its image if that is missing; return the container's id. Raises StartRefused.
 
     `request` is the body of the create request.
@@ -131,7 +131,7 @@ def import_image(client: Client) -> None:
     try:
         client.import_image_from_data(layer, repository, tag, changes)
     except APIError as error:
-        raise StartRefused(reason("CannotCreateContainerError", error), certain=False) from error
+        raise StartRefused(agent_reason("CannotCreateContainerError", error), certain=False) from error
 
 
 def create_request(

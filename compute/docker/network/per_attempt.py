@@ -117,7 +117,7 @@ class AttemptNetworks:
         """The id of the node's pause container, which is created and started if necessary."""
         tag, labels = launch.tag, attempt_object_labels(self._instance, launch.tag)
         name = pause_container_name(self._instance, tag)
-        inspected = pause_container.find(client, name, labels)
+        inspected = pause_container.find_pause_container(client, name, labels)
         if inspected is not None and member(inspected, "HostConfig", "NetworkMode", of=str) != network:
             # Its network does not exist any more, so no container of the node can run.
             objects.remove_container(client, inspected)
@@ -127,7 +127,7 @@ class AttemptNetworks:
             request = pause_container.create_request(
                 network=network, labels=labels, node=f"node-{tag.node}", names=names
             )
-            pause_id = pause_container.create(client, request, name)
+            pause_id = pause_container.create_pause_container(client, request, name)
         else:
             pause_id = member(inspected, "Id", of=str)
             if pause_container.runs(inspected):

@@ -131,14 +131,16 @@ class SharedNetworks:
     def _ensure(self, client: Client, shared: SharedNetwork) -> str:
         """The id of the network's running pause container, created with the bridge if necessary."""
         name, labels = shared_network_name(self._instance, shared), shared_network_labels(self._instance, shared)
-        inspected = pause_container.find(client, name, labels)
+        inspected = pause_container.find_pause_container(client, name, labels)
         if inspected is not None:
             if pause_container.runs(inspected):
                 return member(inspected, "Id", of=str)
             objects.remove_container(client, inspected)
         self.may_exist = True
         network = objects.ensure_network(client, name, labels)
-        pause_id = pause_container.create(client, pause_container.create_request(network=network, labels=labels), name)
+        pause_id = pause_container.create_pause_container(
+            client, pause_container.create_request(network=network, labels=labels), name
+        )
         client.start(pause_id)
         log.info("network of %s: created, with pause container %s", shared, name)
         return pause_id

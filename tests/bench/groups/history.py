@@ -57,7 +57,7 @@ def _database(path: Path, jobs: int) -> sqlite3.Connection:
     migrations.migrate(connection, migrations.STEPS)
     connection.execute("PRAGMA foreign_keys = ON")
     first = job(number=0)
-    row, spec = rows.job_row(first), rows.spec_row(first)
+    row, spec = rows.new_job_row(first), rows.spec_row(first)
     columns = ", ".join(row)
     values = ", ".join(f":{name}" for name in row)
     run_transaction(
@@ -86,7 +86,7 @@ ENTRY = moment(job(number=0), status=Status.RUNNING, attempt=1)
 
 def _insert_into_feed(connection: sqlite3.Connection, first: int) -> None:
     orders = {JobId(str(number)): first + number for number in range(ENTRIES)}
-    history.insert(connection, [replace(ENTRY, job_id=it) for it in orders], orders)
+    history.insert_entries(connection, [replace(ENTRY, job_id=it) for it in orders], orders)
 
 
 def _insert_into_table_of_jobs(connection: sqlite3.Connection, first: int) -> None:
