@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TypeVar
@@ -32,8 +31,6 @@ Shape = TypeVar("Shape", bound=BaseModel)
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _ENCODER = msgspec.json.Encoder()
 _TOO_LARGE = f"The request body is larger than {BODY_LIMIT} bytes."
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class FailureKind(StrEnum):
@@ -163,16 +160,6 @@ def query_of(request: web.Request) -> dict[str, str]:
             text = f"{name[:100]!r} is given more than once; separate several values by commas."
             raise InvalidMember(text, member=name[:100])
     return dict(request.query)
-
-
-def milliseconds(moment: datetime) -> int:
-    """Whole milliseconds since 1970. AWS: fractions are cut off. `moment` is aware."""
-    return (moment - _EPOCH) // _MILLISECOND
-
-
-def optional_milliseconds(moment: datetime | None) -> int | None:
-    """As `milliseconds`; None for None."""
-    return None if moment is None else milliseconds(moment)
 
 
 def reply(content: Mapping[str, object] | Struct, *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct, to_builtins
 
-from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.stop_orders import Hold, StopKind, StopOrder, StopProgress, StopStep
+from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.history import HoldChange
 
 

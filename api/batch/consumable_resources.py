@@ -10,7 +10,6 @@ from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import KeyValuesPair, Long, PageSize, Tags, Text, WireModel
-from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page_of_entries
 from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind
@@ -18,6 +17,7 @@ from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Job
 from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.task import Nodes
+from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.services.consumable_resources import Quantities

@@ -9,7 +9,6 @@ from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.job_definitions import parse_document, with_empty_lists
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
-from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.stop_orders import stop_orders_members
 from batchq.domain.catalog import JobDefinition
@@ -19,6 +18,7 @@ from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpe
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.shown_reasons import shown_container_reason, shown_status_reason
 from batchq.domain.task import Nodes, Task
+from batchq.domain.times import milliseconds
 from batchq.errors import Invalid
 
 MAX_DESCRIBED = 100

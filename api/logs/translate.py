@@ -16,8 +16,8 @@ from typing import Annotated, Final, Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.http import milliseconds
 from batchq.api.page_tokens import TokenQuery
+from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span, StreamOrder, StreamPosition, StreamQuery
 from batchq.logs.search import Event

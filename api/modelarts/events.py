@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from batchq.api.http import milliseconds
 from batchq.api.modelarts.wire import EventsQuery
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.stop_orders import StopProgress, StopStep
+from batchq.domain.times import milliseconds
 from batchq.ports.history import HistoryEntry
 
 SOURCE = "batchq"

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from batchq.api.http import milliseconds
 from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_name, flavor_of
 from batchq.api.training_jobs import is_marked, stored_document
 from batchq.domain.access.accounts import Caller
@@ -22,6 +21,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.stop_orders import StopKind
 from batchq.domain.task import Nodes
+from batchq.domain.times import milliseconds
 
 KILL_PATIENCE = timedelta(seconds=60)  # after SIGKILL a stop counts as failed
 STOPPED_BY = frozenset({StopKind.TERMINATE, StopKind.TIMEOUT})

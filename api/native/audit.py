@@ -1,6 +1,6 @@
 """ListAudit: the audit records that a caller may see. Decision 0024."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from msgspec import Struct
@@ -14,10 +14,10 @@ from batchq.audit import AuditLog
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.access.audit import AuditQuery, StoredAudit
 from batchq.domain.ids import JobId
+from batchq.domain.times import EPOCH, from_microseconds, microseconds
 from batchq.errors import Invalid
 from batchq.services.jobs import JobService
 
-EPOCH = datetime.fromtimestamp(0, UTC)
 LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
@@ -94,9 +94,9 @@ def _token_query(body: ListAuditRequest) -> TokenQuery:
 
 
 def _position(it: StoredAudit) -> str:
-    return f"{(it.record.at - EPOCH) // timedelta(microseconds=1)} {it.number}"
+    return f"{microseconds(it.record.at)} {it.number}"
 
 
 def _parse_position(position: str) -> tuple[datetime, int]:
     at, number = map(int, position.split())
-    return EPOCH + timedelta(microseconds=at), number
+    return from_microseconds(at), number

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import EmptyAnswer, EmptyRequest
-from batchq.api.http import milliseconds
 from batchq.api.native.costs import amount
 from batchq.api.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Permission
 from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
+from batchq.domain.times import milliseconds
 from batchq.engine.budgets import BudgetStatus
 from batchq.errors import Invalid
 from batchq.services.budgets import BudgetService

@@ -5,9 +5,9 @@ from http import HTTPStatus
 from msgspec import Struct
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.http import milliseconds
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.domain.ids import JobId
+from batchq.domain.times import milliseconds
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 from batchq.services.checkpoints import CheckpointService
 

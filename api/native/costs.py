@@ -1,6 +1,6 @@
 """GetJobCost, GetJobMetrics and ReportCosts: what jobs cost and report. See docs/cost.md."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated
@@ -8,18 +8,17 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.http import optional_milliseconds
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.domain.access.accounts import Caller
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.ids import JobId, node_of
+from batchq.domain.times import EPOCH, optional_milliseconds
 from batchq.domain.training_metrics import MetricValue
 from batchq.errors import NotFound
 from batchq.ports.costs import CostGroup
 from batchq.services.costs import CostReport, CostRow, CostService
 from batchq.services.jobs import JobService
 
-EPOCH = datetime.fromtimestamp(0, UTC)
 LATEST = 253_402_214_400_000  # milliseconds: the last day of the year 9999
 
 Moment = Annotated[int, Field(ge=0, le=LATEST)]

@@ -5,12 +5,13 @@ from typing import Annotated, cast
 from msgspec import Raw, Struct, field
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.http import milliseconds, struct_to_json, while_connected
+from batchq.api.http import struct_to_json, while_connected
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
+from batchq.domain.times import milliseconds
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.services.events import EventService
 

@@ -7,9 +7,9 @@ from http import HTTPStatus
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.services.explanations import ExplanationService
 
 

@@ -4,7 +4,6 @@ from http import HTTPStatus
 
 from msgspec import Struct, field
 
-from batchq.api.http import optional_milliseconds
 from batchq.api.native.job_search import JobArns, JobRow, SearchContext, row_members
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
@@ -21,6 +20,7 @@ from batchq.domain.job import (
     Status,
 )
 from batchq.domain.shown_reasons import shown_container_reason
+from batchq.domain.times import optional_milliseconds
 
 MAX_DEPENDENTS = 50
 

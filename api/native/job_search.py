@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.api.authentication import parse_credential
-from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
@@ -28,6 +27,7 @@ from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
 from batchq.services.explanations import MAX_EXPLAINED, ExplanationService

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import EmptyAnswer, EmptyRequest
-from batchq.api.http import milliseconds
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import (
     HoldAnswer,
@@ -28,6 +27,7 @@ from batchq.api.stop_orders import (
 from batchq.domain.access.accounts import Permission
 from batchq.domain.job import Status
 from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
 from batchq.services.jobs import JobService

@@ -3,7 +3,6 @@
 from msgspec import Struct, field
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
 from batchq.api.native.job_search import JobArns, JobRow, SearchContext, job_row
 from batchq.api.operation_table import Call, OperationTable
@@ -11,6 +10,7 @@ from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.job import Status
+from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.jobs import Failures
 from batchq.services.overview import EnvironmentOverview, Overview, QueueOverview, ServerState
 

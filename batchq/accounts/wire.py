@@ -3,7 +3,6 @@
 A member left out of a change keeps its value.
 """
 
-from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from msgspec import Struct, convert
@@ -13,7 +12,6 @@ from pydantic.alias_generators import to_camel
 
 from batchq.accounts.files import AccessKey, KeyState
 from batchq.domain.access.accounts import (
-    EPOCH,
     Account,
     AccountLimits,
     AccountName,
@@ -24,6 +22,7 @@ from batchq.domain.access.accounts import (
     User,
 )
 from batchq.domain.access.audit import AuditRecord
+from batchq.domain.times import milliseconds
 from batchq.settings import REGISTRY
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
@@ -306,7 +305,7 @@ def user_answer(it: User) -> UserAnswer:
 
 
 def key_answer(it: AccessKey) -> KeyAnswer:
-    return KeyAnswer(id=it.id, user=it.user, state=it.state, created_at=_milliseconds(it.created_at))
+    return KeyAnswer(id=it.id, user=it.user, state=it.state, created_at=milliseconds(it.created_at))
 
 
 def new_key_answer(it: AccessKey, *, first_user: bool) -> NewKeyAnswer:
@@ -315,7 +314,7 @@ def new_key_answer(it: AccessKey, *, first_user: bool) -> NewKeyAnswer:
 
 def audit_record_answer(it: AuditRecord) -> AuditRecordAnswer:
     return AuditRecordAnswer(
-        at=_milliseconds(it.at),
+        at=milliseconds(it.at),
         user=it.user,
         account=it.account,
         key=it.key or None,
@@ -346,7 +345,3 @@ def caller_answer(caller: Caller, directory: Directory) -> CallerAnswer:
 def _queues(directory: Directory, name: AccountName) -> tuple[str, ...] | None:
     queues = (it.queues for it in directory.lineage(name) if it.queues is not None)
     return next(queues, None)
-
-
-def _milliseconds(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(milliseconds=1)

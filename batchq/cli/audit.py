@@ -12,8 +12,9 @@ from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
 from batchq.cli.tables import Column, add_output_flags, print_list
-from batchq.cli.times import clock_time, iso, local_time, milliseconds, parse_time
+from batchq.cli.times import clock_time, iso, local_time, parse_time
 from batchq.domain.access.audit import AuditQuery
+from batchq.domain.times import milliseconds
 from batchq.errors import Misused
 from batchq.store.offline.inspection import read_audit
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from batchq.cli.job_handles import HELP, resolve_jobs
 from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, WAITING, Row
-from batchq.cli.times import milliseconds, parse_time
+from batchq.cli.times import parse_time
+from batchq.domain.times import milliseconds
 from batchq.errors import Misused
 
 #: The statuses of AWS Batch that a value of `--state` stands for.

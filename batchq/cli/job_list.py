@@ -13,7 +13,8 @@ from batchq.cli.job_filters import Filters, add_search_flags, matches_reason, pa
 from batchq.cli.output import is_terminal, print_notice, write_line
 from batchq.cli.server_requests import FINISHED, UNFINISHED, Page, Row, fetch_jobs
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
-from batchq.cli.times import clock_time, local_time, milliseconds, now
+from batchq.cli.times import clock_time, local_time, now
+from batchq.domain.times import milliseconds
 from batchq.errors import Misused
 
 LIMIT = 100  # jobs

@@ -148,7 +148,7 @@ def is_array(job: Job) -> bool:
 
 
 def to_row(job: Job, *, sentence: str) -> Row:
-    """The members that `exit_status_of` and `outcome` read. `sentence`: the server's explanation; empty: none."""
+    """The members that `exit_status_of` and `outcome_line` read. `sentence`: the server's explanation; empty: none."""
     copied = ("jobId", "jobName", "status", "statusReason", "startedAt", "stoppedAt")
     members = {
         **{it: job.get(it) for it in copied},

@@ -5,8 +5,8 @@ import time
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
 
-MILLISECOND = timedelta(milliseconds=1)
-EPOCH = datetime.fromtimestamp(0, UTC)
+from batchq.domain.times import EPOCH
+
 MINUTE, HOUR, DAY = 60, 3600, 86_400  # seconds
 _UNITS = {"": 1, "s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])", re.ASCII)
@@ -23,14 +23,9 @@ def local_time(milliseconds: object) -> datetime | None:
     if not isinstance(milliseconds, int | float):
         return None
     try:
-        return (EPOCH + milliseconds * MILLISECOND).astimezone()
+        return (EPOCH + timedelta(milliseconds=milliseconds)).astimezone()
     except OverflowError:
         return None
-
-
-def milliseconds(at: datetime) -> int:
-    """The wire format of a time: milliseconds since the epoch."""
-    return (at - EPOCH) // MILLISECOND
 
 
 def iso(at: datetime | None) -> str:

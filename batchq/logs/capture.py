@@ -17,10 +17,11 @@ once a later copy finds room.
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 from batchq.domain.ids import Tag
+from batchq.domain.times import EPOCH, from_microseconds, microseconds
 from batchq.errors import ContainerGone
 from batchq.host import MIB
 from batchq.logs.quota import LogQuota
@@ -33,7 +34,6 @@ MIN_CUT_CHARACTERS = 4096  # characters; engines cut at 16 KiB, which are at lea
 MAX_EVENT_BYTES = 262_118
 BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COPY_TIME_KEPT = timedelta(seconds=1)  # how long the time of a container's last copy is remembered
 ENGINE_LOG_BYTES = 400_000_000  # the engine stores at least this much of a log, as JSON, and may drop older lines
 ENGINE_LINE_OVERHEAD = 85  # bytes of a line's JSON apart from its text
@@ -246,8 +246,8 @@ def _is_annotation(line: StoredLine) -> bool:
 
 
 def _clock_time(stamp: int) -> str:
-    return f"{EPOCH + timedelta(microseconds=stamp // 1000):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{from_microseconds(stamp // 1000):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _nanoseconds(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(microseconds=1) * 1000
+    return microseconds(at) * 1000

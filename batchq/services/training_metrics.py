@@ -6,7 +6,7 @@ stop the server with a regular expression that backtracks.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from time import perf_counter
 from typing import Protocol
@@ -17,6 +17,7 @@ from msgspec.json import decode
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.container_rules import leading_tag, spec_of
+from batchq.domain.times import from_microseconds
 from batchq.domain.training_metrics import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
 from batchq.errors import Invalid, NotFound
 from batchq.logs.service import LogService
@@ -31,7 +32,6 @@ MAX_METRICS = 100  # metrics of METRICS_FILE
 SLICE_SECONDS = 0.01  # after which the event loop is yielded
 MAX_SECONDS = 0.5  # of CPU for one job; metrics that are not found until then are left out
 MAX_WAITING = 15  # requests of one user that wait while another one of the same user is being read
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MetricsService:
@@ -116,7 +116,7 @@ async def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) 
 
 
 def _time(nanoseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    return from_microseconds(nanoseconds // 1000)
 
 
 MAX_MEMORY = 256 * 1024  # bytes for one compiled expression; it also bounds the time for a line, to 0.1 s

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
 
@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit, StoredAudit
+from batchq.domain.times import from_microseconds, microseconds
 from batchq.store import rows
-from batchq.store.rows import EPOCH
 from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("audit.sql")
@@ -44,7 +44,7 @@ def ingest(connection: Connection, pending: Sequence[PendingAudit]) -> None:
 
 
 def delete_old(connection: Connection, before: datetime, limit: int) -> int:
-    return connection.execute(SQL["delete_old_records"], {"before": rows.microseconds(before), "limit": limit}).rowcount
+    return connection.execute(SQL["delete_old_records"], {"before": microseconds(before), "limit": limit}).rowcount
 
 
 def audit_page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
@@ -72,10 +72,10 @@ def select_records(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, V
         column, value = (account, accounts) if accounts else (user, Values([rows.text(query.visibility.user)]))
         conditions.append((f"{column} = ? AND {column} <> ''" if by_owner else f"{column} = ?", value))
     if query.since is not None:
-        conditions.append(("at >= ?", [rows.microseconds(query.since)]))
+        conditions.append(("at >= ?", [microseconds(query.since)]))
     if query.before is not None:
         at, number = query.before
-        conditions.append(("(at, number) < (?, ?)", [rows.microseconds(at), rows.integer(number)]))
+        conditions.append(("(at, number) < (?, ?)", [microseconds(at), rows.integer(number)]))
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
     parameters: Values = [it for _, values in conditions for it in values]
     statement = f"SELECT {_COLUMNS} FROM audit_log WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - constant text
@@ -90,13 +90,13 @@ def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
 
 def _row(record: AuditRecord, journal_entry: str | None = None) -> Row:
     texts = dict(zip(TEXTS, map(rows.text, _texts(record)), strict=True))
-    return {"at": rows.microseconds(record.at), "journal_entry": journal_entry, **texts}
+    return {"at": microseconds(record.at), "journal_entry": journal_entry, **texts}
 
 
 def _stored_audit(number: int, at: int, user: str, account: str, *texts: str) -> StoredAudit:
     key, request_id, operation, resource, outcome, owner, owner_account = texts
     record = AuditRecord(
-        at=EPOCH + timedelta(microseconds=at),
+        at=from_microseconds(at),
         user=UserName(user),
         account=AccountName(account),
         key=key,

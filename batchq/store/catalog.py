@@ -21,6 +21,7 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.ids import DefinitionRef
+from batchq.domain.times import microseconds
 from batchq.errors import Conflict, StoreRefused
 from batchq.ports.catalog import CatalogResource, R
 from batchq.store import rows
@@ -73,7 +74,7 @@ def update_consumable(
     connection: Connection, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
 ) -> None:
     put_resource(connection, resource)
-    connection.execute(SQL["delete_old_consumable_resource_updates"], {"before": rows.microseconds(forget_before)})
+    connection.execute(SQL["delete_old_consumable_resource_updates"], {"before": microseconds(forget_before)})
     connection.execute(SQL["put_consumable_resource_update"], rows.consumable_update_row(resource.name, update))
 
 

@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from heapq import nsmallest
 from itertools import islice
@@ -39,6 +39,7 @@ from batchq.domain.checkpoints import (
     step_of,
 )
 from batchq.domain.ids import JobId
+from batchq.domain.times import from_microseconds
 from batchq.errors import Invalid, StoreFailed
 from batchq.host import DiskGuard
 from batchq.ports.checkpoints import Checkpoint, CheckpointType, PreparedDirectory
@@ -59,7 +60,6 @@ OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 REQUESTS = ".requests"
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_-]{0,127}")
 MAX_THREADS = 2
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOT_READABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
 
 T = TypeVar("T")
@@ -339,4 +339,4 @@ def _with_types(found: list[Checkpoint], requests: list[datetime]) -> tuple[Chec
 
 
 def _time(nanoseconds: int) -> datetime:
-    return EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    return from_microseconds(nanoseconds // 1000)

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from batchq.domain.catalog import JobQueue
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
+from batchq.domain.times import microseconds, milliseconds
 from batchq.ports.clock import ClockAnchor
 from batchq.store import catalog, job_reads, job_writes, rows
-from batchq.store.rows import milliseconds
 from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("clock_shift.sql")
@@ -33,7 +33,7 @@ def put_anchor(connection: Connection, new: ClockAnchor, shift: ClockShift | Non
         _shift_jobs(connection, shift)
         _shift_shares(connection, shift)
         _shift_queues(connection, shift)
-        since, until = rows.microseconds(shift.since), rows.microseconds(shift.until)
+        since, until = microseconds(shift.since), microseconds(shift.until)
         for statement in _COLUMNS:
             connection.execute(SQL[statement], {"by": shift.by // _MICROSECOND, "since": since, "until": until})
     connection.execute(SQL["put_clock_anchor"], {"value": rows.as_json(new)})

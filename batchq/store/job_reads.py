@@ -19,11 +19,11 @@ from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.domain.times import EPOCH, microseconds
 from batchq.errors import Unreadable
 from batchq.ports.jobs import FailureGroup, Failures, Restoration, SubmissionKey, WaitingQuery
 from batchq.ports.queue import WaitingJob
 from batchq.store import rows
-from batchq.store.rows import EPOCH
 from batchq.store.statements import load_statements
 
 SQL = load_statements("job_reads.sql")
@@ -296,7 +296,7 @@ def _in_share(counter: _Counter, job: WaitingJob) -> Place | None:
 
 
 def failures(connection: Connection, since: datetime, visibility: Visibility | None) -> Failures:
-    parameters: dict[str, str | int] = {"since": rows.microseconds(since), "limit": MAX_FAILURES + 1}
+    parameters: dict[str, str | int] = {"since": microseconds(since), "limit": MAX_FAILURES + 1}
     if visibility is None:
         found = connection.execute(SQL["failures"], parameters).fetchall()
         more = len(found) > MAX_FAILURES

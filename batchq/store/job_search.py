@@ -12,15 +12,16 @@ import json
 import sqlite3
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from msgspec.structs import replace
 
+from batchq.domain.times import EPOCH, from_microseconds
 from batchq.errors import Unavailable
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
-from batchq.store import job_reads, rows, search_stretches
+from batchq.store import job_reads, search_stretches
 from batchq.store.search_conditions import SearchCondition, T, Value, conditions, finished_at
 from batchq.store.search_stretches import ROW_COST, TOP, Stretch
 
@@ -127,16 +128,16 @@ def _page(
     if then is None:
         return JobPage(jobs=jobs, next=None, searched_back_to=None)
     by_end = query.order_by is SearchOrder.ENDED
-    back_to = rows.EPOCH + timedelta(microseconds=then.at) if by_end else rows.EPOCH + _created(connection, then.order)
+    back_to = from_microseconds(then.at) if by_end else _created(connection, then.order)
     return JobPage(jobs=jobs, next=then, searched_back_to=back_to)
 
 
-def _created(connection: Connection, order: int) -> timedelta:
-    """When the first job that is not older than `order` was created, since the epoch. A child counts as its array."""
+def _created(connection: Connection, order: int) -> datetime:
+    """When the first job that is not older than `order` was created. A child counts as its array."""
     root = "SELECT coalesce(parent_ord, ord) FROM jobs WHERE ord >= ? LIMIT 1"
     statement = f"SELECT created_at FROM jobs WHERE ord = ({root})"  # noqa: S608 - text of this module only
     (created_at,) = connection.execute(statement, [order]).fetchone() or (0,)
-    return timedelta(milliseconds=created_at)
+    return EPOCH + timedelta(milliseconds=created_at)
 
 
 def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch) -> list[SearchPosition]:

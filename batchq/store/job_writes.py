@@ -7,6 +7,7 @@ from datetime import datetime
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
+from batchq.domain.times import microseconds
 from batchq.errors import Conflict
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes, Restoration, SubmissionKey
@@ -103,7 +104,7 @@ def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobI
 
 
 def _ends(entries: Iterable[HistoryEntry]) -> dict[JobId, int]:
-    return {it.job_id: rows.microseconds(it.at) for it in entries if it.status in FINISHED and it.is_status}
+    return {it.job_id: microseconds(it.at) for it in entries if it.status in FINISHED and it.is_status}
 
 
 def _dependency_rows(jobs: Iterable[Job]) -> list[Row]:
@@ -122,7 +123,7 @@ def _insert_submissions(connection: Connection, changes: Changes) -> None:
 
     An expired row that is not deleted yet is replaced: a burst may leave more of them than one commit deletes.
     """
-    before = 0 if changes.delete_submissions_before is None else rows.microseconds(changes.delete_submissions_before)
+    before = 0 if changes.delete_submissions_before is None else microseconds(changes.delete_submissions_before)
     if before:
         connection.execute(SQL["delete_submissions"], {"before": before, "limit": MAX_SUBMISSIONS_DELETED})
     new = [_submission_row(*it, before=before) for it in changes.submissions]
@@ -131,4 +132,4 @@ def _insert_submissions(connection: Connection, changes: Changes) -> None:
 
 
 def _submission_row(key: SubmissionKey, job_id: JobId, at: datetime, *, before: int) -> Row:
-    return rows.submission_key_row(key) | {"job_id": rows.text(job_id), "at": rows.microseconds(at), "before": before}
+    return rows.submission_key_row(key) | {"job_id": rows.text(job_id), "at": microseconds(at), "before": before}

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.ids import QueueName
 from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Age, ChildQuery, Filter, JobQuery
 from batchq.ports.logs import LogStream
@@ -99,7 +100,7 @@ def streams_by_name(
 def newest_streams(
     connection: Connection, limit: int, before: Age | None, visibility: Visibility | None
 ) -> tuple[LogStream, ...]:
-    at, name = (rows.MAX_INTEGER, "") if before is None else (rows.microseconds(before[0]), rows.text(before[1]))
+    at, name = (rows.MAX_INTEGER, "") if before is None else (microseconds(before[0]), rows.text(before[1]))
     parameters: dict[str, str | int] = {"at": at, "name": name}
     if visibility is None:
         found: Iterable[Any] = connection.execute(SQL["newest_streams"], parameters)

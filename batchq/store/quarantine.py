@@ -24,9 +24,9 @@ from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import DefinitionRef, JobId, QueueName
 from batchq.domain.job import FINISHED, ArrayChild, ArrayState, Job, JobSpec, Status
 from batchq.domain.lifecycle.status import with_history
+from batchq.domain.times import EPOCH
 from batchq.errors import Unreadable
 from batchq.store import rows
-from batchq.store.rows import EPOCH
 from batchq.store.statements import load_statements
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from batchq.domain.ids import JobId, QueueName, stream_name
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey
+from batchq.domain.times import microseconds
 from batchq.ports.jobs import Finished, Pruned
 from batchq.store import history, job_reads, job_writes, rows
 from batchq.store.statements import load_statements
@@ -43,7 +44,7 @@ def prune(
     if _delete_submissions(connection, before) >= job_writes.MAX_SUBMISSIONS_DELETED:
         return Pruned(jobs=0, after=after or _START)
     at = after or _START
-    parameters = {"before": rows.microseconds(before), "at": at.at, "ord": at.order, "limit": limit}
+    parameters = {"before": microseconds(before), "at": at.at, "ord": at.order, "limit": limit}
     jobs = [_finished_job(*row) for row in connection.execute(SQL["finished_jobs"], parameters).fetchall()]
     kept = _KeptJobs(connection, keep)
     deleted = 0
@@ -81,7 +82,7 @@ def _delete_submissions(connection: Connection, before: datetime) -> int:
 
     They are deleted before jobs, because a retried SubmitJob must not be answered with a deleted job.
     """
-    parameters = {"before": rows.microseconds(before), "limit": job_writes.MAX_SUBMISSIONS_DELETED}
+    parameters = {"before": microseconds(before), "limit": job_writes.MAX_SUBMISSIONS_DELETED}
     return connection.execute(job_writes.SQL["delete_submissions"], parameters).rowcount
 
 

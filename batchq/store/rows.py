@@ -5,7 +5,7 @@ Values that statements search by have columns; all others are JSON, in which mem
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +30,7 @@ from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_orders import StopOrder
+from batchq.domain.times import microseconds, milliseconds
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
@@ -59,13 +60,11 @@ _ENCODER = Encoder()
 #: The errors that reading a damaged row raises; msgspec's errors are ValueErrors.
 DECODE_ERRORS = (ValueError, TypeError, RecursionError)
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WILDCARD = "*"  # the last character of a filter value that is a prefix
 # Sorts after any text that follows a prefix: this code point is a Unicode noncharacter, which no name contains.
 AFTER_ANY_SUFFIX = "\U0010ffff"
 MAX_INTEGER = 2**63 - 1
 _MICROSECOND = timedelta(microseconds=1)
-_MILLISECOND = timedelta(milliseconds=1)
 _SPEC_CACHE_SIZE = 256
 
 
@@ -270,10 +269,6 @@ def integer(number: int) -> int:
     return MAX_INTEGER if number > 0 else -MAX_INTEGER
 
 
-def microseconds(moment: datetime) -> int:
-    return duration_microseconds(moment - EPOCH)
-
-
 def duration_microseconds(duration: timedelta) -> int:
     """The duration in microseconds."""
     return duration // _MICROSECOND
@@ -289,8 +284,3 @@ def parse_integer(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_INTEGER)):
         return None
     return min(int(text), MAX_INTEGER)
-
-
-def milliseconds(moment: datetime) -> int:
-    """The time in whole milliseconds since the epoch, rounded down."""
-    return (moment - EPOCH) // _MILLISECOND

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.times import microseconds
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.store import rows
 from batchq.store.lists import any_of, matches_definition, matches_name
@@ -43,7 +44,7 @@ def finished_at(query: JobSearchQuery) -> SearchCondition:
     """The expression for the end of a job, in microseconds; NULL for an unfinished one."""
     if not query.ended_arrays:
         return SearchCondition(columns=frozenset({"finished_at"}), text=f"{T}.finished_at")
-    ends = json.dumps([[order, rows.microseconds(at)] for order, at in sorted(query.ended_arrays.items())])
+    ends = json.dumps([[order, microseconds(at)] for order, at in sorted(query.ended_arrays.items())])
     member = "json_extract(ended.value, '$[{}]')"
     known = f"(SELECT {member.format(1)} FROM json_each(?) AS ended WHERE {member.format(0)} = {T}.ord)"  # noqa: S608 - text of this module only
     text = f"CASE WHEN {T}.status = 'PENDING' THEN {known} ELSE {T}.finished_at END"

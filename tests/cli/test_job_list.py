@@ -10,6 +10,7 @@ from io import StringIO
 import pytest
 
 from batchq.cli import times
+from batchq.domain.times import milliseconds
 from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import batchq, ended
 
@@ -19,7 +20,7 @@ WHY = {"code": "NEXT", "sentence": "Next in queue default: needs 4 vCPUs, 1.5 of
 
 
 def ms(**ago):
-    return times.milliseconds(times.now() - timedelta(**ago))
+    return milliseconds(times.now() - timedelta(**ago))
 
 
 async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed(native, capsys):

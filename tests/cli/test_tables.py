@@ -12,6 +12,7 @@ import pytest
 from batchq.cli import output, times
 from batchq.cli.output import uses_color
 from batchq.cli.tables import Column, add_output_flags, print_list
+from batchq.domain.times import milliseconds
 
 ROWS = [
     {"id": "8f2c51a7-0000", "name": "train", "status": "RUNNING"},
@@ -170,7 +171,7 @@ def test_a_time_is_a_duration_before_now_or_in_iso_8601():
 def test_times_of_a_response_are_local_with_their_offset():
     at = times.local_time(1_795_000_000_000)
 
-    assert times.milliseconds(at) == 1_795_000_000_000
+    assert milliseconds(at) == 1_795_000_000_000
     assert datetime.fromisoformat(times.iso(at)) == at
     assert times.local_time(None) is None
     assert times.local_time(10**30) is None

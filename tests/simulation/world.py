@@ -13,8 +13,8 @@ from batchq.compute.simulated.engine import nanoseconds
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED
+from batchq.domain.times import EPOCH
 from batchq.engine import arrays, bulk_stops
-from batchq.store.checkpoint_files import EPOCH
 from tests.simulation.checkpoints import ObservedCheckpoints
 from tests.simulation.choices import Choices
 from tests.simulation.client import Client

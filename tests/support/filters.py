@@ -7,10 +7,11 @@ from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import WHOLE, JobFilter, Target, has_children
 from batchq.domain.ids import DefinitionRef, JobId
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.times import milliseconds
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Filter, JobQuery
-from batchq.store.rows import lower_case, milliseconds, parse_integer
+from batchq.store.rows import lower_case, parse_integer
 
 
 def listed(jobs: Iterable[Job], query: JobQuery) -> tuple[Job, ...]:

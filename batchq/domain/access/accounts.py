@@ -6,13 +6,14 @@ same as about a missing one. Decision 0025.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
 from msgspec import Struct, field
 
 from batchq.domain.ids import QueueName
+from batchq.domain.times import EPOCH
 
 UserName = NewType("UserName", str)
 AccountName = NewType("AccountName", str)
@@ -50,7 +51,6 @@ class Owner(Struct, frozen=True, kw_only=True, omit_defaults=True):
     account: AccountName = ROOT
 
 
-EPOCH = datetime.fromtimestamp(0, UTC)  # a caller without the time of its request
 NO_OWNER = Owner()  # of resources that were created before there were users
 
 

@@ -290,7 +290,7 @@ def order_container_stop(
 def order_stop_of_job(
     job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
 ) -> AttemptContainer:
-    """As `order_stop`, for a container of a job that is ordered to stop as a whole.
+    """As `order_container_stop`, for a container of a job that is ordered to stop as a whole.
 
     While a final checkpoint is awaited, a started container outside the main node gets its steps, and no signal yet.
     """

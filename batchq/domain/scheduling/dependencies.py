@@ -13,7 +13,7 @@ from batchq.domain.container import Overrides, length
 from batchq.domain.ids import JobId, child_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, JobSpec, Status
 
-#: The result of `evaluate`: an event to apply to the job.
+#: The result of `evaluate_dependencies`: an event to apply to the job.
 DependencyEvent = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
 
 MAX_OVERRIDES_LENGTH = 8192  # AWS: characters of the overrides as JSON
@@ -45,7 +45,7 @@ def evaluate_dependencies(job: Job, known: Mapping[JobId, Job]) -> DependencyEve
 
 
 def standing(job: Job, known: Mapping[JobId, Job]) -> tuple[tuple[JobId, Status], ...]:
-    """The jobs that this job waits for or waited for, each with its status as `evaluate` counts it. `known`: as there.
+    """The jobs that this job waits for or waited for, with their statuses. `known`: as for `evaluate_dependencies`.
 
     For the child of an array these are the children with its index in N_TO_N dependencies, and in a SEQUENTIAL array
     the child before it.
@@ -61,7 +61,7 @@ def standing(job: Job, known: Mapping[JobId, Job]) -> tuple[tuple[JobId, Status]
 
 
 def waits_for(job: Job) -> tuple[JobId, ...]:
-    """The ids of the jobs whose end, or the spawning of whose children, may change what `evaluate` returns.
+    """The ids of the jobs whose end, or the spawning of whose children, may change what this job waits for.
 
     A dependency on a child of an array includes the array, because the child may never be spawned.
     """
@@ -76,13 +76,13 @@ def waits(job: Job) -> bool:
 
 
 def dependencies_to_read(job: Job) -> tuple[JobId, ...]:
-    """The ids of all jobs that `evaluate` needs: `waits_for`, and for SEQUENTIAL the child before it."""
+    """The ids of all jobs that `evaluate_dependencies` needs: `waits_for`, and for SEQUENTIAL the child before it."""
     before = _predecessor(job)
     return waits_for(job) if before is None else (*waits_for(job), before)
 
 
 def named(spec: JobSpec) -> tuple[JobId, ...]:
-    """The ids of all jobs that `refusal` needs: those in dependsOn, their arrays, and for N_TO_N the first child."""
+    """The ids of all jobs that `dependencies_refusal` needs: those in dependsOn, their arrays, a first child."""
     ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
     parents = (parent[0] for parent in map(parent_of, ids) if parent is not None)
     arrays = (it.job_id for it in spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)

@@ -80,7 +80,7 @@ def restore_backup(file: Path, data: Path, *, now: datetime, take_over: bool) ->
 def take_over(data: Path, *, now: datetime) -> str:
     """Accept a copied or moved directory as a backup of itself. Returns its instance.
 
-    Raises StoreRefused as `restore` does.
+    Raises StoreRefused as `restore_backup` does.
     """
     with locked_data(data) as lock:
         check_file(data / NAME)

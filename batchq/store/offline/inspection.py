@@ -19,11 +19,11 @@ from batchq.audit import JOURNAL_FILE, Journal
 from batchq.doctor.facts import CheckpointFacts, DatabaseFacts, DiskSpace, FileFacts, StoreFacts
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 from batchq.domain.ids import JobId
+from batchq.domain.times import EPOCH
 from batchq.errors import BatchqError, StoreRefused
 from batchq.store import audit, integrity, job_reads, lock, migrations, quarantine
 from batchq.store.database import NAME
 from batchq.store.offline.check import WITH_SERVER, WITHOUT_SERVER, read_only_connection
-from batchq.store.rows import EPOCH
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
