@@ -11,15 +11,15 @@ import statistics
 import tomllib
 from collections import defaultdict
 
-from tests.house.rooms import ROOT, module, sources
+from tests.house.rooms import ROOT, imports, module, sources, tree
 
 
 def trees():
-    return {module(it): ast.parse(it.read_text()) for it in sources()}
+    return {module(it): tree(it) for it in sources()}
 
 
 def function_lengths(modules):
-    nodes = (node for tree in modules.values() for node in ast.walk(tree))
+    nodes = (node for it in modules.values() for node in ast.walk(it))
     return sorted(
         it.end_lineno - it.lineno + 1 for it in nodes if isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef)
     )
@@ -28,27 +28,11 @@ def function_lengths(modules):
 def names_defined_twice(modules, kind):
     """Public top-level names of this kind, with the modules that define them, for names with several."""
     places = defaultdict(list)
-    for where, tree in modules.items():
-        for node in tree.body:
+    for where, it in modules.items():
+        for node in it.body:
             if isinstance(node, kind) and not node.name.startswith("_"):
                 places[node.name].append(where)
     return {name: found for name, found in places.items() if len(found) > 1}
-
-
-def imports(modules):
-    """Pairs (importing module, imported module), both of this project."""
-    for where, tree in modules.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                named = [it.name for it in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                named = [f"{node.module}.{it.name}" for it in node.names]
-            else:
-                continue
-            for name in named:
-                target = name if name in modules else name.rpartition(".")[0]
-                if target in modules and target != where:
-                    yield where, target
 
 
 def layers():
@@ -83,7 +67,7 @@ def first_cycle(pairs):
 
 def main():
     modules = trees()
-    pairs = sorted(set(imports(modules)))
+    pairs = imports()
     lines = [len(it.read_text().splitlines()) for it in sources()]
     tests = [len(it.read_text().splitlines()) for it in (ROOT / "tests").rglob("*.py")]
     lengths = function_lengths(modules)

@@ -3,30 +3,14 @@
 Arrows that follow from others are left out (transitive reduction).
 """
 
-import ast
 import re
 
-from tests.house.rooms import ROOT, module, sources, tree
+from tests.house.rooms import ROOT, imports
 
 PAGE = ROOT / "docs" / "architecture.md"
 OPENING, CLOSING = "<!-- rooms -->", "<!-- /rooms -->"
-TOP_PACKAGES = {"batchq.compute", "batchq.api"}
+PACKAGES = {"batchq", "batchq.compute", "batchq.api"}
 BLOCK = re.compile(f"{OPENING}.*{CLOSING}", re.DOTALL)
-
-
-def modules():
-    """All but the packages themselves."""
-    return {name: source for source in sources() if "." in (name := module(source)) and name not in TOP_PACKAGES}
-
-
-def imports(source, known):
-    """The modules of this repository that a source imports, at any level of it."""
-    for node in ast.walk(tree(source)):
-        if isinstance(node, ast.Import):
-            yield from (it.name for it in node.names if it.name in known)
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [f"{node.module}.{it.name}" for it in node.names]
-            yield from (it if it in known else node.module for it in names if it in known or node.module in known)
 
 
 def room(name):
@@ -38,8 +22,8 @@ def room(name):
 
 
 def edges():
-    known = modules()
-    pairs = ((room(name), room(it)) for name, source in known.items() for it in imports(source, known))
+    """Imports between rooms; those of the packages themselves do not count."""
+    pairs = ((room(source), room(target)) for source, target in imports() if not {source, target} & PACKAGES)
     return {(start, end) for start, end in pairs if start != end}
 
 

@@ -1,8 +1,10 @@
-"""The source files of the product, their module names and syntax trees."""
+"""The source files of the product, their module names, syntax trees and imports."""
 
 import ast
 from functools import cache
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("batchq", "compute", "api")
@@ -28,3 +30,10 @@ def module(source):
     if parts[0] != "batchq":
         parts = ("batchq", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imports():
+    """Pairs (importing module, imported module), both of batchq."""
+    graph = grimp.build_graph("batchq", cache_dir=None)
+    return sorted((it, target) for it in graph.modules for target in graph.find_modules_directly_imported_by(it))

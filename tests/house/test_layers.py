@@ -3,8 +3,8 @@
 import re
 import tomllib
 
-from tests.house.measure import first_cycle, imports, trees
-from tests.house.rooms import ROOT, module, sources
+from tests.house.measure import first_cycle
+from tests.house.rooms import ROOT, imports, module, sources
 
 
 def layered_modules():
@@ -26,4 +26,4 @@ def test_every_module_stands_on_a_layer():
 
 
 def test_no_modules_import_each_other():
-    assert first_cycle(imports(trees())) == ()
+    assert first_cycle(imports()) == ()
