@@ -87,7 +87,7 @@ class HealthReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     #: The names of the loops that fail each time they are restarted.
     failing_loops: tuple[str, ...] | None = None
     #: Whether the event loop was blocked.
-    pulse: str | None = None
+    event_loop: str | None = None
     #: Rows, or parts of rows, in quarantine.
     put_aside: int | None = None
     #: The id of the database.

@@ -1,6 +1,5 @@
 """The composition root: the only module that names concrete classes; it starts and stops them in order."""
 
-import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -62,8 +61,6 @@ from batchq.store.log_files import LogFiles
 from batchq.store.offline import inspection
 from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite_store import SqliteStore
-
-log = logging.getLogger(__name__)
 
 UNIX = "unix://"  # the beginning of the URL of a unix socket
 RESPONSE_TIMEOUT = 1.0  # seconds at shutdown for sending the responses of requests that were in progress
@@ -136,7 +133,7 @@ async def start_site(
 
 def supervise(parts: Parts) -> None:
     """Start the background loops that do not belong to the engine, under its supervisor."""
-    parts.engine.tasks.supervise("pulse", parts.loop_watchdog.run)
+    parts.engine.tasks.supervise("event loop", parts.loop_watchdog.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
     parts.engine.tasks.supervise("audit", parts.audit.run)
 
@@ -187,8 +184,8 @@ def make_checkpoints(settings: Settings, clock: Clock) -> CheckpointFiles:
 
 def make_accounts(settings: Settings) -> tuple[Callable[[], Directory], AccountPolicies]:
     """How to read the accounts and users, and the policies that follow from them."""
-    people = AccountsFile(settings.data).load
-    return people, AccountPolicies(directory=people, enforced=uses_accounts(settings))
+    directory = AccountsFile(settings.data).load
+    return directory, AccountPolicies(directory=directory, enforced=uses_accounts(settings))
 
 
 class Ports(NamedTuple):
@@ -205,7 +202,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     """Raises StartImpossible for a file of prices that cannot be used."""
     store, runtime, archive, checkpoints, clock = ports
     prices = load_prices(settings.prices)
-    (people, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
+    (directory, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
     stored = AccountLogs(store=store, archive=archive)
     quota = LogQuota(
         container_mib=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock
@@ -222,13 +219,13 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         logs=logs,
         jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
         explanations=ExplanationService(engine=engine, store=store),
-        bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
-        job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
+        bulk_stops=BulkStopService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
+        job_search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
         checkpoints=CheckpointService(
             engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
         ),
         costs=CostService(engine=engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock),
-        budgets=BudgetService(engine=engine, directory=people, queues=catalog.queues_of, prices=prices),
+        budgets=BudgetService(engine=engine, directory=directory, queues=catalog.queues_of, prices=prices),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),

@@ -65,7 +65,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport
         logs=parts.logs.trouble or "ok",
         loops=seen.loops,
         failing_loops=seen.failing,
-        pulse=parts.loop_watchdog.health(),
+        event_loop=parts.loop_watchdog.health(),
         put_aside=aside,
         instance=parts.store.instance,
         runtime=settings.runtime.value,

@@ -69,7 +69,7 @@ def server_findings(facts: Facts) -> Findings:
         )
         yield warning(SERVER, f"data: {data}", advice)
     yield from _loops(health)
-    if (event_loop := health.get("pulse", "ok")) != "ok":
+    if (event_loop := health.get("eventLoop", "ok")) != "ok":
         advice = (
             "Its log names what blocked the event loop; if it names nothing, the machine was suspended or overloaded."
         )

@@ -219,11 +219,11 @@ class Budgets:
         return whole, of_month
 
     def _sum(self, budget: Budget, sums: Mapping[SpendingKey, Decimal]) -> Decimal:
-        name, people = budget.key.name, self._accounts.quotas().directory
+        name, directory = budget.key.name, self._accounts.quotas().directory
         if budget.key.scope is BudgetScope.QUEUE:
             counted: Sequence[SpendingKey] = [it for it in sums if it.queue == name]
         else:
-            below = people.below(AccountName(name))
+            below = directory.below(AccountName(name))
             counted = [it for it in sums if name == ROOT or it.account in below]
         return sum((sums[it] for it in counted if it.currency == budget.currency), ZERO)
 

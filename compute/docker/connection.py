@@ -12,7 +12,6 @@ from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
 from socket import AF_UNIX, SHUT_RDWR, SOCK_STREAM, socket
 from threading import Lock
-from typing import Protocol
 from urllib.parse import urlencode
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -26,15 +25,6 @@ ALWAYS_SENT = ("Host: docker", "Accept-Encoding: identity")
 INVALID_IN_TARGET = re.compile(r"[^\x21-\x7e]")  # ends a request target, or is not allowed in it by HTTP
 BODILESS_STATUSES = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 RECEIVE_SIZE = 2**16  # bytes
-
-
-class Body(Protocol):
-    """The body of a streamed response, as `requests` reads it."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; b"" at the end of the body."""
-
-    def close(self) -> None: ...
 
 
 class _ParsedResponse:

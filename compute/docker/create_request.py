@@ -20,7 +20,7 @@ from batchq.settings import Privileged
 INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attempt"
 PART, GPUS = "io.batchq.part", "io.batchq.gpus"
 VOLUME = "io.batchq.volume"
-SHARED_BY = "io.batchq.keeps"  # the attempt of a network, pause container or volume that its containers share
+SHARED_BY = "io.batchq.shared-by"  # the attempt of a network, pause container or volume that its containers share
 ENVIRONMENT, ACCOUNT = "io.batchq.environment", "io.batchq.account"  # on a network that jobs share: see SharedNetwork
 # Every label that batchq reads.
 CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, SHARED_BY, ENVIRONMENT, ACCOUNT)

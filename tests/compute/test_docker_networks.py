@@ -141,7 +141,7 @@ async def test_a_pause_container_has_no_rights_and_no_job(shared, engine):
 
     assert [found.tag for found in await shared.survey()] == [tag]
     assert pause["HostConfig"]["CapDrop"] == ["ALL"]
-    assert pause["Config"]["Entrypoint"] == ["/keeper"]
+    assert pause["Config"]["Entrypoint"] == ["/pause"]
 
 
 async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(shared, engine):

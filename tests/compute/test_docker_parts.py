@@ -173,7 +173,7 @@ async def test_a_pause_container_has_no_rights_and_no_job(runtime, engine):
     assert [found.tag for found in await runtime.survey()] == [tag]
     assert pause["HostConfig"]["RestartPolicy"]["Name"] == "no"
     assert pause["HostConfig"]["CapDrop"] == ["ALL"]
-    assert pause["Config"]["Entrypoint"] == ["/keeper"]
+    assert pause["Config"]["Entrypoint"] == ["/pause"]
 
 
 async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):

@@ -53,7 +53,7 @@ def test_the_data_of_the_program_is_readable(machine):
 
 @pytest.mark.process
 def test_the_program_waits_and_the_kernel_reaps_its_children(tmp_path):
-    path = tmp_path / "keeper"
+    path = tmp_path / "pause"
     path.write_bytes(elf(*PROGRAMS[platform.machine()]))
     path.chmod(0o755)
 

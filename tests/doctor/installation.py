@@ -16,7 +16,7 @@ HEALTHY = {
     "store": "ok",
     "engine": "ok",
     "loops": {"scheduler": "ok", "alarms": "ok"},
-    "pulse": "ok",
+    "eventLoop": "ok",
     "instance": "0a1b2c3d",
     "runtime": "docker",
     "version": "1.0",

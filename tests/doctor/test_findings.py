@@ -104,7 +104,7 @@ SERVER = {
     "reserve": ({"server": server(reserve="2 of 16 MiB are left")}, "problem", "Free space on the disk"),
     "log capture": ({"server": server(logs="log capture stopped 1 times")}, "warning", "--log-mib"),
     "blocked event loop": (
-        {"server": server(pulse="blocked 2 times recently, for at most 3.0 s")},
+        {"server": server(eventLoop="blocked 2 times recently, for at most 3.0 s")},
         "warning",
         "for at most 3.0 s",
     ),
@@ -213,7 +213,7 @@ def test_simulated_containers_need_no_engine():
 
 
 def test_missing_members_of_a_health_report_are_healthy():
-    old = {name: it for name, it in HEALTHY.items() if name not in {"pulse", "now", "loops"}}
+    old = {name: it for name, it in HEALTHY.items() if name not in {"eventLoop", "now", "loops"}}
 
     assert failures(server=ServerFacts(url=URL, health=old)) == []
 

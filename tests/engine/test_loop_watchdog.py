@@ -42,13 +42,13 @@ def clock():
 
 
 @pytest.fixture
-def pulse(clock):
+def watchdog(clock):
     return LoopWatchdog(clock)
 
 
 @asynccontextmanager
-async def beating(pulse):
-    task = asyncio.create_task(pulse.run())
+async def beating(watchdog):
+    task = asyncio.create_task(watchdog.run())
     await asyncio.sleep(1)
     try:
         yield
@@ -58,19 +58,19 @@ async def beating(pulse):
         await asyncio.wait([task])
 
 
-def block(clock, pulse):
+def block(clock, watchdog):
     """Hold the loop up until that is seen."""
     clock.passed += 2 * MAX_DELAY
-    while pulse._cause is None:
+    while watchdog._cause is None:
         time.sleep(0.01)
 
 
 @pytest.mark.fault("LC10")
-async def test_the_call_that_blocks_the_loop_is_named(clock, pulse, caplog):
-    async with beating(pulse):
-        block(clock, pulse)
+async def test_the_call_that_blocks_the_loop_is_named(clock, watchdog, caplog):
+    async with beating(watchdog):
+        block(clock, watchdog)
 
-    assert pulse.health() == "blocked 1 times recently, for at most 1.8 s"
+    assert watchdog.health() == "blocked 1 times recently, for at most 1.8 s"
     (line,) = [it.message for it in caplog.records if "was blocked" in it.message]
     assert "block (" in line
     assert __file__ in line
@@ -95,40 +95,40 @@ class Overslept:
 
 
 @pytest.mark.fault("LC10")
-def test_no_call_is_named_when_the_whole_process_was_suspended(clock, pulse):
+def test_no_call_is_named_when_the_whole_process_was_suspended(clock, watchdog):
     clock.passed = INTERVAL + MAX_DELAY
 
-    pulse._find_cause(threading.get_ident(), Overslept(clock, works=False))
+    watchdog._find_cause(threading.get_ident(), Overslept(clock, works=False))
 
-    assert pulse._cause is None
+    assert watchdog._cause is None
 
 
 @pytest.mark.fault("LC10")
-def test_a_call_that_holds_the_interpreter_lock_is_named(clock, pulse):
+def test_a_call_that_holds_the_interpreter_lock_is_named(clock, watchdog):
     clock.passed = INTERVAL + MAX_DELAY
 
-    pulse._find_cause(threading.get_ident(), Overslept(clock, works=True))
+    watchdog._find_cause(threading.get_ident(), Overslept(clock, works=True))
 
-    assert pulse._cause is not None
+    assert watchdog._cause is not None
 
 
 @pytest.mark.fault("LC10")
-async def test_a_loop_that_responds_in_time_is_healthy(clock, pulse, caplog):
-    async with beating(pulse):
+async def test_a_loop_that_responds_in_time_is_healthy(clock, watchdog, caplog):
+    async with beating(watchdog):
         clock.passed += INTERVAL + MAX_DELAY
 
-    assert pulse.health() == "ok"
+    assert watchdog.health() == "ok"
     assert caplog.records == []
 
 
-async def test_an_old_blockage_is_no_longer_reported(clock, pulse):
+async def test_an_old_blockage_is_no_longer_reported(clock, watchdog):
     clock.passed = 2 * MAX_DELAY
-    pulse._record_delay(clock.now())
-    before = pulse.health()
+    watchdog._record_delay(clock.now())
+    before = watchdog.health()
 
     clock.passed += DELAY_SHOWN_FOR
 
-    assert (before, pulse.health()) == ("blocked 1 times recently, for at most 1.8 s", "ok")
+    assert (before, watchdog.health()) == ("blocked 1 times recently, for at most 1.8 s", "ok")
 
 
 class Store:

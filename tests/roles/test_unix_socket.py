@@ -52,7 +52,7 @@ REQUESTS = [
     ("GET", "/metrics", None),
 ]
 CHANGING = {"date", "content-length", "x-amzn-requestid"}
-NOW = ("now", "key", "pulse")
+NOW = ("now", "key", "eventLoop")
 
 
 @pytest.fixture(scope="module")

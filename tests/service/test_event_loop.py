@@ -43,4 +43,4 @@ def test_under_load_and_with_a_large_array_the_event_loop_is_not_blocked(simulat
 
     assert len(set(jobs)) == CALLERS
     assert simulated.blocked_by() == []
-    assert simulated.health()["loops"]["pulse"] == "ok"
+    assert simulated.health()["loops"]["event loop"] == "ok"

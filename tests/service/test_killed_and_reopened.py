@@ -179,7 +179,7 @@ def describe(service, jobs):
         "users": run("user", "list", "--json", "--data", service.data),
         "accounts": run("account", "list", "--json", "--data", service.data),
         "keys": run("key", "list", "--data", service.data),
-        "health": {name: it for name, it in service.health().items() if name not in {"now", "pulse"}},
+        "health": {name: it for name, it in service.health().items() if name not in {"now", "eventLoop"}},
     }
 
 

@@ -63,68 +63,70 @@ def may_store_account(caller: Caller, account: Account, before: Account | None) 
     return caller.role is Role.ADMIN or (caller.reaches_all and account.allowance == given)
 
 
-def with_account(people: Directory, account: Account) -> Directory:
+def with_account(directory: Directory, account: Account) -> Directory:
     """Add or replace an account. Raises Invalid for a circle, and NotFound if its parent does not exist."""
     if account.name == ROOT and account.parent is not None:
         raise Invalid("the account root is above all others: it has no parent")
     if account.parent is not None:
-        if account.parent in people.below(account.name):
+        if account.parent in directory.below(account.name):
             raise Invalid(f"account {account.parent} is below {account.name}, and cannot be above it")
-        require_accounts(people, [account.parent])
-    return replace(people, accounts={**people.accounts, account.name: account})
+        require_accounts(directory, [account.parent])
+    return replace(directory, accounts={**directory.accounts, account.name: account})
 
 
-def without_account(people: Directory, name: AccountName) -> Directory:
+def without_account(directory: Directory, name: AccountName) -> Directory:
     """Remove an account. Raises Invalid if it is the root or not empty, and NotFound if it does not exist.
 
     Its jobs keep its name, which then counts as an account directly below the root without users.
     """
     if name == ROOT:
         raise Invalid("the account root is above all others, and stays")
-    require_accounts(people, [name])
+    require_accounts(directory, [name])
     inside = [
-        *(f"account {it.name}" for it in people.accounts.values() if it.parent == name),
-        *(f"user {it.name}" for it in people.users.values() if it.account == name or name in it.coordinates),
+        *(f"account {it.name}" for it in directory.accounts.values() if it.parent == name),
+        *(f"user {it.name}" for it in directory.users.values() if it.account == name or name in it.coordinates),
     ]
     if inside:
         raise Invalid(f"account {name} is not empty: {', '.join(sorted(inside)[:10])}")
-    return replace(people, accounts={it: account for it, account in people.accounts.items() if it != name})
+    return replace(directory, accounts={it: account for it, account in directory.accounts.items() if it != name})
 
 
-def with_user(people: Directory, user: User) -> Directory:
+def with_user(directory: Directory, user: User) -> Directory:
     """Add or replace a user. Raises Invalid without an admin, and NotFound if one of its accounts does not exist."""
-    require_accounts(people, [user.account, *sorted(user.coordinates)])
+    require_accounts(directory, [user.account, *sorted(user.coordinates)])
     return _with_an_admin(
-        replace(people, users={**people.users, user.name: user}, deleted_users=people.deleted_users - {user.name})
+        replace(
+            directory, users={**directory.users, user.name: user}, deleted_users=directory.deleted_users - {user.name}
+        )
     )
 
 
-def without_user(people: Directory, name: UserName) -> Directory:
+def without_user(directory: Directory, name: UserName) -> Directory:
     """Remove a user, and add the name to `deleted_users`.
 
     Raises Invalid for the last admin, and NotFound for an unknown user.
     """
-    require_user(people, name)
-    left = {it: user for it, user in people.users.items() if it != name}
-    return _with_an_admin(replace(people, users=left, deleted_users=people.deleted_users | {name}))
+    require_user(directory, name)
+    left = {it: user for it, user in directory.users.items() if it != name}
+    return _with_an_admin(replace(directory, users=left, deleted_users=directory.deleted_users | {name}))
 
 
-def require_user(people: Directory, name: UserName) -> User:
+def require_user(directory: Directory, name: UserName) -> User:
     """The user. Raises NotFound if there is none of this name."""
-    if name not in people.users:
+    if name not in directory.users:
         raise NotFound(f"there is no user {name}")
-    return people.users[name]
+    return directory.users[name]
 
 
-def require_accounts(people: Directory, names: Iterable[AccountName]) -> None:
+def require_accounts(directory: Directory, names: Iterable[AccountName]) -> None:
     """Raises NotFound if one of these accounts does not exist."""
     for name in names:
-        if people.account(name) is None:
+        if directory.account(name) is None:
             raise NotFound(f"there is no account {name}")
 
 
-def _with_an_admin(people: Directory) -> Directory:
+def _with_an_admin(directory: Directory) -> Directory:
     """Raises Invalid without an admin: only commands on the files could change such a directory."""
-    if not any(it.role is Role.ADMIN for it in people.users.values()):
+    if not any(it.role is Role.ADMIN for it in directory.users.values()):
         raise Invalid("one user at least must be an ADMIN")
-    return people
+    return directory

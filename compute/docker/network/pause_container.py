@@ -24,9 +24,9 @@ from batchq.compute.docker.inspection import labels_of, member, state_in
 from batchq.errors import NameTaken, StartRefused
 from batchq.ports.runtime import ContainerState
 
-REPOSITORY = "batchq-keeper"
-LABEL = "io.batchq.keeper-image"
-PROGRAM = "/keeper"
+REPOSITORY = "batchq-pause"
+LABEL = "io.batchq.pause-image"
+PROGRAM = "/pause"
 
 ADDRESS = 0x400000  # the load address
 PAGE = 0x10000  # bytes: the largest page size of arm64
