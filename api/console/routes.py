@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from batchq.api.console import overview, static_files
+from batchq.api.console import jobs, overview, static_files
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
 from batchq.api.dialect_profiles import DialectProfile, register_dialect_profile
@@ -17,7 +17,7 @@ PROFILE = DialectProfile(
     has_pages=True,
 )
 
-TABLES = (overview.pages,)
+TABLES = (overview.pages, jobs.pages)
 
 
 def dialect(context: ConsoleContext) -> Dialect:

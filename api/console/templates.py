@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from batchq.api.console.job_words import condition, job_title
 from batchq.domain.explanation import words
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.stop_order import latest_order
@@ -57,12 +58,15 @@ def environment() -> Environment:
         "short_id": short_id,
         "job_path": job_path,
         "quoted_list": quoted_list,
+        "job_title": job_title,
+        "condition": condition,
     }
     env.globals |= {
         "sign": SIGNS.__getitem__,
         "latest_order": latest_order,
         "status_reason": shown_status_reason,
         "static": static_path,
+        "took": took,
     }
     env.globals["ui"] = env.get_template("macros.html").module
     return env

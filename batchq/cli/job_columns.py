@@ -6,6 +6,7 @@ from datetime import datetime
 from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column
 from batchq.cli.times import ago, format_duration, iso, local_time
+from batchq.domain.order_words import ORDER_WORDS
 from batchq.errors import Misused
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
@@ -85,7 +86,7 @@ def _progress(order: Row) -> str:
     is_awaited = order.get("finalCheckpointRequested") and not {"finalCheckpoint", "checkpointError"} & order.keys()
     if is_awaited and "signalledAt" not in order:
         return "checkpoint"
-    return ORDERS.get(str(order.get("kind")), ("stopping", ""))[0]
+    return ORDER_WORDS.get(str(order.get("kind")), ORDER_WORDS["TERMINATE"]).effect
 
 
 def status_style(row: Row) -> str:
@@ -121,23 +122,13 @@ def reason_of_row(row: Row) -> str:
     return str(row.get("statusReason", "")) if status(row) != "SUCCEEDED" else ""
 
 
-#: The effect on a running job, and the verb, by the kind of a stop order.
-ORDERS = {
-    "PAUSE": ("pausing", "paused"),
-    "CANCEL": ("will not be retried", "cancelled"),
-    "TERMINATE": ("stopping", "terminated"),
-    "TIMEOUT": ("stopping", "timed out"),
-    "FORCE_FAIL": ("given up", "force-failed"),
-}
-
-
 def stop_order(order: Row, *, has_ended: bool = False) -> str:
     """`stopping: terminated by cora at 14:02, 'too hot'`; of a running job that is cancelled: `will not be retried`.
 
     `has_ended`: the job has ended, and the effect is left out.
     """
     at = local_time(order.get("at"))
-    effect, verb = ORDERS.get(str(order.get("kind")), ("stopping", "terminated"))
+    effect, verb = ORDER_WORDS.get(str(order.get("kind")), ORDER_WORDS["TERMINATE"])
     when = f" at {at:%H:%M}" if at else ""
     who = f" by {order['user']}" if order.get("user") else ""
     why = f", {str(order['reason'])!r}" if order.get("reason") else ""

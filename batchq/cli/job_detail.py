@@ -22,6 +22,7 @@ from batchq.cli.tables import (
     prints_json,
 )
 from batchq.cli.times import ago, clock_time, format_long_duration, iso, local_time, now
+from batchq.domain.order_words import STEP_WORDS
 from batchq.errors import Invalid
 from batchq.escapes import escape
 
@@ -235,14 +236,6 @@ def run_history(args: Namespace) -> int:
     return 0
 
 
-#: The reason of a history entry by the progress of its stop order; other entries show the order.
-SIGNALS = {
-    "CHECKPOINT_REQUESTED": "a final checkpoint was requested",
-    "CHECKPOINT_SEEN": "final checkpoint",
-    "SIGNALLED": "the stop signal was delivered",
-    "FORCED": "forced",
-    "KILLED": "SIGKILL was sent",
-}
 #: The times of a stop order, with what happened then.
 ORDER_STEPS = {
     "checkpointRequestedAt": "checkpoint requested",
@@ -280,7 +273,7 @@ def _history_reason(entry: Row) -> str:
         return _render_hold_change(hold)
     if not isinstance(order, dict):
         return str(entry.get("reason", ""))
-    text = SIGNALS.get(str(order.get("progress")))
+    text = STEP_WORDS.get(str(order.get("progress")))
     if text is None:
         text = stop_order(order, has_ended=True)
     elif "checkpoint" in order:

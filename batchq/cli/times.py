@@ -1,16 +1,12 @@
 """Times and durations: the formats of the output, and the parsers of flags."""
 
-import re
 import time
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
 
-from batchq.domain.times import EPOCH
+from batchq.domain.times import EPOCH, duration_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400  # seconds
-_UNITS = {"": 1, "s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
-_PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])", re.ASCII)
-_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,3})?[smhdw])+|\d{1,9}", re.ASCII)
 
 
 def now() -> datetime:
@@ -70,17 +66,17 @@ def format_long_duration(length: timedelta) -> str:
 
 def parse_duration(text: str) -> timedelta:
     """Parse `90`, `90s`, `15m`, `1h30m`, `2d` or `1w`; a number alone is seconds. Raises ArgumentTypeError."""
-    if _DURATION.fullmatch(text) is None:
+    length = duration_of(text)
+    if length is None:
         raise ArgumentTypeError(f"{text!r} is not a duration, for example 90s, 15m, 1h30m or 2d")
-    parts = _PART.findall(text) or [(text, "s")]
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    return length
 
 
 def parse_time(text: str) -> datetime:
     """Parse a duration before now, as `1h`, or an ISO 8601 time, local without an offset. Raises ArgumentTypeError."""
     try:
-        if _DURATION.fullmatch(text) is not None and not text.isdigit():
-            return now() - parse_duration(text)
+        if not text.isdigit() and (length := duration_of(text)) is not None:
+            return now() - length
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise ArgumentTypeError(f"{text!r} is neither a time, as 2026-11-23T18:30, nor a duration, as 1h") from None

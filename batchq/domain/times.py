@@ -1,10 +1,17 @@
-"""Times as numbers: milliseconds, as the APIs and the store have them, and microseconds. Pure. All times are aware."""
+"""Times as numbers and as text: milliseconds, as the APIs and the store have them, microseconds, and `1h30m`. Pure.
 
+All times are aware.
+"""
+
+import re
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII)
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,3})?[smhdw])+|\d{1,9}", re.ASCII)
 
 
 def milliseconds(at: datetime) -> int:
@@ -25,3 +32,13 @@ def microseconds(at: datetime) -> int:
 def from_microseconds(number: int) -> datetime:
     """The time at this number of microseconds since the epoch."""
     return EPOCH + timedelta(microseconds=number)
+
+
+def duration_of(text: str) -> timedelta | None:
+    """The duration `90`, `90s`, `15m`, `1h30m`, `2d` or `1w`; a number alone is seconds. None for any other text."""
+    if _DURATION.fullmatch(text) is None:
+        return None
+    try:
+        return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
+    except OverflowError:
+        return None

@@ -71,7 +71,7 @@ HEAVY = {
     "pydantic",
     "requests",
     "sqlite3",
-    "batchq.domain",
+    "batchq.domain.job",
     "batchq.store",
     "api",
     "compute",

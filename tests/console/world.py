@@ -1,6 +1,6 @@
 """A server's jobs in every state, so that each page of the console has something to show."""
 
-from batchq.compute.simulated.script import Script, write
+from batchq.compute.simulated.script import Script, script_variable
 from tests.service.job_queue import ENDLESS
 from tests.service.waiting import reaches, until
 from tests.support.scripts import IMAGE
@@ -37,7 +37,10 @@ class World:
 
     def submit(self, name, *scripts, queue="train", children=(), environment=(), vcpus=1, attempts=1, **request):
         """The id of a new job. `children` are pairs of an index and its script."""
-        plays = [write(*(scripts or (ENDLESS,))), *(write(script, child=index) for index, script in children)]
+        plays = [
+            script_variable(*(scripts or (ENDLESS,))),
+            *(script_variable(script, child=index) for index, script in children),
+        ]
         container = {
             "image": IMAGE,
             "command": ["sh", "-c", "train --epochs 3"],

@@ -1,0 +1,161 @@
+"""The filter of the list of jobs: the query of its URL, and the search that follows from it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+from urllib.parse import urlencode
+
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.http import InvalidMember
+from batchq.api.page_tokens import PageTokens, TokenQuery
+from batchq.domain.access.accounts import Caller
+from batchq.domain.job import Status
+from batchq.domain.times import duration_of, milliseconds
+from batchq.ports.job_search import JobSearchQuery, SearchOrder, SearchPosition
+
+MAX_PAGES = 20  # tokens of earlier pages in a URL, so that a page links to the one before it
+MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
+
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
+Token = Annotated[str, Field(max_length=1024)]
+Words = Annotated[tuple[Word, ...], Field(max_length=100)]
+Patterns = Annotated[tuple[Word, ...], Field(max_length=MAX_PATTERNS)]
+
+
+class By(StrEnum):
+    """The time by which jobs are sorted, and to which `from` and `to` apply."""
+
+    CREATED = "created"
+    ENDED = "ended"
+
+
+class GroupBy(StrEnum):
+    """What the numbers of jobs are counted by."""
+
+    NAME = "name"
+
+
+class JobsQuery(BaseModel):
+    """The query of the list of jobs. The values of one filter are alternatives; a job must match all filters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    state: Annotated[tuple[Status, ...], Field(max_length=len(Status))] = ()
+    queue: Words = ()
+    #: In any case: `name`, `prefix*`, `*suffix` or `*part*`.
+    name: Patterns = ()
+    user: Words = ()
+    #: With the accounts below them.
+    account: Words = ()
+    #: `name`, `prefix*` or `name:revision`.
+    definition: Patterns = ()
+    #: A duration before now, as `24h`, or an ISO 8601 time, UTC without an offset.
+    since: Annotated[Word | None, Field(alias="from")] = None
+    #: As `from`.
+    until: Annotated[Word | None, Field(alias="to")] = None
+    by: By = By.CREATED
+    group: GroupBy | None = None
+    #: Page tokens: of the second page, and so on until the requested one.
+    page: Annotated[tuple[Token, ...], Field(max_length=MAX_PAGES)] = ()
+
+    def filters(self) -> list[tuple[str, str]]:
+        """The filters that are given, as in the query."""
+        every = self.model_dump(by_alias=True, exclude={"by", "group", "page"})
+        return [(name, str(it)) for name, value in every.items() for it in _values(value)]
+
+    def view(self) -> list[tuple[str, str]]:
+        """The members that do not select jobs, and that a change of the filters keeps."""
+        order = [] if self.by is By.CREATED else [("by", self.by.value)]
+        return [*order, *([] if self.group is None else [("group", self.group.value)])]
+
+
+class Chip(Struct, frozen=True, kw_only=True):
+    """A filter that is given, with a link that removes it."""
+
+    name: str
+    value: str
+    #: The path of the list without this filter.
+    removed: str
+
+
+def _values(value: object) -> tuple[object, ...]:
+    if isinstance(value, tuple):
+        return value
+    return () if value is None else (value,)
+
+
+def jobs_path(*parts: list[tuple[str, str]]) -> str:
+    """The path of a list of jobs with these members of the query."""
+    pairs = [pair for part in parts for pair in part]
+    return f"/ui/jobs?{urlencode(pairs)}" if pairs else "/ui/jobs"
+
+
+def chips(query: JobsQuery) -> Iterator[Chip]:
+    filters = query.filters()
+    for at, (name, value) in enumerate(filters):
+        yield Chip(name=name, value=value, removed=jobs_path(filters[:at] + filters[at + 1 :], query.view()))
+
+
+def search_query(query: JobsQuery, *, now: datetime, limit: int, before: SearchPosition | None) -> JobSearchQuery:
+    """The search for one page. Raises InvalidMember."""
+    since, until = _time("from", query.since, now), _time("to", query.until, now)
+    ended = query.by is By.ENDED
+    return JobSearchQuery(
+        statuses=frozenset(query.state) or None,
+        queues=frozenset(query.queue) or None,
+        names=frozenset(query.name) or None,
+        users=frozenset(query.user) or None,
+        accounts=frozenset(query.account) or None,
+        definitions=frozenset(query.definition) or None,
+        created_after=None if ended else since,
+        created_before=None if ended else until,
+        ended_after=since if ended else None,
+        ended_before=until if ended else None,
+        order_by=SearchOrder.ENDED if ended else SearchOrder.CREATED,
+        limit=limit,
+        before=before,
+    )
+
+
+def _time(member: str, text: str | None, now: datetime) -> int | None:
+    if text is None:
+        return None
+    try:
+        length = duration_of(text)
+        at = datetime.fromisoformat(text) if length is None else now - length
+        return max(milliseconds(at if at.tzinfo else at.replace(tzinfo=UTC)), 0)
+    except (ValueError, OverflowError):
+        message = f"'{member}' is neither a duration, as 24h, nor a time, as 2026-11-23T14:02."
+        raise InvalidMember(message, member=member) from None
+
+
+def position(query: JobsQuery, tokens: PageTokens, caller: Caller) -> SearchPosition | None:
+    """Where the requested page begins; None: the first page. Raises Invalid for a token of another query."""
+    if not query.page:
+        return None
+    at, order = tokens.read(_token_query(query, caller), query.page[-1]).split(",")
+    return SearchPosition(int(at), int(order))
+
+
+def older_path(query: JobsQuery, position: SearchPosition | None, tokens: PageTokens, caller: Caller) -> str | None:
+    """The path of the next page, which begins at `position`; None without one."""
+    if position is None:
+        return None
+    token = tokens.make(_token_query(query, caller), f"{position.at},{position.order}")
+    pages = [*query.page, token][-MAX_PAGES:]
+    return jobs_path(query.filters(), query.view(), [("page", it) for it in pages])
+
+
+def newer_path(query: JobsQuery) -> str | None:
+    """The path of the page before the requested one; None for the first page."""
+    if not query.page:
+        return None
+    return jobs_path(query.filters(), query.view(), [("page", it) for it in query.page[:-1]])
+
+
+def _token_query(query: JobsQuery, caller: Caller) -> TokenQuery:
+    """Page tokens are bound to the caller and to everything that selects and sorts jobs."""
+    return "JobsPage", caller.user, query.by.value, *(f"{name}={value}" for name, value in query.filters())
