@@ -6,21 +6,21 @@ Also parses the credential of a request (access key and region), whether or not 
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from http import HTTPStatus
-from ipaddress import ip_address
-from socket import AF_UNIX
 
 from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.accounts.files import user_name
-from batchq.api.credentials import CredentialVerifier, SignedRequest
+from batchq.api.client_connection import is_confidential, is_local, is_unix
+from batchq.api.credentials import CredentialVerifier, Scheme, SignedRequest
 from batchq.api.dialect_profiles import PROFILE
 from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
+from batchq.api.sessions import LoginCodes, LoginRequired, Sessions, login_path
 from batchq.api.unix_socket import PeerNames, peer_uid
 from batchq.domain.access.accounts import Caller, Directory, Permission, Role, UserName
 from batchq.errors import Invalid, Throttled, Unavailable
@@ -143,51 +143,75 @@ class Throttle:
         return self._at_once.of(user)
 
 
-def gate(verifier: CredentialVerifier, throttle: Throttle, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
-    """Return the gate of a server that requires credentials. No body is parsed before its signature is verified."""
+class KeyAuthentication(Struct, frozen=True, kw_only=True):
+    """How the holders of access keys are authenticated."""
+
+    verifier: CredentialVerifier
+    throttle: Throttle
+    callers: Callers
+    #: Of the web console.
+    sessions: Sessions
+    codes: LoginCodes
+
+
+def gate(keys: KeyAuthentication, *, now: Callable[[], datetime]) -> Gate:
+    """Return the gate of a server that requires credentials. No body is parsed before its credential is verified."""
 
     @asynccontextmanager
     async def authenticated(request: web.Request) -> AsyncIterator[None]:
         unsigned_health = request.raw_path == HEALTH and "Authorization" not in request.headers
-        if unsigned_health or request.raw_path in _UNSIGNED:
+        if unsigned_health or request.raw_path in _UNSIGNED or request[PROFILE].is_public(request.path):
             yield
             return
         key, caller = await authenticate(request)
-        throttle.take_token(key if caller is None else caller.user)
+        keys.throttle.take_token(key if caller is None else caller.user)
         if caller is None:
             log.warning("request %s: the user of access key %s has been deleted", request[REQUEST_ID], key)
             raise access_denied(_NO_USER)
-        async with throttle.limit_concurrency(caller.user):
+        async with keys.throttle.limit_concurrency(caller.user):
             request[CALLER] = replace(caller, request_id=request[REQUEST_ID], requested_at=now())
             yield
 
     async def authenticate(request: web.Request) -> tuple[str, Caller | None]:
-        headers = tuple(request.headers.items())
-        sent = SignedRequest(
-            method=request.method, target=request.raw_path, headers=headers, body=await read_body(request)
-        )
-        try:
-            schemes = request[PROFILE].schemes
-            key = verifier.verify(sent, schemes=schemes, confidential=is_confidential(request.transport))
-            return key, callers.find(key)
-        except Unavailable as why:  # the text has the path of a file: it is logged, not sent
-            log.warning("request %s: %s", request[REQUEST_ID], why)
-            raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
+        schemes = request[PROFILE].schemes
+        with reading_keys(request):
+            if Scheme.SESSION in schemes:
+                key = _session_key(request, keys.sessions)
+            else:
+                sent = await _signed_request(request)
+                key = keys.verifier.verify(sent, schemes=schemes, confidential=is_confidential(request.transport))
+            return key, keys.callers.find(key)
 
     return authenticated
 
 
-def is_confidential(transport: asyncio.BaseTransport | None) -> bool:
-    """Whether a connection is encrypted, or does not leave this machine. A proxy's own client may be elsewhere."""
-    if transport is None:
-        return False
-    if transport.get_extra_info("sslcontext") is not None:
-        return True
-    peer = transport.get_extra_info("peername")
-    if not isinstance(peer, tuple) or not peer:
-        return False
-    address = ip_address(str(peer[0]).partition("%")[0])
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+@contextmanager
+def reading_keys(request: web.Request) -> Iterator[None]:
+    """Translate Unavailable of a file of keys or accounts: its text has the path, which is logged and not sent."""
+    try:
+        yield
+    except Unavailable as why:
+        log.warning("request %s: %s", request[REQUEST_ID], why)
+        raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
+
+
+async def _signed_request(request: web.Request) -> SignedRequest:
+    headers = tuple(request.headers.items())
+    return SignedRequest(method=request.method, target=request.raw_path, headers=headers, body=await read_body(request))
+
+
+def _session_key(request: web.Request, sessions: Sessions) -> str:
+    """The id of the access key of the session. Raises LoginRequired."""
+    session = sessions.find(request.headers.getall("Cookie", ()), local=is_local(request))
+    if session is None:
+        raise LoginRequired(login=login_path(request.raw_path) if _wants_page(request) else None)
+    return session.key
+
+
+def _wants_page(request: web.Request) -> bool:
+    """Whether the response is shown as a page. A script's request for a part of a page is not redirected."""
+    navigates = request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+    return request.method in {"GET", "HEAD"} and navigates and "X-Fragment" not in request.headers
 
 
 class SocketUsers:
@@ -226,11 +250,8 @@ def socket_gate(users: SocketUsers, throttle: Throttle, *, now: Callable[[], dat
             yield
             return
         uid = _uid_of(request)
-        try:
+        with reading_keys(request):
             caller = await users.find(uid)
-        except Unavailable as why:
-            log.warning("request %s: %s", request[REQUEST_ID], why)
-            raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
         throttle.take_token(caller.user)
         async with throttle.limit_concurrency(caller.user):
             request[CALLER] = replace(caller, request_id=request[REQUEST_ID], requested_at=now())
@@ -248,10 +269,9 @@ def _valid(name: str) -> UserName:
 
 def _uid_of(request: web.Request) -> int:
     """The uid of the process that connected. Raises HttpRefusal if the connection is closed already."""
-    connected = None if request.transport is None else request.transport.get_extra_info("socket")
     try:
-        if connected is not None and connected.family == AF_UNIX:
-            return peer_uid(connected)
+        if request.transport is not None and is_unix(request.transport):
+            return peer_uid(request.transport.get_extra_info("socket"))
     except OSError:
         pass
     raise access_denied("The user of the connected process is not known.")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 from urllib.parse import quote, unquote
 
 from botocore.auth import SigV4Auth
@@ -253,6 +253,12 @@ class Scheme(StrEnum):
     BEARER = "bearer"
     #: `X-Auth-Token: KEYID.SECRET`.
     AUTH_TOKEN = "authToken"  # noqa: S105 - the name of a scheme
+    #: A cookie of the web console.
+    SESSION = "session"
+
+
+#: In a header that a client sets.
+HeaderScheme = Literal[Scheme.SIGV4, Scheme.SDK_HMAC, Scheme.BEARER, Scheme.AUTH_TOKEN]
 
 
 class CredentialVerifier:
@@ -286,19 +292,23 @@ class CredentialVerifier:
         token = _TOKEN.fullmatch(values[0][len(prefix) :].strip(" ")) if len(values) == 1 else None
         if token is None:
             raise incomplete("The token must have the form KEYID.SECRET.")
-        key = self._find(token[1])
-        expected = key.secret if key else DUMMY_SECRET
-        if not hmac.compare_digest(_digest(expected), _digest(token[2])) or key is None:
+        if not self.is_secret(token[1], token[2]):
             raise refusal("UnrecognizedClientException", "The token is not valid.")
         return token[1]
+
+    def is_secret(self, key_id: str, secret: str) -> bool:
+        """Whether `secret` is that of the active key `key_id`. The time that this takes depends on neither."""
+        key = self._find(key_id)
+        expected = key.secret if key else DUMMY_SECRET
+        return hmac.compare_digest(_digest(expected), _digest(secret)) and key is not None
 
 
 def _digest(secret: str) -> bytes:
     """Of the same length for every secret, since the time of a comparison depends on the lengths."""
-    return hashlib.sha256(secret.encode()).digest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def _scheme(lines: Mapping[str, Sequence[str]], schemes: frozenset[Scheme]) -> Scheme:
+def _scheme(lines: Mapping[str, Sequence[str]], schemes: frozenset[Scheme]) -> HeaderScheme:
     """The scheme of a request. Raises HttpRefusal for no credential, or several, if this is ambiguous."""
     authorization = lines.get("authorization", ())
     if Scheme.AUTH_TOKEN in schemes and TOKEN_HEADER in lines:

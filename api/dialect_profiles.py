@@ -4,6 +4,7 @@ Each dialect registers its profile, once, when it is mounted. The profile of a r
 prefix; AWS's is the default. Decision 0048.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 
@@ -11,7 +12,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq.api.credentials import Scheme
-from batchq.api.http import FailureKind, error_response
+from batchq.api.http import BODY_LIMIT, FailureKind, error_response
 
 TARGET = "X-Amz-Target"
 
@@ -53,13 +54,28 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     schemes: frozenset[Scheme]
     #: Whether a POST without a body needs no Content-Type header.
     bodyless_post: bool = False
-    #: Whether its paths are HTML pages, which /openapi.json does not describe.
+    #: Whether its paths are HTML pages, which /openapi.json does not describe. Links of other sites may open them.
+    #: Bodies are forms instead of JSON, and all methods but GET and HEAD need the Origin of this server.
     has_pages: bool = False
+    #: The page to which a browser that loads `/` is redirected; empty: the JSON of `/` is sent.
+    home: str = ""
+    #: The largest body in bytes.
+    max_body: int = BODY_LIMIT
+    #: The paths that need no credential; None: as the gate decides.
+    public: re.Pattern[str] | None = None
 
     def covers(self, path: str, target: str) -> bool:
         if self.target:
             return path == self.prefix and target.startswith(self.target)
         return path.startswith(self.prefix)
+
+    def is_page(self, path: str) -> bool:
+        """Whether a browser shows `path`, decoded, as a page."""
+        return self.has_pages or (bool(self.home) and path == "/")
+
+    def is_public(self, path: str) -> bool:
+        """Whether `path`, decoded, needs no credential."""
+        return self.public is not None and self.public.fullmatch(path) is not None
 
 
 def _aws_response(failure: RequestFailure) -> web.Response:
@@ -73,6 +89,7 @@ AWS = DialectProfile(
     error_headers=("x-amzn-ErrorType",),
     request_id_header="x-amzn-RequestId",
     schemes=frozenset({Scheme.SIGV4}),
+    home="/ui/",
 )
 
 

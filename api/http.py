@@ -21,6 +21,8 @@ Dialect = Callable[[web.Application], None]
 REQUEST_ID = web.RequestKey("request_id", str)
 BODY = web.RequestKey("body", bytes)
 BODY_LIMIT = 256 * 1024
+MAX_BODY = web.RequestKey("max_body", int)
+"""The largest body in bytes; absent: BODY_LIMIT. At most BODY_LIMIT."""
 MAX_LISTED_ERRORS = 1000  # validation errors; if there are more, the reply has their number only
 BODY_SECONDS = 20.0  # less than the connection's deadline for a whole request, so that the client gets a reply
 CONNECTION_CHECK = 2.0  # seconds after which a waiting request whose client has disconnected ends, at the latest
@@ -30,7 +32,6 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _ENCODER = msgspec.json.Encoder()
-_TOO_LARGE = f"The request body is larger than {BODY_LIMIT} bytes."
 
 
 class FailureKind(StrEnum):
@@ -191,8 +192,9 @@ def _to_json(content: Mapping[str, object]) -> bytes:
 
 
 async def _read(request: web.Request) -> bytes:
-    if (request.content_length or 0) > BODY_LIMIT:
-        raise _too_large()
+    limit = request.get(MAX_BODY, BODY_LIMIT)
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
     try:
         if request.content.is_eof():  # nearly always: the body is complete, and needs no timer
             body = request.content.read_nowait()
@@ -200,19 +202,19 @@ async def _read(request: web.Request) -> bytes:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
     except web.HTTPRequestEntityTooLarge:
-        raise _too_large() from None
+        raise _too_large(limit) from None
     except TimeoutError:
         raise HttpRefusal("The request body did not arrive in time.", status=HTTPStatus.REQUEST_TIMEOUT) from None
     except (web.RequestPayloadError, ConnectionError):
         raise HttpRefusal("The request body is incomplete.", status=HTTPStatus.BAD_REQUEST) from None
-    if len(body) > BODY_LIMIT:
-        raise _too_large()
+    if len(body) > limit:
+        raise _too_large(limit)
     return body
 
 
-def _too_large() -> HttpRefusal:
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    return HttpRefusal(_TOO_LARGE, status=status, code="RequestEntityTooLargeException")
+def _too_large(limit: int) -> HttpRefusal:
+    message, status = f"The request body is larger than {limit} bytes.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return HttpRefusal(message, status=status, code="RequestEntityTooLargeException")
 
 
 def _first_error(error: ValidationError) -> InvalidMember:

@@ -4,10 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from ipaddress import IPv6Address
 from operator import itemgetter
 from pathlib import Path
-from socket import AF_UNIX, socket
+from socket import socket
 from ssl import SSLContext
 
 from aiohttp import web
@@ -15,8 +14,8 @@ from msgspec import Struct
 
 from batchq.api.app import Handler, fast_router
 from batchq.api.authentication import CALLER
+from batchq.api.client_connection import client_address
 from batchq.api.tls import Certificate
-from batchq.api.unix_socket import peer_uid
 
 log = logging.getLogger(__name__)
 
@@ -242,7 +241,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
-        self.address = _client_address(transport)
+        self.address = client_address(transport)
         if not self._on_open(self):  # SDKs retry a little later
             self.abort()
         elif self._tls is None:
@@ -341,19 +340,3 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _client_address(transport: asyncio.Transport) -> str:
-    """The address by which a client is counted; for IPv6 its /64 network, because one client has all of it.
-
-    For a unix socket the uid of the client's process.
-    """
-    connected = transport.get_extra_info("socket")
-    if connected is not None and connected.family == AF_UNIX:
-        return f"uid {peer_uid(connected)}"
-    peer = transport.get_extra_info("peername")
-    host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
-    if ":" not in host:
-        return host
-    address = IPv6Address(host.partition("%")[0])
-    return str(address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64))

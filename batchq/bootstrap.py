@@ -14,6 +14,7 @@ from batchq import __version__
 from batchq.accounts.files import AccountsFile
 from batchq.api import app as http
 from batchq.api.metrics.routes import Metrics
+from batchq.api.native.console_login import ConsoleLoginContext
 from batchq.api.page_tokens import PageTokens
 from batchq.api.server import ListeningSite
 from batchq.api.unix_socket import socket_facts
@@ -38,7 +39,14 @@ from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
 from batchq.health import Parts, health
 from batchq.host import MIB, DiskGuard, host_resources
-from batchq.listeners import GatedListener, connection_limits, open_listeners, uses_accounts, with_gates
+from batchq.listeners import (
+    GatedListener,
+    authentication,
+    connection_limits,
+    open_listeners,
+    uses_accounts,
+    with_gates,
+)
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
@@ -85,10 +93,8 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     check_secrets(settings)
     check_engine(settings)
     async with AsyncExitStack() as stack:
-        listeners = stack.enter_context(open_listeners(settings))
-        clock = SystemClock()
-        least_free = settings.min_free_mib * MIB
-        store = await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, min_free=least_free // 2)
+        listeners, clock = stack.enter_context(open_listeners(settings)), SystemClock()
+        store = await open_store(settings)
         stack.push_async_callback(store.close)
         stack.enter_context(hold_instance(store.instance, settings.data))
         await align(store, clock)
@@ -105,30 +111,37 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await parts.engine.start()
         supervise(parts)
         tokens = PageTokens(await store.secret())
+        logins = ConsoleLoginContext(keys=authentication(settings, clock, instance=store.instance), urls=[])
         build = partial(
             http.build,
-            dialects=make_dialects(settings, parts, clock, tokens, metrics),
+            dialects=make_dialects(settings, parts, clock, tokens, metrics=metrics, logins=logins),
             health=lambda: health(settings, parts, clock),
             hosts={settings.host, *settings.allowed_hosts},
             requests=metrics.requests,
         )
-        sites = [await start_site(stack, settings, it, build) for it in with_gates(listeners, settings, clock)]
+        for it in with_gates(listeners, settings, clock, logins.keys):
+            logins.urls.append(await start_site(stack, settings, it, build))
         stack.callback(parts.engine.history_feed.close)
-        store.announce(sites[0].name)
-        yield Serving(urls=tuple(it.name for it in sites), wait_until_lost=parts.engine.store_monitor.lost)
+        store.announce(logins.urls[0])
+        yield Serving(urls=tuple(logins.urls), wait_until_lost=parts.engine.store_monitor.lost)
+
+
+async def open_store(settings: Settings) -> SqliteStore:
+    least_free = settings.min_free_mib * MIB
+    return await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, min_free=least_free // 2)
 
 
 async def start_site(
     stack: AsyncExitStack, settings: Settings, it: GatedListener, build: Callable[..., web.Application]
-) -> ListeningSite:
-    """Serve an application of its own, for its gate is part of it, at a listener."""
+) -> str:
+    """Serve an application of its own, for its gate is part of it, at a listener. Returns the URL."""
     runner = http.runner(build(gate=it.gate, signed=it.signed), drain_seconds=RESPONSE_TIMEOUT)
     stack.push_async_callback(runner.cleanup)
     await runner.setup()
     limits = connection_limits(settings)
     site = ListeningSite(runner, listener=it.listener, certificate=it.certificate, limits=limits, path=it.path)
     await site.start()
-    return site
+    return site.name
 
 
 def supervise(parts: Parts) -> None:

@@ -3,6 +3,7 @@
 from functools import partial
 
 from batchq.accounts.admin import AccountAdmin
+from batchq.api.authentication import KeyAuthentication
 from batchq.api.batch import routes as batch
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
@@ -19,6 +20,7 @@ from batchq.api.native import (
     budgets,
     bulk_stop,
     checkpoints,
+    console_login,
     costs,
     drain_queue,
     events,
@@ -55,7 +57,13 @@ from batchq.throttling import ConcurrencyLimit
 
 
 def make_dialects(
-    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, metrics: Metrics
+    settings: Settings,
+    parts: Parts,
+    clock: Clock,
+    tokens: PageTokens,
+    *,
+    metrics: Metrics,
+    logins: console_login.ConsoleLoginContext,
 ) -> tuple[Dialect, ...]:
     named = NamedJobService(parts.job_search, is_named=is_training_job)
     logs_context = cloudwatch.LogsContext(
@@ -85,7 +93,8 @@ def make_dialects(
         dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
         audit.operations.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
-        console.dialect(make_console_context(settings, parts, clock, tokens)),
+        console_login.operations.dialect(logins),
+        console.dialect(make_console_context(settings, parts, clock, tokens, logins.keys)),
     )
 
 
@@ -109,7 +118,9 @@ def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: P
     )
 
 
-def make_console_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> ConsoleContext:
+def make_console_context(
+    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, keys: KeyAuthentication | None
+) -> ConsoleContext:
     return ConsoleContext(
         overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
         explanations=parts.explanations,
@@ -127,6 +138,7 @@ def make_console_context(settings: Settings, parts: Parts, clock: Clock, tokens:
         health=lambda: health(settings, parts, clock),
         tokens=tokens,
         clock=clock,
+        keys=keys,
         account=settings.account_id,
         region=settings.region,
     )

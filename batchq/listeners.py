@@ -9,9 +9,19 @@ from socket import socket
 from msgspec import Struct
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, machine_user
-from batchq.api.authentication import Callers, Gate, SocketUsers, Throttle, gate, open_gate, socket_gate
+from batchq.api.authentication import (
+    Callers,
+    Gate,
+    KeyAuthentication,
+    SocketUsers,
+    Throttle,
+    gate,
+    open_gate,
+    socket_gate,
+)
 from batchq.api.credentials import CredentialVerifier
 from batchq.api.server import LIMITS, ConnectionLimits
+from batchq.api.sessions import LoginCodes, Sessions
 from batchq.api.tls import Certificate
 from batchq.api.unix_socket import OWNER_ONLY, WITH_GROUP, PeerNames, SocketFile, listening
 from batchq.clock import wall_time
@@ -71,12 +81,17 @@ def open_listeners(settings: Settings) -> Iterator[Listeners]:
         )
 
 
-def with_gates(listeners: Listeners, settings: Settings, clock: Clock) -> Iterator[GatedListener]:
-    """The listeners with their gates, TCP first; both limit the requests of a user together."""
-    throttle = Throttle(rate=settings.requests_per_second, now=clock.now)
+def with_gates(
+    listeners: Listeners, settings: Settings, clock: Clock, keys: KeyAuthentication | None
+) -> Iterator[GatedListener]:
+    """The listeners with their gates, TCP first; both limit the requests of a user together.
+
+    `keys`: of TCP; None if its requests are not authenticated.
+    """
+    throttle = make_throttle(settings, clock) if keys is None else keys.throttle
     if listeners.tcp is not None:
-        tcp_gate = make_gate(settings, clock, throttle)
-        signed = settings.auth is not Auth.NONE
+        tcp_gate = open_gate(machine_user(), now=clock.now) if keys is None else gate(keys, now=clock.now)
+        signed = keys is not None
         yield GatedListener(listener=listeners.tcp, gate=tcp_gate, signed=signed, certificate=listeners.certificate)
     if listeners.local is not None and listeners.file is not None:
         directory = AccountsFile(settings.data).load
@@ -150,14 +165,26 @@ def make_certificate(settings: Settings) -> Certificate | None:
             raise StartImpossible("--tls-cert and --tls-key must be set together")
 
 
-def make_gate(settings: Settings, clock: Clock, throttle: Throttle) -> Gate:
-    """The authentication of requests. Raises Unavailable if a file of keys or accounts cannot be used."""
-    if settings.auth is Auth.NONE:
-        return open_gate(machine_user(), now=clock.now)
+def make_throttle(settings: Settings, clock: Clock) -> Throttle:
+    return Throttle(rate=settings.requests_per_second, now=clock.now)
+
+
+def authentication(settings: Settings, clock: Clock, *, instance: str) -> KeyAuthentication | None:
+    """The authentication of requests on TCP; None if they are not authenticated, or there is no TCP.
+
+    Raises Unavailable if a file of keys or accounts cannot be used.
+    """
+    if settings.auth is Auth.NONE or settings.no_tcp:
+        return None
     keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
     if not keys.all():
         log.warning("there are no access keys, so all requests are rejected: batchq key create --user NAME")
     admins = sorted(it.name for it in users.load().users.values() if it.role is Role.ADMIN)
     log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
-    callers = Callers(directory=users.load, user_of=keys.user_of)
-    return gate(CredentialVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
+    return KeyAuthentication(
+        verifier=CredentialVerifier(find=keys.find, now=wall_time),
+        throttle=make_throttle(settings, clock),
+        callers=Callers(directory=users.load, user_of=keys.user_of),
+        sessions=Sessions(find=keys.find, instance=instance, now=wall_time),
+        codes=LoginCodes(clock.now),
+    )

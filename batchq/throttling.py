@@ -1,12 +1,12 @@
-"""Rate and concurrency limits for each key: an account, a user.
+"""Limits of rates, of concurrency and of failures for each key: an account, a user, an address.
 
-Both drop a key whose state equals that of a new one, so memory is bounded by the number of keys limited at present.
+They drop a key whose state equals that of a new one, so memory is bounded by the number of keys limited at present.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Generic, Self, TypeVar
 
 from msgspec import Struct
@@ -104,3 +104,29 @@ class ConcurrencyLimit(Generic[K]):
             users.count -= 1
             if users.count == 0:
                 del self._users[key]
+
+
+class FailureLimit(Generic[K]):
+    """Counts the failures of each key: at most `limit` within `window`, and then no further attempt is allowed."""
+
+    def __init__(self, *, limit: int, window: timedelta) -> None:
+        self._limit = limit
+        self._window = window
+        #: The times of the latest failures, oldest first; keys in the order of their latest failure.
+        self._failures: dict[K, tuple[datetime, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._failures)
+
+    def is_exceeded(self, key: K, now: datetime) -> bool:
+        times = self._failures.get(key, ())
+        return len(times) >= self._limit and now < times[0] + self._window
+
+    def record(self, key: K, now: datetime) -> None:
+        times = (*self._failures.pop(key, ()), now)[-self._limit :]
+        self._failures[key] = times
+        while self._failures:
+            oldest = next(iter(self._failures))
+            if now < self._failures[oldest][-1] + self._window:
+                break
+            del self._failures[oldest]

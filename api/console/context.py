@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from batchq.accounts.admin import AccountAdmin
-from batchq.api.authentication import HealthReport
+from batchq.api.authentication import HealthReport, KeyAuthentication
 from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.ports.clock import Clock
@@ -42,6 +42,8 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     health: Callable[[], Awaitable[HealthReport]]
     tokens: PageTokens
     clock: Clock
+    #: None if no page needs a login.
+    keys: KeyAuthentication | None
     #: The account id of the server.
     account: str
     region: str

@@ -31,6 +31,7 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.templates import environment
 from batchq.api.dialect_profiles import RequestFailure
 from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
+from batchq.api.sessions import LoginRequired
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import NotFound
 
@@ -54,6 +55,7 @@ HEADERS: Mapping[str, str] = {
 }
 
 Input = TypeVar("Input", bound=BaseModel | None)
+Shape = TypeVar("Shape", bound=BaseModel)
 _ENVIRONMENT = environment()
 
 
@@ -138,7 +140,7 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
         caller = authorize(request, route.permission, f"{route.method} {UI}{route.path}")
         # `fast_router` sets no match_info.
         path = request.match_info if "{" in route.path else {}
-        given = None if route.shape is None else validate_values(route.shape, await _sent(request, route.shape))
+        given = None if route.shape is None else await read_input(request, route.shape)
         try:
             answer = await route.handle(context, Visit(caller=caller, input=given, path=path, http=request))
         except NotFound:
@@ -149,13 +151,21 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
     return endpoint
 
 
-async def _sent(request: web.Request, shape: type[BaseModel]) -> dict[str, object]:
-    """The members of the query or form. A field that was left empty is absent, as browsers send all of them."""
-    text = request.query_string if request.method == "GET" else (await read_body(request)).decode("utf-8", "strict")
+async def read_input(request: web.Request, shape: type[Shape]) -> Shape:
+    """Parse the query of a GET or HEAD, or else the form. Raises InvalidMember.
+
+    A field that was left empty counts as absent, because browsers send all fields.
+    """
+    is_form = request.method not in {"GET", "HEAD"}
+    sent = await read_body(request) if is_form else request.rel_url.raw_query_string.encode()
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        pairs = parse_qsl(sent.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:
         raise InvalidMember("The form is not valid.", member="") from None
+    return validate_values(shape, _members(pairs, shape))
+
+
+def _members(pairs: Iterable[tuple[str, str]], shape: type[BaseModel]) -> Mapping[str, object]:
     members: dict[str, object] = {}
     lists = _lists(shape)
     for name, value in pairs:
@@ -224,12 +234,19 @@ def _block(template: Template, name: str, values: Mapping[str, object]) -> str:
 
 def error_page(failure: RequestFailure) -> web.Response:
     """The page of a failed request. What does not exist, and what the caller may not see, have the same page."""
+    if isinstance(failure.error, LoginRequired) and failure.error.login is not None:
+        return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": failure.error.login})
     if failure.kind in {FailureKind.NOT_FOUND, FailureKind.UNKNOWN_PATH}:
         status, message, request_id = HTTPStatus.NOT_FOUND, NOT_FOUND, ""
     else:
         status, message, request_id = failure.status, failure.message, failure.request_id
     values = {"title": status.phrase, "status": status.value, "message": message, "request_id": request_id}
-    return _html(_ENVIRONMENT.get_template("error.html").render(values), status)
+    return render("error.html", values, status=status)
+
+
+def render(template: str, values: Mapping[str, object], *, status: HTTPStatus) -> web.Response:
+    """A page without the navigation, which needs no caller."""
+    return _html(_ENVIRONMENT.get_template(template).render(values), status)
 
 
 def _html(text: str, status: HTTPStatus) -> web.Response:

@@ -1,20 +1,26 @@
 """The dialect of the web console: HTML pages and forms below /ui, for browsers."""
 
+import re
+
 from aiohttp import web
 
-from batchq.api.console import jobs, overview, static_files
+from batchq.api.console import jobs, login, overview, static_files
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
+from batchq.api.credentials import Scheme
 from batchq.api.dialect_profiles import DialectProfile, register_dialect_profile
 from batchq.api.http import Dialect
+from batchq.api.sessions import LOGIN, LOGOUT
 
 PROFILE = DialectProfile(
     name="console",
     prefix=UI,
     error_response=error_page,
     request_id_header="x-request-id",
-    schemes=frozenset(),
+    schemes=frozenset({Scheme.SESSION}),
     has_pages=True,
+    max_body=64 * 1024,
+    public=re.compile(rf"{LOGIN}|{LOGOUT}|/ui/static/.+"),
 )
 
 TABLES = (overview.pages, jobs.pages)
@@ -26,6 +32,7 @@ def dialect(context: ConsoleContext) -> Dialect:
     def mount(app: web.Application) -> None:
         register_dialect_profile(app, PROFILE)
         static_files.mount(app)
+        login.mount(app, context)
         for table in TABLES:
             table.mount(app, context)
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from yarl import URL
 
 from batchq.api import app as api
-from batchq.api.authentication import Callers, Throttle, gate, is_confidential, open_gate
+from batchq.api.authentication import Throttle, open_gate
+from batchq.api.client_connection import is_confidential
 from batchq.api.credentials import CredentialVerifier, Scheme, SignedRequest
 from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
@@ -26,6 +27,7 @@ from tests.api.sdk_signed import sdk_signed
 from tests.api.signed import KEY as SIGNED_KEY
 from tests.api.signed import signed
 from tests.support.builders import ADMIN, NOON
+from tests.support.gates import key_gate
 from tests.support.observing import request_metrics
 from tests.support.server import serving
 
@@ -214,9 +216,7 @@ async def gated():
 
 
 def credentials_required(rate=1_000_000):
-    verifier = CredentialVerifier(find={KEY.id: KEY}.get, now=wall_time)
-    callers = Callers(directory=lambda: PEOPLE, user_of={KEY.id: ADA}.get)
-    return gate(verifier, Throttle(rate=rate, now=lambda: NOON), callers, now=wall_time)
+    return key_gate({KEY.id: KEY}, directory=lambda: PEOPLE, throttle=Throttle(rate=rate, now=lambda: NOON))
 
 
 def with_token(token=TOKEN, scheme="Bearer"):

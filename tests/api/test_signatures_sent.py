@@ -8,12 +8,12 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from batchq.api import app as api
-from batchq.api.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle, gate
-from batchq.api.credentials import CredentialVerifier
+from batchq.api.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle
 from batchq.api.http import read_body
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
+from tests.support.gates import key_gate
 from tests.support.observing import request_metrics
 from tests.support.server import Wire
 
@@ -27,15 +27,14 @@ class Server:
     """A server that records each request that it admits."""
 
     def __init__(self, keys=(KEY,), rate=1_000_000):
-        verifier = CredentialVerifier(find={it.id: it for it in keys}.get, now=wall_time)
-        callers = Callers(directory=lambda: PEOPLE, user_of={it.id: UserName(it.user) for it in keys}.get)
-        throttle = Throttle(rate=rate, now=lambda: NOW)
         app = api.build(
             requests=request_metrics(),
             dialects=[self._mount],
             health=dict,
             hosts=(),
-            gate=gate(verifier, throttle, callers, now=wall_time),
+            gate=key_gate(
+                {it.id: it for it in keys}, directory=lambda: PEOPLE, throttle=Throttle(rate=rate, now=lambda: NOW)
+            ),
         )
         self.wire = Wire(app)
         self.let_in = []

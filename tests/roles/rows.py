@@ -315,6 +315,7 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListBudgets", ""): _native("listbudgets", ACCOUNTS),
     ("SetBudget", ""): _native("setbudget", SHARED),
     ("RemoveBudget", ""): _native("removebudget", SHARED),
+    ("CreateConsoleLogin", ""): _native("consolelogin", ALL),
     ("GetOverview", ""): Row(cells=ALL, request=lambda _: Request(path="/v1/batchq/overview", body={})),
     ("ListAudit", "of a job"): Row(
         cells=REACH, request=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})

@@ -1,0 +1,22 @@
+"""The gate of a server with keys."""
+
+from batchq.api.authentication import Callers, KeyAuthentication, gate
+from batchq.api.credentials import CredentialVerifier
+from batchq.api.sessions import LoginCodes, Sessions
+from batchq.clock import wall_time
+from batchq.domain.access.accounts import UserName
+
+
+def key_authentication(keys, *, directory, throttle):
+    """Keys by id."""
+    return KeyAuthentication(
+        verifier=CredentialVerifier(find=keys.get, now=wall_time),
+        throttle=throttle,
+        callers=Callers(directory=directory, user_of=lambda key: UserName(keys[key].user) if key in keys else None),
+        sessions=Sessions(find=keys.get, instance="an-instance", now=wall_time),
+        codes=LoginCodes(wall_time),
+    )
+
+
+def key_gate(keys, *, directory, throttle):
+    return gate(key_authentication(keys, directory=directory, throttle=throttle), now=wall_time)
