@@ -1,11 +1,17 @@
-"""ListEvents: the status changes of jobs, one numbered feed that a client follows by long polls."""
+"""ListEvents: the status changes of jobs, one numbered feed that a client follows by long polls, or as a stream.
+
+A request that accepts `text/event-stream` gets a stream of server-sent events, which costs the server less than long
+polls do. `id` is the number of an event, so that an EventSource continues after a lost connection without a gap.
+"""
 
 from typing import Annotated, cast
 
+from aiohttp import web
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.http import struct_to_json, while_connected
+from batchq.api.http import REQUEST_ID, HttpRefusal, InvalidMember, struct_to_json, while_connected
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
@@ -19,6 +25,11 @@ MAX_READERS = 256  # requests of one user that wait at the same time
 MAX_WAIT = 20  # seconds
 MAX_ENCODED = 1024  # events whose JSON is in memory
 MAX_NUMBER = 2**53  # so that every JSON parser keeps it
+EVENT_STREAM = "text/event-stream"
+LAST_EVENT_ID = "Last-Event-ID"
+MAX_PAGE = 1000  # events
+KEEP_ALIVE = 15.0  # seconds without an event after which a stream sends a comment
+MAX_FRAMES = 64  # parts of streams that their readers share
 
 Names = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=4096)]
 
@@ -32,7 +43,7 @@ class ListEventsQuery(BaseModel):
     after: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     #: Seconds to wait for an event if there is none.
     wait: Annotated[int, Field(ge=0, le=MAX_WAIT)] = 0
-    limit: Annotated[int, Field(ge=1, le=1000)] = 500
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 500
     #: Ids or ARNs of jobs; that of an array selects its children too.
     jobs: Names | None = None
     #: Names or ARNs of job queues.
@@ -82,11 +93,24 @@ class EncodedEvents:
     def __init__(self) -> None:
         #: By number, in the order of their encoding.
         self._json: dict[int, Raw] = {}
+        #: Parts of streams by filter and numbers, in the order of their encoding.
+        self._frames: dict[tuple[FeedFilter, int, int], bytes] = {}
 
     def answer(self, page: FeedPage) -> ListEventsAnswer:
         """The answer with encoded events."""
         encoded = cast("tuple[EventAnswer, ...]", tuple(map(self._of, page.entries)))  # the encoder copies them
         return ListEventsAnswer(events=encoded, next=page.next, gap=page.gap)
+
+    def frame(self, wanted: FeedFilter, after: int, page: FeedPage) -> bytes:
+        """The part of a stream with the events of a page. Readers with the same filter at the same number share it."""
+        key = wanted, after, page.next
+        known = self._frames.get(key)
+        if known is None:
+            known = b"".join(b"id: %d\ndata: %b\n\n" % (it.number, bytes(self._of(it))) for it in page.entries)
+            self._frames[key] = known
+            if len(self._frames) > MAX_FRAMES:
+                del self._frames[next(iter(self._frames))]
+        return known
 
     def _of(self, saved: FeedEntry) -> Raw:
         known = self._json.get(saved.number)
@@ -105,17 +129,55 @@ class EventsContext(Struct, frozen=True, kw_only=True):
 operations = OperationTable[EventsContext]()
 
 
-@operations.add("ListEvents", "GET", "/v1/batchq/events", limit=CallLimit(at_once=MAX_READERS))
-async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> ListEventsAnswer:
+@operations.add("ListEvents", "GET", "/v1/batchq/events", limit=CallLimit(at_once=MAX_READERS), answer=ListEventsAnswer)
+async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> ListEventsAnswer | web.StreamResponse:
     """Returns the status changes of jobs and the orders to stop them, in the order of their commits.
 
     Without an event it waits for the next ones. A client follows the events by passing `next` as `after` of the next
     request; so it receives every event once, also across restarts of the server. An answer may be empty before `wait`
     is over, when many events were examined. Events of jobs that the caller may not see are left out.
+
+    With `Accept: text/event-stream` the answer is a stream without end of server-sent events: `id` is the number of an
+    event, and `data` the event. `Last-Event-ID` is used in place of `after`; `wait` and `limit` have no effect. The
+    event `gap` precedes events before which others may be missing, and `bye` the end of a server.
     """
     query, wanted = call.input, to_filter(call.input)
+    if EVENT_STREAM in call.http.headers.get("Accept", ""):
+        return await _stream(context, call, wanted)
     page = context.events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=call.caller)
     return context.encoded.answer(await while_connected(call.http, page))
+
+
+async def _stream(context: EventsContext, call: Call[ListEventsQuery], wanted: FeedFilter) -> web.StreamResponse:
+    """Send events until the client disconnects or the server ends."""
+    events, visible = context.events, replace(wanted, visibility=call.caller.visibility)
+    after = _first(call)
+    after = events.last if after is None else after
+    headers = {"x-amzn-RequestId": call.http[REQUEST_ID], "Content-Type": EVENT_STREAM, "Cache-Control": "no-store"}
+    response = web.StreamResponse(headers={**headers, "X-Accel-Buffering": "no"})
+    try:
+        await response.prepare(call.http)
+        while not events.closed:
+            reading = events.page(after, wanted, limit=MAX_PAGE, wait=KEEP_ALIVE, caller=call.caller)
+            page = await while_connected(call.http, reading)
+            gap = b"event: gap\ndata: {}\n\n" if page.gap else b""
+            await response.write(gap + context.encoded.frame(visible, after, page) or b":\n\n")
+            after = page.next
+        await response.write(b"event: bye\ndata: {}\n\n")
+        await response.write_eof()
+    except (ConnectionError, HttpRefusal):
+        pass  # the client disconnected, or was disconnected because it read too slowly
+    return response
+
+
+def _first(call: Call[ListEventsQuery]) -> int | None:
+    """The number after which a stream begins; None: the newest. Raises InvalidMember for a malformed Last-Event-ID."""
+    text = call.http.headers.get(LAST_EVENT_ID)
+    if text is None:
+        return call.input.after
+    if not text.isascii() or not text.isdecimal() or int(text) > MAX_NUMBER:
+        raise InvalidMember(f"{LAST_EVENT_ID} is not the number of an event.", member=LAST_EVENT_ID)
+    return int(text)
 
 
 def to_filter(query: ListEventsQuery) -> FeedFilter:

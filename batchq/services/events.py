@@ -23,6 +23,11 @@ class EventService:
         """The number of the newest entry."""
         return self._feed.last
 
+    @property
+    def closed(self) -> bool:
+        """Whether the server shuts down: no reader waits."""
+        return self._feed.closed
+
     async def page(self, after: int | None, wanted: FeedFilter, *, limit: int, wait: float, caller: Caller) -> FeedPage:
         """Entries above the number `after` (None: the newest number): at once if there are any, else within `wait` s.
 
