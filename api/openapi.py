@@ -348,7 +348,8 @@ def _in_path(path: str) -> list[Json]:
 def _in_query(shape: type[BaseModel]) -> Iterator[Json]:
     described = shape.model_json_schema(schema_generator=PlainSchema)
     for name, schema in described["properties"].items():
-        yield _parameter(name, "query", schema, required=name in described.get("required", ()))
+        text = {"description": schema.pop("description")} if "description" in schema else {}
+        yield _parameter(name, "query", schema, required=name in described.get("required", ())) | text
 
 
 def _parameter(name: str, where: str, schema: Json, *, required: bool = True) -> Json:

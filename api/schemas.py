@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
+from batchq.api.member_texts import struct_texts, texts_of
+
 Json = dict[str, object]
 Refs = Mapping[type, JsonSchemaValue]
 AwsRefs = dict["AwsAnswer", Json]
@@ -58,6 +60,13 @@ class PlainSchema(GenerateJsonSchema):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        described, shape = super().model_schema(schema), schema["cls"]
+        for name, text in texts_of(shape).items():
+            member = described["properties"][shape.model_fields[name].alias or name]
+            member["description"] = text
+        return described
+
 
 def request_schemas(shapes: Iterable[type[BaseModel]]) -> tuple[Refs, Json]:
     """A reference to the schema of each shape, and the schemas by name."""
@@ -74,7 +83,9 @@ def answer_schemas(shapes: Iterable[type[Struct]]) -> tuple[Refs, Json]:
     """
     wanted: list[type] = list(dict.fromkeys(shapes))
     refs, schemas = msgspec.json.schema_components(wanted, ref_template=_REF.format("{name}"), schema_hook=_any_value)
-    return dict(zip(wanted, refs, strict=True)), {name: _without_nulls(it) for name, it in schemas.items()}
+    texts = struct_texts(wanted)
+    described: Json = {name: _described(_without_nulls(it), texts.get(name, {})) for name, it in schemas.items()}
+    return dict(zip(wanted, refs, strict=True)), described
 
 
 def aws_schemas(answers: Iterable[AwsAnswer], additions: Additions, refs: Refs) -> tuple[AwsRefs, Json]:
@@ -153,4 +164,12 @@ def _without_nulls(schema: Json) -> Json:
             del member["default"]
             kinds = [it for it in cast("list[Json]", member.pop("anyOf", [])) if it != _NULL]
             member.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {})
+    return schema
+
+
+def _described(schema: Json, texts: Mapping[str, str]) -> Json:
+    """The schema with the texts of its members."""
+    properties = cast("Mapping[str, Json]", schema.get("properties", {}))
+    for name, text in texts.items():
+        properties[name]["description"] = text
     return schema

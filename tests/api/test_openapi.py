@@ -69,6 +69,17 @@ def test_every_operation_has_a_text_an_answer_and_security(operations):
     assert [name for name, (schema,) in schemas.items() if schema == {"type": "object"}] == []
 
 
+def test_members_and_parameters_have_the_texts_of_their_comments(described, operations):
+    members = {name: it.get("properties", {}) for name, it in described["components"]["schemas"].items()}
+    (wait,) = (it for it in operations["ListEvents"]["parameters"] if it["name"] == "wait")
+
+    assert wait["description"] == "Seconds to wait for an event if there is none."
+    assert members["SearchJobsRequest"]["idPrefix"]["description"].startswith("The first")
+    # Inherited, renamed, and in a shape that is a member of the answer.
+    assert members["JobDetails"]["arraySize"]["description"] == "Of an array: the number of its children."
+    assert members["AttemptAnswer"]["number"]["description"] == "From 1."
+
+
 def schemes_below(described, *prefixes):
     """The schemes of the operations whose paths begin with one of `prefixes`, by name."""
     found = [methods for path, methods in described["paths"].items() if path.startswith(prefixes)]
