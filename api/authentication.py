@@ -23,7 +23,7 @@ from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
 from batchq.api.sessions import LoginCodes, LoginRequired, Sessions, login_path
 from batchq.api.unix_socket import PeerNames, peer_uid
 from batchq.domain.access.accounts import Caller, Directory, Permission, Role, UserName
-from batchq.errors import Invalid, Throttled, Unavailable
+from batchq.errors import BatchqError, Invalid, Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,9 @@ def parse_credential(authorization: str) -> Credential:
 
 Gate = Callable[[web.Request], AbstractAsyncContextManager[None]]
 """Admits a request while it is handled. Entering raises HttpRefusal, or Throttled."""
+
+GATE: web.RequestKey[Gate] = web.RequestKey("gate")
+"""The gate that admitted a request. A long response enters it again, to find out whether it would still admit it."""
 
 CALLER = web.RequestKey("caller", Caller)
 """The caller of an authenticated request. Absent in an unsigned /healthz request, whose reply has the status only."""
@@ -183,6 +186,19 @@ def gate(keys: KeyAuthentication, *, now: Callable[[], datetime]) -> Gate:
             return key, keys.callers.find(key)
 
     return authenticated
+
+
+async def is_still_admitted(request: web.Request) -> bool:
+    """Whether the request would be admitted now, with a caller who sees the same jobs. For responses without an end.
+
+    A signature is valid for a few minutes, so a signed request is admitted no longer than that.
+    """
+    visibility = request[CALLER].visibility
+    try:
+        async with request[GATE](request):
+            return request[CALLER].visibility == visibility
+    except BatchqError:
+        return False
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from uuid import uuid4
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from batchq.api.authentication import Gate, access_denied
+from batchq.api.authentication import GATE, Gate, access_denied
 from batchq.api.client_connection import LOOPBACK, host_name
 from batchq.api.dialect_profiles import PROFILE, TARGET, DialectProfile, DialectProfiles, RequestFailure
 from batchq.api.http import MAX_BODY, REQUEST_ID, FailureKind, HttpRefusal, InvalidMember
@@ -52,7 +52,7 @@ def request_middleware(
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         request_id, began = str(uuid4()), perf_counter()
-        request[REQUEST_ID] = request_id
+        request[REQUEST_ID], request[GATE] = request_id, gate
         request[PROFILE] = profile = profiles.find(request.path, request.headers.get(TARGET, ""))
         request[MAX_BODY] = profile.max_body
         try:

@@ -4,6 +4,9 @@ A request that accepts `text/event-stream` gets a stream of server-sent events, 
 polls do. `id` is the number of an event, so that an EventSource continues after a lost connection without a gap.
 """
 
+import asyncio
+import logging
+from collections.abc import AsyncIterator
 from typing import Annotated, cast
 
 from aiohttp import web
@@ -11,6 +14,7 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
+from batchq.api.authentication import is_still_admitted
 from batchq.api.http import REQUEST_ID, HttpRefusal, InvalidMember, struct_to_json, while_connected
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operation_table import Call, CallLimit, OperationTable
@@ -18,8 +22,11 @@ from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.times import milliseconds
+from batchq.errors import Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.services.events import EventService
+
+log = logging.getLogger(__name__)
 
 MAX_READERS = 256  # requests of one user that wait at the same time
 MAX_WAIT = 20  # seconds
@@ -28,7 +35,9 @@ MAX_NUMBER = 2**53  # so that every JSON parser keeps it
 EVENT_STREAM = "text/event-stream"
 LAST_EVENT_ID = "Last-Event-ID"
 MAX_PAGE = 1000  # events
-KEEP_ALIVE = 15.0  # seconds without an event after which a stream sends a comment
+CHECK_INTERVAL = 15.0  # seconds between two checks of a stream's caller; one without events sends a comment then
+GAP, BYE = b"event: gap\ndata: {}\n\n", b"event: bye\ndata: {}\n\n"
+COMMENT = b":\n\n"
 MAX_FRAMES = 64  # parts of streams that their readers share
 
 Names = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=4096)]
@@ -149,25 +158,43 @@ async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> Li
 
 
 async def _stream(context: EventsContext, call: Call[ListEventsQuery], wanted: FeedFilter) -> web.StreamResponse:
-    """Send events until the client disconnects or the server ends."""
-    events, visible = context.events, replace(wanted, visibility=call.caller.visibility)
+    """Send events until the client disconnects, is no longer admitted, or the server ends."""
     after = _first(call)
-    after = events.last if after is None else after
     headers = {"x-amzn-RequestId": call.http[REQUEST_ID], "Content-Type": EVENT_STREAM, "Cache-Control": "no-store"}
     response = web.StreamResponse(headers={**headers, "X-Accel-Buffering": "no"})
+    parts = _parts(context, call, wanted, context.events.last if after is None else after)
     try:
         await response.prepare(call.http)
-        while not events.closed:
-            reading = events.page(after, wanted, limit=MAX_PAGE, wait=KEEP_ALIVE, caller=call.caller)
-            page = await while_connected(call.http, reading)
-            gap = b"event: gap\ndata: {}\n\n" if page.gap else b""
-            await response.write(gap + context.encoded.frame(visible, after, page) or b":\n\n")
-            after = page.next
-        await response.write(b"event: bye\ndata: {}\n\n")
+        async for part in parts:
+            await response.write(part)
         await response.write_eof()
     except (ConnectionError, HttpRefusal):
         pass  # the client disconnected, or was disconnected because it read too slowly
+    except Unavailable as why:
+        log.warning("request %s: the stream ends: %s", call.http[REQUEST_ID], why)
     return response
+
+
+async def _parts(
+    context: EventsContext, call: Call[ListEventsQuery], wanted: FeedFilter, after: int
+) -> AsyncIterator[bytes]:
+    """The parts of a stream that begins after the number `after`. Raises HttpRefusal when the client disconnected."""
+    events, loop = context.events, asyncio.get_running_loop()
+    visible = replace(wanted, visibility=call.caller.visibility)
+    check_at = loop.time() + CHECK_INTERVAL
+    while not events.closed:
+        left = check_at - loop.time()
+        if left <= 0:
+            if not await is_still_admitted(call.http):
+                return
+            check_at = loop.time() + CHECK_INTERVAL
+            continue
+        page = await while_connected(
+            call.http, events.page(after, wanted, limit=MAX_PAGE, wait=left, caller=call.caller)
+        )
+        yield (GAP if page.gap else b"") + context.encoded.frame(visible, after, page) or COMMENT
+        after = page.next
+    yield BYE
 
 
 def _first(call: Call[ListEventsQuery]) -> int | None:

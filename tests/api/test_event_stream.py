@@ -6,14 +6,20 @@ from contextlib import AsyncExitStack
 
 import aiohttp
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
+from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
+from batchq.api.native import events
 from batchq.api.native.events import EncodedEvents
 from batchq.bootstrap import serving
-from batchq.domain.access.accounts import Owner, UserName, Visibility
+from batchq.clock import wall_time
+from batchq.domain.access.accounts import Directory, Owner, User, UserName, Visibility
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage, HistoryEntry
-from batchq.settings import Runtime, Settings
+from batchq.settings import Auth, Runtime, Settings
 from tests.support.builders import NOON
 
 PATH = "/v1/batchq/events"
@@ -103,6 +109,24 @@ async def test_the_end_of_a_server_ends_its_streams(client):
     async with client.stream() as answer:
         await client.server.aclose()
         assert await blocks(answer, 1) == [{"event": "bye", "data": "{}"}]
+
+
+async def test_a_stream_ends_when_the_key_of_its_caller_is_deleted(tmp_path, monkeypatch):
+    monkeypatch.setattr(events, "CHECK_INTERVAL", 0.05)
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    keys, key = AccessKeyFile(data), new_key("ada", wall_time())
+    AccountsFile(data).change(lambda _: Directory(users={"ada": User(name="ada")}))
+    keys.add(key)
+    settings = Settings(data=data, port=0, runtime=Runtime.SIMULATED, auth=Auth.SIGV4)
+    async with serving(settings) as ready, aiohttp.ClientSession() as session:
+        request = AWSRequest("GET", ready.urls[0] + PATH)
+        SigV4Auth(Credentials(key.id, key.secret), "batch", "us-east-1").add_auth(request)
+        async with session.get(request.url, headers=ACCEPT | dict(request.headers.items())) as answer:
+            assert await answer.content.readany() == events.COMMENT
+            keys.delete(key.id)
+            async with asyncio.timeout(20):
+                assert events.BYE not in await answer.content.read()
 
 
 def test_readers_who_see_different_jobs_do_not_share_parts_of_streams():
