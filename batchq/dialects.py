@@ -50,6 +50,7 @@ from batchq.ports.clock import Clock
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
+from batchq.services.log_windows import LogWindowService
 from batchq.services.named_jobs import NamedJobService, TrainingLogStreams
 from batchq.services.overview import OverviewService
 from batchq.settings import Privileged, Settings
@@ -127,6 +128,7 @@ def make_console_context(
         jobs=parts.jobs,
         search=parts.job_search,
         job_log=make_job_log(parts, clock),
+        log_windows=LogWindowService(job_logs=make_job_log(parts, clock), logs=parts.logs),
         events=EventService(parts.engine.history_feed),
         catalog=parts.catalog,
         bulk_stops=parts.bulk_stops,

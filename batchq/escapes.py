@@ -1,11 +1,15 @@
 """Escapes of control characters, for texts of callers that are shown in terminals, logs and pages."""
 
+import re
+
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
 _DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 #: For `str.translate`: control characters and marks of text direction, each with its escape sequence.
 ESCAPES = {it: ascii(chr(it))[1:-1] for it in (*_CONTROLS, *_DIRECTIONS)}
 #: The same without the tab and the line feed.
 ESCAPES_IN_LINES = {it: text for it, text in ESCAPES.items() if chr(it) not in "\t\n"}
+#: A control sequence of terminals that sets colours (SGR).
+_COLOURS = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
 
 
 def escape(text: str) -> str:
@@ -16,3 +20,11 @@ def escape(text: str) -> str:
 def escape_lines(text: str) -> str:
     """As `escape`, for text of several lines: tabs and line feeds stay."""
     return text if text.isprintable() else text.translate(ESCAPES_IN_LINES)
+
+
+def split_colours(text: str) -> list[str]:
+    """A line of output as text, a control sequence of colours, text, a control sequence, and so on; ends with text.
+
+    Of text that carriage returns overwrite, as that of progress bars, the last one remains.
+    """
+    return _COLOURS.split(text.rstrip("\r").rpartition("\r")[2])

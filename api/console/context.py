@@ -19,6 +19,7 @@ from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.log_windows import LogWindowService
 from batchq.services.overview import OverviewService
 
 
@@ -30,6 +31,7 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     jobs: JobService
     search: JobSearchService
     job_log: JobLogService
+    log_windows: LogWindowService
     events: EventService
     catalog: CatalogService
     bulk_stops: BulkStopService

@@ -4,7 +4,13 @@ import re
 
 from aiohttp import web
 
-from batchq.api.console import jobs, login, overview, static_files
+from batchq.api.console import (
+    jobs,
+    log_page,
+    login,
+    overview,
+    static_files,
+)
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
 from batchq.api.credentials import Scheme
@@ -23,7 +29,11 @@ PROFILE = DialectProfile(
     public=re.compile(rf"{LOGIN}|{LOGOUT}|/ui/static/.+"),
 )
 
-TABLES = (overview.pages, jobs.pages)
+TABLES = (
+    overview.pages,
+    jobs.pages,
+    log_page.pages,
+)
 
 
 def dialect(context: ConsoleContext) -> Dialect:

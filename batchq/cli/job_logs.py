@@ -1,6 +1,5 @@
 """`batchq logs`: prints the output of jobs, and follows it with `-f`."""
 
-import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from queue import Queue
@@ -17,13 +16,12 @@ from batchq.cli.tables import add_color_flag
 from batchq.cli.times import parse_time
 from batchq.domain.times import milliseconds
 from batchq.errors import BatchqError, Misused, NotFound
-from batchq.escapes import escape
+from batchq.escapes import escape, split_colours
 
 LONG_POLL = 20  # seconds that the server waits for further lines
 PAGE_SIZE = 10_000  # lines of one response
 MAX_FOLLOWED = 20  # jobs that are followed together, each by its own connection
 PREFIX_STYLES = ("cyan", "magenta", "yellow", "green", "blue")
-_SGR = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
 
 
 class Log(Struct, frozen=True, kw_only=True):
@@ -141,10 +139,9 @@ def _print(args: Namespace, log: Log, lines: Sequence[Row]) -> None:
 def printable(text: str, *, color: bool) -> str:
     """A line of a job's output for a terminal: its text, and its colours with `color`.
 
-    Other control sequences are escaped: they would move the cursor, or change the terminal's settings. Of text that
-    carriage returns overwrite, as that of progress bars, the last one remains.
+    Other control sequences are escaped: they would move the cursor, or change the terminal's settings.
     """
-    parts = _SGR.split(text.rstrip("\r").rpartition("\r")[2])
+    parts = split_colours(text)
     kept = "".join(
         (it if color else "") if number % 2 else escape(it.replace("\t", "    ")) for number, it in enumerate(parts)
     )

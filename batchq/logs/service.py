@@ -143,9 +143,12 @@ class LogService:
         """Stored lines of one container from `position` on, without another copy. Raises Invalid; StoreFailed."""
         return await self._archive.read(tag.log_id, position=position, limit=limit, max_bytes=pages.PAGE_BYTES)
 
-    async def tail(self, tag: Tag, *, limit: int) -> LogPage:
-        """The last `limit` stored lines of one container, at most 1 MiB, without another copy. Raises StoreFailed."""
-        return await self._archive.read_back(tag.log_id, position=None, limit=limit, max_bytes=pages.PAGE_BYTES)
+    async def tail(self, tag: Tag, *, limit: int, before: int | None = None) -> LogPage:
+        """The last `limit` stored lines of one container, at most 1 MiB, without another copy.
+
+        `before`: only lines before this position. Raises Invalid; StoreFailed.
+        """
+        return await self._archive.read_back(tag.log_id, position=before, limit=limit, max_bytes=pages.PAGE_BYTES)
 
     async def last_lines(self, tag: Tag, *, limit: int) -> int:
         """The position of the last `limit` lines; those beyond 1 MiB are left out. Raises StoreFailed."""

@@ -83,7 +83,7 @@ class JobLogService:
         while True:
             job = await self._find(query.job_id, caller)
             at = await self._start(query, job, at) if job is not None else at
-            if job is not None and at is not None and _has_run(job, at.attempt):
+            if job is not None and at is not None and has_run(job, at.attempt):
                 page = await self._read(query, job, at, deadline=deadline, caller=caller)
                 if page is not None:
                     return page
@@ -99,6 +99,18 @@ class JobLogService:
 
     async def _find(self, job_id: JobId, caller: Caller) -> Job | None:
         """The job; None for a child that its array has not spawned yet. Raises NotFound; Invalid."""
+        job = await self.visible_job(job_id, caller=caller)
+        if job is None:
+            return None
+        if is_parent(job):
+            raise Invalid(f"Job {job_id} is an array: read the log of a child, {job_id}:0 to {job_id}:{size(job) - 1}.")
+        if job.spec.nodes is not None and node_of(job_id)[1] is None:
+            last = job.spec.nodes.count - 1
+            raise Invalid(f"Job {job_id} has several nodes: read the log of one, {job_id}#0 to {job_id}#{last}.")
+        return job
+
+    async def visible_job(self, job_id: JobId, *, caller: Caller) -> Job | None:
+        """The job of a job's, child's or node's id; None for a child that is not spawned yet. Raises NotFound."""
         whole, node = node_of(job_id)
         child = parent_of(whole)
         ids = [whole] if child is None else [whole, child[0]]
@@ -111,11 +123,6 @@ class JobLogService:
             return None
         if node is not None and not (node_view.exists(job, node) and node_id(whole, node) == job_id):
             raise NotFound(f"Job {job_id} not found.")
-        if is_parent(job):
-            raise Invalid(f"Job {job_id} is an array: read the log of a child, {job_id}:0 to {job_id}:{size(job) - 1}.")
-        if job.spec.nodes is not None and node is None:
-            last = job.spec.nodes.count - 1
-            raise Invalid(f"Job {job_id} has several nodes: read the log of one, {job_id}#0 to {job_id}#{last}.")
         return job
 
     async def _start(self, query: JobLogQuery, job: Job, at: LogPosition | None) -> LogPosition | None:
@@ -127,7 +134,7 @@ class JobLogService:
         if number is None:
             return None
         at = LogPosition(attempt=number, position=0)
-        if (query.tail is None and query.since is None) or not _has_run(job, number):
+        if (query.tail is None and query.since is None) or not has_run(job, number):
             return at
         tag = _tag(query, job, number)
         await self._logs.copy(tag)
@@ -162,28 +169,38 @@ class JobLogService:
             polls += 1
 
 
-def _tag(query: JobLogQuery, job: Job, attempt: int) -> Tag:
+def container_names(job_id: JobId, job: Job) -> list[str]:
+    """The names of the containers of a job's task, or of a node's; empty for a job with one container and no task."""
+    node = str(node_of(job_id)[1] or 0)
+    has_task = job.spec.task is not None or job.spec.nodes is not None
+    return [name for number, _, name in (key.partition("/") for key in keys(job)) if number == node] if has_task else []
+
+
+def container_tag(job_id: JobId, job: Job, *, attempt: int, container: str | None) -> Tag:
     """The container that is read. Raises Invalid without a `container` that selects one."""
     tag = Tag(job_id=job.id, attempt=attempt)
-    if job.spec.task is None and job.spec.nodes is None:
-        if query.container not in {None, tag.container}:
-            raise Invalid(f"Job {query.job_id} has one container, and none with the name {query.container!r}.")
+    names = container_names(job_id, job)
+    if not names:
+        if container not in {None, tag.container}:
+            raise Invalid(f"Job {job_id} has one container, and none with the name {container!r}.")
         return tag
-    node = node_of(query.job_id)[1] or 0
-    names = [name for number, _, name in (key.partition("/") for key in keys(job)) if number == str(node)]
-    if query.container is None and len(names) > 1:
-        raise Invalid(f"Job {query.job_id} has several containers: name one of {', '.join(names)}.")
-    name = names[0] if query.container is None else query.container
+    if container is None and len(names) > 1:
+        raise Invalid(f"Job {job_id} has several containers: name one of {', '.join(names)}.")
+    name = names[0] if container is None else container
     if name not in names:
-        raise Invalid(f"Job {query.job_id} has no container {name!r}, only {', '.join(names)}.")
-    return replace(tag, container_key=f"{node}/{name}")
+        raise Invalid(f"Job {job_id} has no container {name!r}, only {', '.join(names)}.")
+    return replace(tag, container_key=f"{node_of(job_id)[1] or 0}/{name}")
+
+
+def _tag(query: JobLogQuery, job: Job, attempt: int) -> Tag:
+    return container_tag(query.job_id, job, attempt=attempt, container=query.container)
 
 
 def _attempt(job: Job, number: int) -> Attempt | None:
     return next((it for it in job.all_attempts if it.number == number), None)
 
 
-def _has_run(job: Job, number: int) -> bool:
+def has_run(job: Job, number: int) -> bool:
     """Whether containers of this attempt may have output: it exists, and is not STARTING."""
     starts = job.status is Status.STARTING and job.attempt is not None and job.attempt.number == number
     return _attempt(job, number) is not None and not starts

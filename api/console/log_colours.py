@@ -1,0 +1,138 @@
+"""Renders lines of a job's output as HTML: their text, and their colours as classes. Pure.
+
+Each line begins without a colour. A background and reversed colours become a mark, because not every combination of
+two colours can be read. Other control sequences that carry no text, as movements of the cursor, are removed; all other
+control characters are shown escaped.
+"""
+
+import re
+from collections.abc import Iterator
+
+from markupsafe import Markup, escape
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.escapes import escape_lines, split_colours
+
+COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+MAX_CHANGES = 200  # changes of colour in a line; the rest of the line keeps the last one
+_CURSOR = re.compile(r"\x1b\[[<=>?]?[0-9;:]{0,32}[ -/]{0,2}[@-ln-~]")  # control sequences apart from colours
+_NAMED, _BRIGHT, _CUBE, _GREYS = 8, 16, 232, 256  # the ends of the ranges of the palette of 256 colours
+
+
+class _Style(Struct, frozen=True, kw_only=True):
+    colour: str = ""
+    bold: bool = False
+    dim: bool = False
+    italic: bool = False
+    underline: bool = False
+    reversed: bool = False
+    background: bool = False
+
+    def classes(self) -> str:
+        names = {
+            f"log-{self.colour}": bool(self.colour),
+            "log-bold": self.bold,
+            "log-dim": self.dim,
+            "log-italic": self.italic,
+            "log-underline": self.underline,
+            "log-mark": self.reversed or self.background,
+        }
+        return " ".join(name for name, is_set in names.items() if is_set)
+
+
+_PLAIN = _Style()
+_SWITCHES: dict[int, dict[str, bool]] = {
+    1: {"bold": True},
+    2: {"dim": True},
+    3: {"italic": True},
+    4: {"underline": True},
+    7: {"reversed": True},
+    22: {"bold": False, "dim": False},
+    23: {"italic": False},
+    24: {"underline": False},
+    27: {"reversed": False},
+}
+
+
+def coloured(text: str) -> Markup:
+    """A line as HTML."""
+    parts = split_colours(text)
+    parts[2 * MAX_CHANGES :] = ["".join(parts[2 * MAX_CHANGES :: 2])]
+    style, html = _PLAIN, []
+    for number, part in enumerate(parts):
+        if number % 2:
+            style = _changed(style, part[2:-1])
+        elif part:
+            html.append(_span(_shown(part), style.classes()))
+    return Markup("").join(html)
+
+
+def plain(text: str) -> str:
+    """A line as text, without colours."""
+    return "".join(_shown(part) for part in split_colours(text)[::2])
+
+
+def _shown(text: str) -> str:
+    return escape_lines(_CURSOR.sub("", text))
+
+
+def _span(text: str, classes: str) -> Markup:
+    return Markup('<span class="{}">{}</span>').format(classes, text) if classes else escape(text)
+
+
+def _changed(style: _Style, parameters: str) -> _Style:
+    """The style after a control sequence. Unknown parameters are ignored."""
+    codes = iter([int(it) if it else 0 for it in re.split("[;:]", parameters)])
+    for code in codes:
+        match code:
+            case 0:
+                style = _PLAIN
+            case 38 | 48:
+                name = _extended(codes)
+                style = replace(style, colour=name) if code == 38 else replace(style, background=True)  # noqa: PLR2004
+            case 39:
+                style = replace(style, colour="")
+            case 49:
+                style = replace(style, background=False)
+            case _ if code in range(30, 38) or code in range(90, 98):
+                style = replace(style, colour=COLOURS[code % 10])
+            case _ if code in range(40, 48) or code in range(100, 108):
+                style = replace(style, background=True)
+            case _ if code in _SWITCHES:
+                style = replace(style, **_SWITCHES[code])
+            case _:
+                pass
+    return style
+
+
+def _extended(codes: Iterator[int]) -> str:
+    """The nearest of COLOURS to a colour of the palette (`5;N`) or to a mixed one (`2;R;G;B`); empty if malformed."""
+    match next(codes, None):
+        case 5:
+            return _of_palette(next(codes, _GREYS))
+        case 2:
+            levels = [next(codes, 0) for _ in range(3)]
+            return _nearest(*levels)
+        case _:
+            return ""
+
+
+def _of_palette(index: int) -> str:
+    if index < _BRIGHT:
+        return COLOURS[index % _NAMED]
+    if index < _CUBE:
+        red, green, blue = (index - _BRIGHT) // 36, (index - _BRIGHT) // 6 % 6, (index - _BRIGHT) % 6
+        return _nearest(red * 51, green * 51, blue * 51)
+    if index < _GREYS:
+        return _nearest(*[(index - _CUBE) * 11] * 3)
+    return ""
+
+
+def _nearest(red: int, green: int, blue: int) -> str:
+    strongest = max(red, green, blue)
+    middle = 128
+    if strongest < middle:
+        return COLOURS[0]
+    bits = [level > strongest // 2 for level in (red, green, blue)]
+    return COLOURS[bits[0] + 2 * bits[1] + 4 * bits[2]]

@@ -1,0 +1,330 @@
+"""The log of a job: a page of its lines, which follows the output; a search in all of it; and the whole as a download.
+
+The script follows a log by requests for the fragment `lines` with `after` (the attribute `data-next` of the list) and
+`wait`; each is answered once there are further lines, or after the wait with an empty list. The attribute `data-over`
+says whether no more lines can come.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from typing import Annotated
+from urllib.parse import urlencode
+
+from aiohttp import web
+from markupsafe import Markup
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.log_colours import coloured, plain
+from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
+from batchq.api.http import while_connected
+from batchq.domain.ids import JobId, Tag
+from batchq.errors import Invalid
+from batchq.ports.logs import LogPage, StoredLine
+from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
+from batchq.services.log_windows import JobLog
+
+MAX_LINES = 2000  # of a page
+LINES_BEFORE = 100  # lines shown before the line that a link leads to
+MAX_MATCHES = 100  # lines that a page of a search finds
+MAX_WAIT = 20  # seconds
+FOLDED_CHARACTERS = 4096  # longer lines are folded
+_SUMMARY_CHARACTERS = 200  # of a folded line that are always shown
+_NEXT = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
+_BEGINNING = "0"  # the `after` of a follower before the first attempt
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+JOB = "/jobs/{job:[0-9a-f:-]{1,64}}"
+NODE = JOB + "/nodes/{node:[0-9]{1,6}}"
+
+Position = Annotated[int, Field(ge=0, lt=10**18)] | None
+
+pages = PageTable()
+
+
+class Times(StrEnum):
+    """Which times are shown beside the lines."""
+
+    OFF = "off"
+    #: Of the clock; the script shows them in the reader's time zone.
+    LOCAL = "local"
+    #: Since the attempt began to run.
+    SINCE = "since"
+
+
+class LogQuery(BaseModel):
+    """Which lines a page of a log shows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    #: From 1; absent: the newest attempt.
+    attempt: Annotated[int, Field(ge=1, le=999_999)] | None = None
+    container: Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)] | None = None
+    #: The page has this line, and lines around it.
+    at: Position = None
+    #: The page ends before this line.
+    before: Position = None
+    #: The page begins with this line: ATTEMPT.POSITION.
+    after: Annotated[str, Field(max_length=32)] | None = None
+    #: Without a position: how many lines there are at most, the last ones.
+    tail: Annotated[int, Field(ge=1, le=MAX_LINES)] = 200
+    #: With a position: how many lines there are at most.
+    limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 1000
+    #: The number of the line at the position; absent: not known.
+    line: Annotated[int, Field(ge=1, lt=10**12)] | None = None
+    #: Seconds to wait for a line, of a request for the fragment.
+    wait: Annotated[int, Field(ge=0, le=MAX_WAIT)] = 0
+    #: Words to search for, as a filter pattern of CloudWatch.
+    q: Annotated[str, Field(max_length=1024)] | None = None
+    #: Of a search: only lines after the one at this position.
+    beyond: Position = None
+    times: Times = Times.OFF
+    wrap: bool = True
+
+
+class ShownLine(Struct, frozen=True, kw_only=True):
+    """A line of output as the page shows it."""
+
+    position: int
+    #: The time that is shown; empty: none.
+    time: str
+    #: The same time for the attribute `datetime`; empty for a duration.
+    iso: str
+    html: Markup
+    #: The beginning of a line that is folded; empty for others.
+    summary: str = ""
+    #: Characters.
+    size: int
+
+
+@pages.get(f"{JOB}/log")
+async def log_page(context: ConsoleContext, visit: Visit[LogQuery]) -> Page:
+    """The log of a job, or of a child of an array."""
+    return await _page(context, visit, JobId(visit.path["job"]))
+
+
+@pages.get(f"{NODE}/log")
+async def node_log_page(context: ConsoleContext, visit: Visit[LogQuery]) -> Page:
+    return await _page(context, visit, _node(visit.path))
+
+
+@pages.get(f"{JOB}/log/text")
+async def log_text(context: ConsoleContext, visit: Visit[LogQuery]) -> web.StreamResponse:
+    return await _text(context, visit, JobId(visit.path["job"]))
+
+
+@pages.get(f"{NODE}/log/text")
+async def node_log_text(context: ConsoleContext, visit: Visit[LogQuery]) -> web.StreamResponse:
+    return await _text(context, visit, _node(visit.path))
+
+
+def _node(path: Mapping[str, str]) -> JobId:
+    return JobId(f"{path['job']}#{path['node']}")
+
+
+async def _page(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) -> Page:
+    query = visit.input
+    log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
+    if visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None:
+        page = context.job_log.page(_next_lines(query, log), caller=visit.caller)
+        return _followed(query, log, await while_connected(visit.http, page))
+    if log.tag is None or not log.has_run:
+        return _rendered(query, log)
+    if query.q:
+        found = await context.log_windows.search(
+            log,
+            query.q,
+            beyond=query.beyond,
+            limit=MAX_MATCHES,
+            caller=visit.caller,
+            has_disconnected=lambda: visit.http.transport is None,
+        )
+        return _rendered(query, log, found=found)
+    window = await _window(context, query, log.tag)
+    newest = await context.log_windows.last(log.tag, limit=1)
+    return _windowed(query, log, window, is_end=window.end >= newest.end)
+
+
+async def _text(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) -> web.StreamResponse:
+    """The whole log as a file. Its name is made of the id, the attempt and the container."""
+    query = visit.input
+    log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
+    if log.tag is None or not log.has_run:
+        raise Invalid(_empty_sentence(log))
+    name = re.sub(r"[^0-9A-Za-z_.-]", "-", f"{log.tag}") + ".log"
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    response = web.StreamResponse(headers=headers)
+    response.content_type, response.charset = "text/plain", "utf-8"
+    await response.prepare(visit.http)
+    async for part in context.log_windows.text(log.tag):
+        await response.write(part)
+    await response.write_eof()
+    return response
+
+
+async def _window(context: ConsoleContext, query: LogQuery, tag: Tag) -> LogPage:
+    if query.at is not None:
+        before = min(LINES_BEFORE, query.limit - 1)
+        return await context.log_windows.around(tag, position=query.at, before=before, limit=query.limit)
+    if query.before is not None:
+        return await context.log_windows.before(tag, position=query.before, limit=query.limit)
+    after = _position(query.after)
+    if after is not None:
+        return await context.log_windows.after(tag, position=after.position, limit=query.limit)
+    return await context.log_windows.last(tag, limit=query.tail)
+
+
+def _next_lines(query: LogQuery, log: JobLog) -> JobLogQuery:
+    return JobLogQuery(
+        job_id=log.job_id,
+        after=_position(query.after),
+        attempt=query.attempt,
+        container=log.container,
+        limit=query.limit,
+        wait=query.wait,
+    )
+
+
+def _position(after: str | None) -> LogPosition | None:
+    """None for none, and for the beginning. Raises Invalid."""
+    if after is None or after == _BEGINNING:
+        return None
+    found = _NEXT.fullmatch(after)
+    if found is None:
+        raise Invalid("'after' is not a position of a log.")
+    return LogPosition(attempt=int(found[1]), position=int(found[2]))
+
+
+# -------------------------------------------------------------------------------------------------------- what is shown
+
+
+def _windowed(query: LogQuery, log: JobLog, window: LogPage, *, is_end: bool) -> Page:
+    assert log.tag is not None
+    return _rendered(
+        query,
+        log,
+        lines=window.lines,
+        first=_first_number(query, window),
+        next=f"{log.tag.attempt}.{window.end}" if is_end else None,
+        older=window.start or None,
+        newer=None if is_end else window.end,
+    )
+
+
+def _followed(query: LogQuery, log: JobLog, page: JobLogPage) -> Page:
+    """The list of the next lines, for the script."""
+    at = page.next
+    return _rendered(
+        query,
+        log,
+        lines=page.lines,
+        attempt=None if at is None else at.attempt,
+        next=_BEGINNING if at is None else f"{at.attempt}.{at.position}",
+        over=page.over,
+    )
+
+
+def _rendered(query: LogQuery, log: JobLog, *, attempt: int | None = None, **values: object) -> Page:
+    number = log.tag.attempt if log.tag is not None and attempt is None else attempt
+    job = log.job
+    attempts = () if job is None else job.all_attempts
+    name = str(log.job_id) if job is None else job.spec.name
+    started = next((it.started_at for it in attempts if it.number == number), None)
+    return Page(
+        template="log.html",
+        title=f"Log of {name}",
+        values={
+            "log": log,
+            "job": job,
+            "query": query,
+            "attempt": number,
+            "shown": lambda line: _shown(line, query.times, started),
+            "clock": lambda line: _clock(_time_of(line) or _EPOCH),
+            "empty": _empty_sentence(log),
+            "link": partial(_link, query, log, number),
+            "lines": (),
+            "found": None,
+            "first": None,
+            "older": None,
+            "newer": None,
+            "next": _BEGINNING if query.attempt is None and not log.parts else None,
+            "over": False,
+        }
+        | values,
+    )
+
+
+def _link(query: LogQuery, log: JobLog, attempt: int | None, **changes: object) -> str:
+    """The query of the same log with other parameters."""
+    kept = {
+        "attempt": attempt,
+        "container": log.container if log.containers else None,
+        "times": None if query.times is Times.OFF else query.times.value,
+        "wrap": None if query.wrap else "no",
+    }
+    return urlencode({name: value for name, value in (kept | changes).items() if value is not None})
+
+
+def _first_number(query: LogQuery, window: LogPage) -> int | None:
+    """The number of the window's first line; None if it is not known."""
+    if window.start == 0:
+        return 1
+    if query.line is None:
+        return None
+    at = next(it for it in (query.at, query.before, window.start) if it is not None)
+    return max(1, query.line - sum(it.position < at for it in window.lines))
+
+
+def _empty_sentence(log: JobLog) -> str:
+    """What a page without lines says."""
+    if log.job is None or log.tag is None:
+        return "The job has not started. Its output appears here as soon as it writes any."
+    if not log.captured:
+        return "The log driver of the job does not store its output in batchq."
+    if not log.has_run:
+        return "The container is starting. Its output appears here as soon as it writes any."
+    if log.tag.attempt in {it.number for it in log.job.attempts}:
+        return f"Attempt {log.tag.attempt} wrote no output."
+    return "There is no output yet. It appears here as soon as the job writes any."
+
+
+def _shown(line: StoredLine, times: Times, started: datetime | None) -> ShownLine:
+    is_folded = len(line.message) > FOLDED_CHARACTERS
+    time, iso = _times(_time_of(line), times, started)
+    return ShownLine(
+        position=line.position,
+        time=time,
+        iso=iso,
+        html=coloured(line.message),
+        summary=plain(line.message[:_SUMMARY_CHARACTERS]) if is_folded else "",
+        size=len(line.message),
+    )
+
+
+def _times(at: datetime | None, times: Times, started: datetime | None) -> tuple[str, str]:
+    """The time of a line that is shown, and the same for the attribute `datetime`; each may be empty."""
+    if at is None or times is Times.OFF:
+        return "", ""
+    if times is Times.SINCE:
+        return "" if started is None else _duration(at - started), ""
+    return _clock(at), f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+
+
+def _time_of(line: StoredLine) -> datetime | None:
+    """None for a damaged line."""
+    return _EPOCH + timedelta(microseconds=line.at // 1000) if line.at else None
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC"
+
+
+def _duration(length: timedelta) -> str:
+    """As `+1:02:03.456`."""
+    milliseconds = length // timedelta(milliseconds=1)
+    minutes, rest = divmod(abs(milliseconds), 60_000)
+    sign = "-" if milliseconds < 0 else "+"
+    return f"{sign}{minutes // 60}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"

@@ -1,0 +1,66 @@
+"""Lines of output as HTML."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchq.api.console.log_colours import MAX_CHANGES, coloured, plain
+from batchq.escapes import ESCAPES_IN_LINES
+
+CONTROLS = {chr(it) for it in ESCAPES_IN_LINES}
+PIECES = ["\x1b[", "\x1b]", "m", "31", "38;5;", "38;2;", ";", "<b>", "&", '"', "\r", "\x9b", "\u202e", "K", "\x07", "é"]
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("plain", "plain"),
+        ("\x1b[31mred\x1b[0m plain", '<span class="log-red">red</span> plain'),
+        ("\x1b[1;92mgreen\x1b[22m\x1b[39mplain", '<span class="log-green log-bold">green</span>plain'),
+        ("\x1b[mx", "x"),
+        ("\x1b[41mx\x1b[49my", '<span class="log-mark">x</span>y'),
+        ("\x1b[7mx\x1b[27my", '<span class="log-mark">x</span>y'),
+        ("\x1b[2;3;4mx", '<span class="log-dim log-italic log-underline">x</span>'),
+        ("\x1b[38;5;9mx", '<span class="log-red">x</span>'),
+        ("\x1b[38;5;46mx", '<span class="log-green">x</span>'),
+        ("\x1b[38;5;255mx", '<span class="log-white">x</span>'),
+        ("\x1b[38;2;20;20;250mx", '<span class="log-blue">x</span>'),
+        ("\x1b[38:5:3mx", '<span class="log-yellow">x</span>'),
+        ("\x1b[38mx", "x"),
+        ("\x1b[48;5;3;31mx", '<span class="log-red log-mark">x</span>'),
+        ("\x1b[999mx", "x"),
+    ],
+)
+def test_colours_become_classes(text, html):
+    assert coloured(text) == html
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<b>&\"'", "&lt;b&gt;&amp;&#34;&#39;"),
+        ("10%\r50%\r100%\r", "100%"),
+        ("\x1b[2K\x1b[1Gdone\x1b[?25h", "done"),
+        ("\x1b]8;;http://x\x07link", "\\x1b]8;;http://x\\x07link"),
+        ("a\u202eb\x00c\x9b31m", "a\\u202eb\\x00c\\x9b31m"),
+        ("a\tb", "a\tb"),
+        ("\x1b[31<i>m", "\\x1b[31&lt;i&gt;m"),
+    ],
+)
+def test_other_control_characters_are_removed_or_shown_escaped(text, shown):
+    assert coloured(text) == shown
+
+
+def test_the_rest_of_a_line_with_too_many_changes_keeps_one_colour():
+    html = coloured("\x1b[31mr\x1b[32mg" * MAX_CHANGES)
+    assert html.count("<span") == MAX_CHANGES
+    assert html.endswith(f'<span class="log-green">{"gr" * (MAX_CHANGES // 2)}g</span>')
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3)).map("".join))
+def test_no_text_makes_markup_or_control_characters(text):
+    html = coloured(text)
+    rest = html.replace("</span>", "")
+    assert rest.count("<") == rest.count('<span class="log-')
+    assert not set(html) & CONTROLS
+    assert not set(plain(text)) & CONTROLS

@@ -1,0 +1,193 @@
+"""The page of a job's log: its lines, windows of them, the search, the download, and what a follower gets."""
+
+import re
+
+import pytest
+
+from batchq.compute.simulated.script import Script, script_variable
+from tests.console.world import HOSTILE
+
+
+async def job_that_writes(browser, *output, seconds=0, status="SUCCEEDED", name="train-1", **members):
+    """The id of a job that has written the lines."""
+    key, value = script_variable(Script(seconds=seconds, output=output))
+    override = {"containerOverrides": {"environment": [{"name": key, "value": value}]}}
+    job_id = await browser.submit(name, **(override | members))
+    await browser.wait_for(job_id, status)
+    return job_id
+
+
+def positions(page):
+    return [int(it[1:]) for it in page.page.ids if re.fullmatch(r"L\d+", it)]
+
+
+def attribute(page, name):
+    found = re.search(rf'<ol id="lines"[^>]* {name}="([^"]*)"', page.body)
+    return found and found[1]
+
+
+async def test_the_page_shows_the_last_lines_with_their_numbers_and_follows(browser):
+    job_id = await job_that_writes(browser, "one", "two", seconds=60, status="RUNNING")
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert "1 one 2 two" in page.text
+    assert attribute(page, "data-next").startswith("1.")
+    assert attribute(page, "data-over") == "false"
+
+
+async def test_a_log_that_is_longer_than_the_page_is_read_by_older_and_newer_pages(browser):
+    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(10)])
+    path = f"/ui/jobs/{job_id}/log"
+    last = await browser.open(f"{path}?tail=4")
+    assert "# line-6 # line-7 # line-8 # line-9" in last.text
+    before = positions(last)[0]
+    older = await browser.open(f"{path}?before={before}&limit=4")
+    assert "# line-2 # line-3 # line-4 # line-5" in older.text
+    newer = await browser.open(f"{path}?after=1.{positions(older)[0]}&limit=3&line=3")
+    assert "3 line-2 4 line-3 5 line-4" in newer.text
+    assert attribute(newer, "data-next") is None
+
+
+async def test_a_link_to_a_line_shows_the_lines_around_it(browser):
+    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(10)])
+    path = f"/ui/jobs/{job_id}/log"
+    at = positions(await browser.open(path))[7]
+    page = await browser.open(f"{path}?attempt=1&at={at}&limit=5&line=8")
+    assert "4 line-3 5 line-4 6 line-5 7 line-6 8 line-7" in page.text
+    assert f'<li id="L{at}" class="found">' in page.body
+
+
+@pytest.mark.parametrize("query", ["at=3", "before=3", "after=1.3", "after=x", "tail=2001", "attempt=0", "times=never"])
+async def test_a_position_that_is_not_of_the_log_is_refused(browser, query):
+    job_id = await job_that_writes(browser, "one", "two")
+    await browser.open(f"/ui/jobs/{job_id}/log?{query}", status=400)
+
+
+async def test_a_follower_gets_only_the_next_lines(browser):
+    job_id = await job_that_writes(browser, "one", "two", seconds=60, status="RUNNING")
+    path = f"/ui/jobs/{job_id}/log"
+    second = positions(await browser.open(path))[1]
+    part = await browser.open(f"{path}?after=1.{second}&wait=20", X_Fragment="lines")
+    assert part.text == "# two"
+    nothing = await browser.open(f"{path}?after={attribute(part, 'data-next')}&wait=0", X_Fragment="lines")
+    assert (nothing.text, attribute(nothing, "data-over")) == ("", "false")
+
+
+async def test_a_follower_of_an_ended_job_is_told_that_no_more_lines_can_come(browser):
+    job_id = await job_that_writes(browser, "one")
+    path = f"/ui/jobs/{job_id}/log"
+    follow = attribute(await browser.open(path), "data-next")
+    assert attribute(await browser.open(f"{path}?after={follow}&wait=20", X_Fragment="lines"), "data-over") == "true"
+
+
+async def test_a_search_shows_the_lines_around_each_match(browser):
+    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(20)])
+    page = await browser.open(f"/ui/jobs/{job_id}/log?q=line-10")
+    assert [f"line-{it}" in page.text.split() for it in range(6, 15)] == [False, *[True] * 7, False]
+    assert "1 found; the search has come to the end of the log." in page.text
+    assert page.body.count('class="found"') == 1
+
+
+async def test_a_search_joins_matches_that_are_close(browser):
+    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(40)])
+    page = await browser.open(f"/ui/jobs/{job_id}/log?q=?line-10+?line-14+?line-30")
+    assert page.body.count("<ol class=") == 2
+    assert [page.text.split().count(f"line-{it}") for it in (10, 12, 14, 30, 20)] == [1, 1, 1, 1, 0]
+
+
+async def test_a_search_without_a_match_says_so(browser):
+    job_id = await job_that_writes(browser, "one")
+    assert "No line of the log matches." in (await browser.open(f"/ui/jobs/{job_id}/log?q=other")).text
+
+
+async def test_a_search_for_more_matches_than_a_page_has_goes_on(browser):
+    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(150)])
+    path = f"/ui/jobs/{job_id}/log"
+    first = await browser.open(f"{path}?q=line")
+    assert "100 found in the lines up to" in first.text
+    (beyond,) = re.findall(r"beyond=(\d+)", first.body)
+    rest = await browser.open(f"{path}?q=line&beyond={beyond}")
+    assert "50 found on this page; the search has come to the end of the log." in rest.text
+
+
+async def test_a_pattern_that_is_not_supported_is_refused(browser):
+    job_id = await job_that_writes(browser, "one")
+    page = await browser.open(f"/ui/jobs/{job_id}/log?q=%7B%24.a%3D1%7D", status=400)
+    assert "use terms" in page.text
+
+
+async def test_the_whole_log_is_downloaded_as_it_was_written(browser):
+    lines = [f"line-{it} <b> \x1b[31mred" for it in range(100)]
+    job_id = await job_that_writes(browser, *lines)
+    file = await browser.open(f"/ui/jobs/{job_id}/log/text")
+    assert file.body == "".join(f"{it}\n" for it in lines)
+    assert file.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert file.headers["Content-Disposition"] == f'attachment; filename="{job_id}-1.log"'
+    assert file.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_a_hostile_line_is_shown_as_text_with_its_colour(browser):
+    job_id = await job_that_writes(browser, HOSTILE)
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert "<script>window" not in page.body
+    assert "<img" not in page.body
+    assert '<span class="log-red">red</span>' in page.body
+    assert not [it for it in page.body if not it.isprintable() and it != "\n"]
+
+
+async def test_a_long_line_is_folded(browser):
+    job_id = await job_that_writes(browser, "x" * 5000)
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert f"<details><summary>{'x' * 200}… (5,000 characters)</summary>" in page.body
+
+
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        ("off", "1 one"),
+        ("since", r"\+0:00:0\d\.\d{3} 1 one"),
+        ("local", r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC 1 one"),
+    ],
+)
+async def test_times_are_shown_on_wish(browser, times, shown):
+    job_id = await job_that_writes(browser, "one")
+    page = await browser.open(f"/ui/jobs/{job_id}/log?times={times}")
+    assert re.search(rf"{shown}$", page.text)
+
+
+async def test_a_job_that_has_not_started_has_an_empty_page_that_follows(browser):
+    job_id = await browser.submit(
+        "waits-1", dependsOn=[{"jobId": await browser.submit("sleeps-1", command=["sleep", "60"])}]
+    )
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert "The job has not started." in page.text
+    assert attribute(page, "data-next") == "0"
+
+
+async def test_a_job_without_output_says_so(browser):
+    job_id = await job_that_writes(browser)
+    assert "Attempt 1 wrote no output." in (await browser.open(f"/ui/jobs/{job_id}/log")).text
+
+
+async def test_the_page_beyond_the_end_says_so(browser):
+    job_id = await job_that_writes(browser, "one")
+    path = f"/ui/jobs/{job_id}/log"
+    end = attribute(await browser.open(path), "data-next")
+    assert "There are no further lines." in (await browser.open(f"{path}?after={end}")).text
+
+
+async def test_an_array_links_to_the_logs_of_its_children(browser):
+    job_id = await job_that_writes(browser, "one", arrayProperties={"size": 3})
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert f"/ui/jobs/{job_id}:2/log" in page.page.links
+    assert "one" in (await browser.open(f"/ui/jobs/{job_id}:2/log")).text.split()
+
+
+@pytest.mark.parametrize("part", ["log", "log/text", "nodes/0/log", "nodes/0/log/text"])
+async def test_the_log_of_an_unknown_job_is_the_page_of_what_does_not_exist(browser, part):
+    page = await browser.open(f"/ui/jobs/12345678-1234-1234-1234-123456789012/{part}", status=404)
+    assert page.body == (await browser.open("/ui/nothing", status=404)).body
+
+
+async def test_an_attempt_that_does_not_exist_is_not_found(browser):
+    job_id = await job_that_writes(browser, "one")
+    await browser.open(f"/ui/jobs/{job_id}/log?attempt=2", status=404)
