@@ -9,6 +9,8 @@ from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.console import routes as console
 from batchq.api.console.context import ConsoleContext
+from batchq.api.console.hints import Hints
+from batchq.api.console.pressure import Pressure
 from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
@@ -122,6 +124,7 @@ def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: P
 def make_console_context(
     settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, keys: KeyAuthentication | None
 ) -> ConsoleContext:
+    events, pressure = EventService(parts.engine.history_feed), Pressure(lambda: parts.loop_watchdog.latest_delay)
     return ConsoleContext(
         overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
         explanations=parts.explanations,
@@ -129,7 +132,9 @@ def make_console_context(
         search=parts.job_search,
         job_log=make_job_log(parts, clock),
         log_windows=LogWindowService(job_logs=make_job_log(parts, clock), logs=parts.logs),
-        events=EventService(parts.engine.history_feed),
+        events=events,
+        pressure=pressure,
+        hints=Hints(events=events, clock=clock, pressure=pressure),
         catalog=parts.catalog,
         bulk_stops=parts.bulk_stops,
         checkpoints=parts.checkpoints,

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.api.authentication import HealthReport, KeyAuthentication
+from batchq.api.console.hints import Hints
+from batchq.api.console.pressure import Pressure
 from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.ports.clock import Clock
@@ -46,6 +48,10 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     #: None if no page needs a login.
     keys: KeyAuthentication | None
+    #: The time that pages take to render, and the delay of the event loop.
+    pressure: Pressure
+    #: For open pages.
+    hints: Hints
     #: The account id of the server.
     account: str
     region: str

@@ -17,6 +17,7 @@ the header X-Fragment gets only the block of that name from the page's template,
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
+from time import perf_counter
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
@@ -37,6 +38,7 @@ from batchq.errors import NotFound
 
 UI = "/ui"
 FRAGMENT = "X-Fragment"
+THEMES = frozenset({"light", "dark"})
 MAX_FIELDS = 2000  # of a query or a form
 NOT_FOUND = "There is no such page, or you may not see it."
 _HTML = "text/html"
@@ -141,11 +143,12 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
         # `fast_router` sets no match_info.
         path = request.match_info if "{" in route.path else {}
         given = None if route.shape is None else await read_input(request, route.shape)
+        number = context.events.last
         try:
             answer = await route.handle(context, Visit(caller=caller, input=given, path=path, http=request))
         except NotFound:
             raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND) from None
-        return await _response(context, caller, request, answer)
+        return _response(context, caller, request, answer, number)
 
     endpoint.__name__ = route.handle.__name__  # the name of the operation in the metrics of requests
     return endpoint
@@ -185,19 +188,21 @@ def _lists(shape: type[BaseModel]) -> set[str]:
     return {it.alias or name for name, it in shape.model_fields.items() if get_origin(it.annotation) in {list, tuple}}
 
 
-async def _response(
-    context: ConsoleContext, caller: Caller, request: web.Request, answer: PageAnswer
+def _response(
+    context: ConsoleContext, caller: Caller, request: web.Request, answer: PageAnswer, number: int
 ) -> web.StreamResponse:
     match answer:
         case Redirect():
             return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": answer.location})
         case Page():
-            return _rendered(context, caller, request, answer)
+            return _rendered(context, caller, request, answer, number)
         case response:
             return response
 
 
-def _rendered(context: ConsoleContext, caller: Caller, request: web.Request, page: Page) -> web.Response:
+def _rendered(context: ConsoleContext, caller: Caller, request: web.Request, page: Page, number: int) -> web.Response:
+    """Render the page, or the requested block of it. `number`: the newest change before the page was read."""
+    began = perf_counter()
     template = _ENVIRONMENT.get_template(page.template)
     state, sentence = context.overviews.state()
     values = {
@@ -208,12 +213,16 @@ def _rendered(context: ConsoleContext, caller: Caller, request: web.Request, pag
         "server_sentence": sentence,
         "now": context.clock.now(),
         "path": request.path,
+        "address": request.raw_path,
+        "number": number,
+        "theme": theme if (theme := request.cookies.get("theme")) in THEMES else None,
         **page.values,
     }
     fragment = request.headers.get(FRAGMENT)
+    body = template.render(values) if fragment is None else _block(template, fragment, values)
+    context.pressure.rendered(perf_counter() - began)
     if fragment is None:
-        return _html(template.render(values), page.status)
-    body = _block(template, fragment, values)
+        return _html(body, page.status)
     tag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
     if request.headers.get("If-None-Match") == tag:
         return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})

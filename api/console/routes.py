@@ -6,9 +6,11 @@ from aiohttp import web
 
 from batchq.api.console import (
     jobs,
+    live,
     log_page,
     login,
     overview,
+    settings,
     static_files,
 )
 from batchq.api.console.context import ConsoleContext
@@ -33,6 +35,8 @@ TABLES = (
     overview.pages,
     jobs.pages,
     log_page.pages,
+    live.pages,
+    settings.pages,
 )
 
 

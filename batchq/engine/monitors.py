@@ -47,6 +47,8 @@ class LoopWatchdog:
         self._last_run = clock.now()
         #: The blocking calls that the thread found during the present delay.
         self._cause: str | None = None
+        #: The delay of the loop at the last measurement.
+        self.latest_delay = NONE
         #: The time and the length of each recent delay.
         self._delays: list[tuple[datetime, timedelta]] = []
 
@@ -79,7 +81,7 @@ class LoopWatchdog:
 
     def _record_delay(self, now: datetime) -> None:
         """Record and log the delay of the loop, if there was one."""
-        late = now - self._last_run - INTERVAL
+        self.latest_delay = late = now - self._last_run - INTERVAL
         if late > MAX_DELAY:
             self._delays.append((now, late))
             log.warning(

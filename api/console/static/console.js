@@ -1,1 +1,400 @@
-// The script of the console.
+// The script of the web console. After a hint of a change the page fetches its own live part again.
+
+const HIDDEN_FOR = 10_000; // ms until a hidden page closes its stream: browsers allow few connections
+const POLL_INTERVAL = 5_000; // ms, of a page whose stream is refused
+const SLOW_INTERVAL = 30_000; // ms: hints are about jobs only, not about queues or the engine
+const SILENT_FOR = 8_000; // ms without an answer, until the banner is shown
+const LOG_WAIT = 20; // s that the server may wait for new log lines
+const MAX_LOG_LINES = 2000;
+
+const find = (selector, within = document) => within.querySelector(selector);
+const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+const hasCookie = (text) => document.cookie.split("; ").includes(text);
+
+// ---- Fragments: blocks of pages, as the server renders them
+
+const policy = globalThis.trustedTypes?.createPolicy("fragment", { createHTML: (html) => html });
+
+/** Fetch a block of a page. `body` is null if it has not changed since it had this `etag`. */
+async function fetchFragment(url, name, etag) {
+  const response = await fetch(url, { headers: { "X-Fragment": name, "If-None-Match": etag ?? "" } });
+  setServerTime(response.headers.get("Date"));
+  if (response.status === 401) location.reload(); // the session has ended
+  if (response.status === 304) return { body: null, etag };
+  if (!response.ok) throw new Error(response.status);
+  const html = await response.text();
+  const parsed = new DOMParser().parseFromString(policy?.createHTML(html) ?? html, "text/html");
+  return { body: parsed.body, etag: response.headers.get("ETag") };
+}
+
+// ---- Merging: equal nodes stay untouched, so focus, selection, scroll and open details stay
+
+/** Change `shown` to `fresh`. `before` is what the server sent for `shown`: this script has changed it since. */
+function merge(shown, before, fresh) {
+  if (before.isEqualNode(fresh)) return;
+  if (shown.data !== undefined) shown.data = fresh.data; // text
+  else {
+    for (const { name } of before.attributes) if (!fresh.hasAttribute(name)) shown.removeAttribute(name);
+    for (const { name, value } of fresh.attributes)
+      if (value !== before.getAttribute(name)) shown.setAttribute(name, value);
+    mergeChildren(shown, before, fresh);
+  }
+}
+
+function mergeChildren(shown, before, fresh) {
+  const [shownNodes, beforeNodes] = [[...shown.childNodes], [...before.childNodes]];
+  const matches = matchNodes(beforeNodes, fresh.childNodes);
+  const kept = new Set(matches.values());
+  shownNodes.forEach((node, index) => kept.has(index) || node.remove());
+  let next = shown.firstChild;
+  for (const node of fresh.childNodes) {
+    const index = matches.get(node);
+    const placed = index === undefined ? newNode(node) : shownNodes[index];
+    if (index !== undefined) merge(placed, beforeNodes[index], node);
+    if (placed === next) next = next.nextSibling;
+    else shown.insertBefore(placed, next);
+  }
+}
+
+/** The index of the old node that each new one continues: that of the same id, or the next of the same kind. */
+function matchNodes(oldNodes, newNodes) {
+  const kind = (node) => `${node.nodeName} ${node.id ?? ""}`;
+  const indexes = new Map();
+  oldNodes.forEach((node, index) => indexes.set(kind(node), [...(indexes.get(kind(node)) ?? []), index]));
+  const matches = [...newNodes].map((node) => [node, indexes.get(kind(node))?.shift()]);
+  return new Map(matches.filter(([, index]) => index !== undefined));
+}
+
+function newNode(node) {
+  const added = document.importNode(node, true);
+  if (added.id && !matchMedia("(prefers-reduced-motion: reduce)").matches) flash(added, "appeared");
+  return added;
+}
+
+function flash(element, name) {
+  element.classList.add(name);
+  setTimeout(() => element.classList.remove(name), 1000);
+}
+
+// ---- The live part of the page
+
+const area = find("#live");
+const liveButton = find("#live-status");
+const banner = find("#not-live");
+let before = area?.cloneNode(true); // the live part as the server sent it
+let [etag, stream] = [null, null];
+let number = document.body.dataset.number; // of the last change that the page knows of
+let paused = false;
+let calm = 0; // s between two fetches at least, while the server is busy
+let fetchedAt = Date.now();
+let [fetching, changedMeanwhile] = [false, false];
+let [refreshTimer, pollTimer, bannerTimer, closeTimer] = [0, 0, 0, 0];
+
+/** Whether a hint concerns this page: one that names no queues concerns all. */
+function isConcerned({ queues, jobs, more }) {
+  const listed = (name) => (area.dataset[name] ?? "").split(" ").filter(Boolean);
+  const [ownQueues, ownJobs] = [listed("queues"), listed("jobs")];
+  if (!queues || !(ownQueues.length || ownJobs.length)) return true;
+  const changed = jobs.flatMap((id) => [id, id.split(/[:#]/)[0]]); // a child concerns the page of its array
+  return ownQueues.some((it) => queues.includes(it)) || ownJobs.some((it) => more || changed.includes(it));
+}
+
+function refreshSoon() {
+  changedMeanwhile = fetching;
+  if (refreshTimer || fetching || paused || document.hidden) return;
+  const interval = 1000 * Math.max(Number(area.dataset.minInterval) || 1, calm);
+  refreshTimer = setTimeout(refresh, Math.max(0, fetchedAt + interval - Date.now()));
+}
+
+async function refresh() {
+  clearTimeout(refreshTimer);
+  refreshTimer = 0;
+  if (fetching) return;
+  fetching = true;
+  fetchedAt = Date.now();
+  try {
+    const answer = await fetchFragment(location.href, "live", etag);
+    if (answer.body) {
+      mergeChildren(area, before, answer.body);
+      [before, etag] = [answer.body, answer.etag];
+      showTimes();
+      countChosen();
+    }
+    showConnected(true);
+  } catch {
+    showConnected(false);
+  }
+  fetching = false;
+  if (changedMeanwhile) refreshSoon();
+}
+
+function connect() {
+  disconnect();
+  stream = new EventSource(`/ui/live?after=${number}`);
+  stream.onopen = () => showConnected(true);
+  stream.onmessage = (event) => {
+    const hint = JSON.parse(event.data);
+    [number, calm] = [hint.n, hint.calm ?? 0];
+    if (isConcerned(hint)) refreshSoon();
+  };
+  stream.onerror = () => {
+    showConnected(false);
+    if (stream?.readyState !== EventSource.CLOSED) return; // the browser connects again
+    disconnect(); // the stream is refused: too many pages are open
+    pollTimer = setTimeout(resume, POLL_INTERVAL);
+  };
+}
+
+function disconnect() {
+  stream?.close();
+  stream = null;
+  clearTimeout(pollTimer);
+}
+
+function showConnected(connected) {
+  if (connected) {
+    clearTimeout(bannerTimer);
+    bannerTimer = 0;
+    banner.hidden = true;
+  } else if (!bannerTimer) {
+    const since = absolute(serverNow()).slice(11);
+    bannerTimer = setTimeout(() => {
+      banner.textContent = `Not live since ${since}: the server does not answer.`;
+      banner.hidden = false;
+    }, SILENT_FOR);
+  }
+}
+
+function togglePaused() {
+  paused = !paused;
+  liveButton.setAttribute("aria-pressed", paused);
+  liveButton.textContent = paused ? "Paused" : "Live";
+  if (paused) disconnect();
+  else resume();
+}
+
+function resume() {
+  if (paused || document.hidden || !area) return;
+  if (!stream) connect();
+  refresh();
+}
+
+function startLive() {
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(closeTimer);
+    if (document.hidden) closeTimer = setTimeout(disconnect, HIDDEN_FOR);
+    else resume();
+  });
+  setInterval(refreshSoon, SLOW_INTERVAL);
+  addEventListener("pagehide", disconnect);
+  addEventListener("pageshow", (event) => event.persisted && resume());
+  connect();
+}
+
+// ---- Times: local and relative, by the clock of the server
+
+let clockOffset = 0; // ms by which the server's clock is ahead
+
+const serverNow = () => Date.now() + clockOffset;
+function setServerTime(text) {
+  const at = Date.parse(text ?? "");
+  if (at) clockOffset = at - Date.now();
+}
+
+/** As 2026-11-23 14:02:30, local or UTC. */
+const absolute = new Intl.DateTimeFormat("sv-SE", {
+  dateStyle: "short",
+  timeStyle: "medium",
+  timeZone: hasCookie("times=utc") ? "UTC" : undefined,
+}).format;
+
+/** As 40 s, 4 min, 2 h 5 min, 3 d 2 h. */
+function duration(seconds) {
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  const [size, unit, part, partUnit] = seconds < 86400 ? [3600, "h", 60, "min"] : [86400, "d", 3600, "h"];
+  const rest = Math.floor((seconds % size) / part);
+  return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${partUnit}` : ""}`;
+}
+
+/** As 4 min ago, in 4 min or, with data-relative="for", 4 min. */
+function relative(at, form) {
+  const seconds = Math.floor((serverNow() - at) / 1000);
+  if (form === "for") return duration(Math.max(0, seconds));
+  return seconds < 0 ? `in ${duration(-seconds)}` : `${duration(seconds)} ago`;
+}
+
+function showTimes() {
+  for (const time of findAll("time[datetime]")) {
+    const at = new Date(time.dateTime);
+    const text = "relative" in time.dataset ? relative(at, time.dataset.relative) : absolute(at);
+    if (time.textContent !== text) time.textContent = text;
+    time.title = time.dateTime;
+  }
+}
+
+// ---- Clicks: copy buttons, and links with data-dialog, which open the block `dialog` of their page
+
+let copying = null; // the text of the button that was clicked
+
+/** Copy the text of a button, and the ISO form of a time. */
+function onCopy(event) {
+  const { anchorNode, focusNode } = getSelection();
+  const time = anchorNode?.parentElement?.closest("time");
+  const text = copying ?? (time?.contains(focusNode) && time.dateTime);
+  if (!text) return;
+  event.clipboardData.setData("text/plain", text);
+  event.preventDefault();
+}
+
+function copyText(button) {
+  copying = button.dataset.copy;
+  document.execCommand("copy"); // there is no navigator.clipboard over http
+  copying = null;
+  flash(button, "copied");
+  find("#announce").textContent = "Copied";
+}
+
+async function openDialog(link) {
+  try {
+    const { body } = await fetchFragment(link.href, "dialog");
+    const dialog = document.createElement("dialog");
+    dialog.append(...body.childNodes);
+    dialog.setAttribute("aria-labelledby", find("h1, h2", dialog)?.id ?? "");
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    showTimes();
+    dialog.showModal();
+  } catch {
+    location.assign(link.href);
+  }
+}
+
+function onClick(event) {
+  for (const menu of findAll("details.menu[open]")) menu.open = menu.contains(event.target);
+  const target = event.target.closest("[data-dialog], dialog [data-close], .copy");
+  if (!target || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (target.matches(".copy")) copyText(target);
+  else if (target.matches("[data-dialog]")) openDialog(target);
+  else target.closest("dialog").close();
+  event.preventDefault();
+}
+
+// ---- Keys and rows. A row is current while it has the focus
+
+const currentRow = () => document.activeElement.closest("#main [id]:is(tr, .row)");
+
+function moveRow(by) {
+  const rows = findAll("#main [id]:is(tr, .row):has(a)");
+  const at = rows.indexOf(currentRow());
+  const row = rows[at < 0 ? 0 : at + by];
+  if (row) find("a", row).focus();
+}
+
+function countChosen() {
+  const count = findAll("#main tbody input[type=checkbox]:checked").length;
+  for (const place of findAll("[data-chosen]")) place.textContent = String(count);
+}
+
+/** Click or focus the element with this data-key: in the current row, or else in the page. */
+function activate(key) {
+  const elements = findAll(`[data-key="${key}"]`);
+  const element = elements.find((it) => currentRow()?.contains(it)) ?? elements[0];
+  if (element?.matches("a, button")) element.click();
+  else element?.focus();
+  return element;
+}
+
+const actions = {
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  x: () => currentRow()?.querySelector("input[type=checkbox]")?.click(),
+  c: () => find(".copy", currentRow() ?? find("#main"))?.click(),
+  p: togglePaused,
+};
+
+let afterG = -Infinity; // when `g` was pressed, which begins `g j` and others
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
+  if (event.target.matches("textarea, select, input:not([type=checkbox], [type=radio])")) return;
+  const key = event.timeStamp - afterG < 1500 ? `g ${event.key}` : event.key;
+  afterG = key === "g" ? event.timeStamp : -Infinity;
+  if (!/^(g )?[a-z/?]$/.test(key) || key === "g") return;
+  if (actions[key]) actions[key]();
+  else if (!activate(key)) return;
+  event.preventDefault();
+}
+
+// ---- The grid of an array's children: the pointer or an arrow shows a child, a click or Enter opens it
+
+function startGrid(grid) {
+  const columns = Number(grid.dataset.columns);
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+  const marker = document.createElementNS(grid.namespaceURI, "path");
+  marker.setAttribute("class", "marker");
+  let child = -1;
+  function show(index) {
+    if (index < 0 || index >= grid.dataset.size) return;
+    child = index;
+    marker.setAttribute("d", `M${index % columns} ${Math.floor(index / columns)}h1v1h-1z`);
+    grid.append(marker);
+    find("#grid-child").textContent = `Child ${index}`;
+  }
+  const open = () => child < 0 || location.assign(`/ui/jobs/${grid.dataset.job}:${child}`);
+  grid.addEventListener("pointermove", (event) => {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(grid.getScreenCTM().inverse());
+    if (at.x >= 0 && at.x < columns) show(Math.floor(at.y) * columns + Math.floor(at.x));
+  });
+  grid.addEventListener("click", open);
+  grid.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") open();
+    else if (event.key in steps) show(child < 0 ? 0 : child + steps[event.key]);
+    else return;
+    event.preventDefault();
+  });
+}
+
+// ---- Logs: new lines are appended, and the end stays in view if it was
+
+async function followLog(log) {
+  log.scrollTop = log.scrollHeight;
+  for (let over = false; !over; ) {
+    const url = new URL(location.href);
+    url.searchParams.set("after", log.dataset.next);
+    url.searchParams.set("wait", LOG_WAIT);
+    try {
+      if (paused || document.hidden) throw new Error("paused");
+      const lines = find("#lines", (await fetchFragment(url, "lines")).body);
+      over = lines.dataset.over === "true";
+      log.dataset.next = lines.dataset.next;
+      appendLines(log, lines);
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL / 5));
+    }
+  }
+}
+
+function appendLines(log, lines) {
+  const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  log.append(...lines.children);
+  if (!atEnd) return;
+  while (log.children.length > MAX_LOG_LINES) log.firstElementChild.remove();
+  log.scrollTop = log.scrollHeight;
+}
+
+// ---- Start
+
+setServerTime(document.body.dataset.now);
+showTimes();
+countChosen();
+setInterval(() => document.hidden || showTimes(), 1000);
+document.addEventListener("click", onClick);
+document.addEventListener("change", countChosen);
+document.addEventListener("copy", onCopy);
+if (!hasCookie("shortcuts=off")) document.addEventListener("keydown", onKey);
+if (area) startLive();
+findAll("svg[data-columns]").forEach(startGrid);
+findAll("ol#log[data-follow]").forEach(followLog);
+liveButton.hidden = !find("#live, ol#log[data-follow]");
+liveButton.addEventListener("click", togglePaused);

@@ -1,0 +1,85 @@
+"""The stream of hints for open pages (text/event-stream).
+
+A session that ends, and a caller who loses the permission to see a job, lose their stream within CHECK_INTERVAL.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.authentication import CALLER, GATE
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.hints import HintStream
+from batchq.api.console.pages import PageTable, Visit
+from batchq.errors import BatchqError
+
+CHECK_INTERVAL = 15.0  # seconds between two checks of the session, each of which sends a comment
+RETRY = b"retry: 2000\n\n"  # milliseconds until a browser connects again
+COMMENT = b":\n\n"
+BYE = b"event: bye\ndata:\n\n"
+HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Accel-Buffering": "no",
+}
+MAX_NUMBER = 2**53
+
+pages = PageTable()
+
+
+class LiveQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: The number of the newest change that the page knows of.
+    after: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+
+
+@pages.get("/live")
+async def live(context: ConsoleContext, visit: Visit[LiveQuery]) -> web.StreamResponse:
+    request = visit.http
+    last = request.headers.get("Last-Event-ID", "")  # sent when a browser connects again, with the first query
+    after = int(last) if last.isascii() and last.isdecimal() and len(last) <= len(str(MAX_NUMBER)) else None
+    with context.hints.stream(
+        visit.caller,
+        session=visit.caller.key or request.remote or visit.caller.user,
+        after=visit.input.after if after is None else after,
+        is_connected=lambda: request.transport is not None,
+    ) as stream:
+        response = web.StreamResponse(headers=HEADERS)
+        with suppress(ConnectionError):  # the client has disconnected
+            await response.prepare(request)
+            await response.write(RETRY)
+            await _send(stream, request, response)
+    return response
+
+
+async def _send(stream: HintStream, request: web.Request, response: web.StreamResponse) -> None:
+    loop = asyncio.get_running_loop()
+    check_at = loop.time() + CHECK_INTERVAL
+    while True:
+        try:
+            async with asyncio.timeout_at(check_at):
+                frames = await stream.next()
+        except TimeoutError:
+            if not await _is_admitted(request):
+                return
+            check_at = loop.time() + CHECK_INTERVAL
+            frames = COMMENT
+        if frames is None:
+            await response.write(BYE)
+            return
+        await response.write(frames)
+
+
+async def _is_admitted(request: web.Request) -> bool:
+    """Whether the request would still be admitted, with a caller who sees the same jobs."""
+    visibility = request[CALLER].visibility
+    try:
+        async with request[GATE](request):
+            return request[CALLER].visibility == visibility
+    except BatchqError:
+        return False

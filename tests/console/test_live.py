@@ -1,0 +1,125 @@
+"""The stream of hints for open pages."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from batchq.api.console import live
+from batchq.api.console.hints import MAX_JOBS, MAX_SESSION_STREAMS
+from tests.console.conftest import console_of
+
+
+class Stream:
+    """The stream of one page, as a browser reads it."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    async def next(self):
+        """The next event: a hint, the name of another event, or None at the end."""
+        lines = []
+        while line := (await self._answer.content.readline()).decode():
+            if line == "\n" and lines:
+                event = dict(it.split(": ", 1) for it in lines if ": " in it)
+                if "data" in event:
+                    return json.loads(event["data"])
+                if "event" in event:
+                    return event["event"]
+                lines = []
+            elif line.startswith(":"):
+                return "comment"
+            else:
+                lines.append(line.rstrip("\n").removesuffix(":"))
+        return None
+
+    async def of_job(self, job_id):
+        """The next hint that names the job."""
+        while job_id not in (hint := await self.next())["jobs"]:
+            pass
+        return hint
+
+
+@asynccontextmanager
+async def stream_of(browser, path="/ui/live", **headers):
+    async with aiohttp.ClientSession() as session, session.get(browser.url + path, headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+        assert answer.content_type == "text/event-stream"
+        yield Stream(answer)
+
+
+async def number_of(browser):
+    return int((await browser.open("/ui/")).body.split('data-number="')[1].split('"')[0])
+
+
+async def test_a_change_sends_a_hint_with_the_queue_and_the_job_but_no_content(browser):
+    async with stream_of(browser) as stream:
+        job_id = await browser.submit("secret-name")
+        hint = await stream.of_job(job_id)
+    assert hint.keys() <= {"n", "queues", "jobs", "calm"}
+    assert hint["queues"] == ["default"]
+
+
+async def test_a_hint_names_at_most_fifty_jobs(browser):
+    async with stream_of(browser) as stream:
+        parent = await browser.submit(arrayProperties={"size": 200})
+        hints = []
+        while not hints or "more" not in hints[-1]:
+            hints.append(await stream.next())
+    assert len(hints[-1]["jobs"]) == MAX_JOBS
+    assert any(job_id.startswith(parent) for job_id in hints[-1]["jobs"])
+
+
+async def test_a_page_that_is_older_than_the_newest_change_gets_a_hint_that_concerns_all(browser):
+    before = await number_of(browser)
+    await browser.submit()
+    async with stream_of(browser, f"/ui/live?after={before}") as stream:
+        hint = await stream.next()
+    assert hint["n"] > before
+    assert "queues" not in hint
+
+
+async def test_a_browser_that_connects_again_names_the_last_hint(browser):
+    await browser.wait_for(await browser.submit(), "SUCCEEDED")
+    newest = await number_of(browser)
+    async with stream_of(browser, "/ui/live?after=0", **{"Last-Event-ID": str(newest)}) as stream:
+        job_id = await browser.submit()
+        assert job_id in (await stream.next())["jobs"]
+
+
+async def test_a_session_has_three_streams(browser):
+    streams = [stream_of(browser) for _ in range(MAX_SESSION_STREAMS)]
+    for it in streams:
+        await it.__aenter__()
+    await browser.open("/ui/live", status=503)
+    for it in streams:
+        await it.__aexit__(None, None, None)
+
+
+async def test_a_stream_whose_client_disconnected_does_not_count(browser):
+    for _ in range(MAX_SESSION_STREAMS + 1):
+        async with stream_of(browser):
+            pass
+
+
+async def test_an_idle_stream_sends_comments(browser, monkeypatch):
+    monkeypatch.setattr(live, "CHECK_INTERVAL", 0.05)
+    async with stream_of(browser) as stream:
+        assert await stream.next() == "comment"
+        assert await stream.next() == "comment"
+
+
+async def test_a_shutdown_ends_the_streams_at_once(tmp_path):
+    async with asyncio.timeout(10):
+        async with console_of(tmp_path / "data") as browser:
+            opened = stream_of(browser)
+            stream = await opened.__aenter__()
+        assert [await stream.next(), await stream.next()] == ["bye", None]
+        await opened.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("query", ["after=-1", "after=x", "other=1"])
+async def test_an_invalid_query_is_refused(browser, query):
+    await browser.open(f"/ui/live?{query}", status=400)
