@@ -24,7 +24,7 @@ class Scale:
     running: int = 100
     idle_beside: int = 20  # of those
     idle_seconds: float = 30.0
-    readers: int = 100  # of events
+    readers: int = 100  # of events, or of pages
     event_changes: int = 200  # status changes a second
     event_seconds: float = 10.0
 

@@ -7,6 +7,7 @@ from tests.bench.figures import Figure
 from tests.bench.groups import (
     arrays,
     cancel,
+    console,
     containers,
     ends,
     events,
@@ -33,4 +34,5 @@ GROUPS: Mapping[str, Callable[[Scale, Path], Iterator[Figure]]] = {
     "million": million.measure,
     "pages": pages.measure,
     "events": events.measure,
+    "console": console.measure,
 }

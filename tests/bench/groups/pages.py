@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -23,18 +23,30 @@ Page = Callable[[int], object]
 
 
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
+    with large_server(scale, folder) as (call, middle):
+        yield from durations(scale, pages(call, scale, middle))
+
+
+@contextmanager
+def large_server(scale: Scale, folder: Path) -> Iterator[tuple[Caller, int]]:
+    """A client of a server with many finished jobs, and a position in the middle of the log of the first job."""
     filled(folder / "data", scale.many)
     middle = _fill_log(folder / "data" / "logs", scale.log_mib)
     with simulated(folder / "data") as service:
         environment(service.client(), "empty", 1, state="DISABLED")
         with closing(Caller(service.url)) as call:
-            for name, (page, goal) in pages(call, scale, middle).items():
-                page(0)
-                yield Figure(
-                    name=f"ms of {name}, p99 of {scale.looks}, {scale.many:,} jobs",
-                    measured=[1000 * p99([seconds(page, number) for number in range(scale.looks)])],
-                    goal=within(goal),
-                )
+            yield call, middle
+
+
+def durations(scale: Scale, named: Mapping[str, tuple[Page, float]]) -> Iterator[Figure]:
+    """The duration of each page by name, with its goal in milliseconds."""
+    for name, (page, goal) in named.items():
+        page(0)
+        yield Figure(
+            name=f"ms of {name}, p99 of {scale.looks}, {scale.many:,} jobs",
+            measured=[1000 * p99([seconds(page, number) for number in range(scale.looks)])],
+            goal=within(goal),
+        )
 
 
 def pages(call: Caller, scale: Scale, middle: int) -> Mapping[str, tuple[Page, float]]:
