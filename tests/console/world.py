@@ -13,20 +13,13 @@ HOSTILE = (
 )
 
 
-class World:
-    """`jobs` has the ids of jobs by name."""
+class Submitter:
+    """Queues, definitions and jobs of a test. `jobs` has the ids of jobs by name."""
 
-    def __init__(self, service):
-        self.service = service
-        self.batch = service.client()
+    def __init__(self, batch):
+        self.batch = batch
         self.jobs = {}
-        self.add_queue("train", vcpus=64)
-        self.add_queue("gpu", vcpus=2)
-        self.add_queue("night", vcpus=2, state="DISABLED")
-        self._run_jobs()
-        self._end_jobs()
-        self._queue_jobs()
-        self._fill_array()
+        self._defined = set()
 
     def add_queue(self, name, *, vcpus, state="ENABLED"):
         """A queue with a compute environment of the same name."""
@@ -41,25 +34,43 @@ class World:
             script_variable(*(scripts or (ENDLESS,))),
             *(script_variable(script, child=index) for index, script in children),
         ]
-        container = {
-            "image": IMAGE,
-            "command": ["sh", "-c", "train --epochs 3"],
-            "environment": [{"name": key, "value": value} for key, value in (*plays, *environment)],
-            "resourceRequirements": [{"type": "VCPU", "value": str(vcpus)}, {"type": "MEMORY", "value": "4"}],
-        }
         definition = name.rpartition("-")[0] or name
-        self.batch.register_job_definition(
-            jobDefinitionName=definition,
-            type="container",
-            containerProperties=container,
-            retryStrategy={"attempts": attempts},
-        )
+        if definition not in self._defined:
+            self.define(definition, (*plays, *environment), vcpus=vcpus, attempts=attempts)
         job = self.batch.submit_job(jobName=name, jobQueue=queue, jobDefinition=definition, **request)["jobId"]
         self.jobs[name] = job
         return job
 
+    def define(self, name, environment=(), *, vcpus=1, attempts=1):
+        """Register a job definition, or its next revision."""
+        container = {
+            "image": IMAGE,
+            "command": ["sh", "-c", "train --epochs 3"],
+            "environment": [{"name": key, "value": value} for key, value in environment],
+            "resourceRequirements": [{"type": "VCPU", "value": str(vcpus)}, {"type": "MEMORY", "value": "4"}],
+        }
+        retries = {"attempts": attempts}
+        self.batch.register_job_definition(
+            jobDefinitionName=name, type="container", containerProperties=container, retryStrategy=retries
+        )
+        self._defined.add(name)
+
     def reach(self, name, *statuses):
         return reaches(self.batch, self.jobs[name], *statuses)
+
+
+class World(Submitter):
+    """A server with jobs in every state, and hostile content wherever requests can have it."""
+
+    def __init__(self, service):
+        super().__init__(service.client())
+        self.add_queue("train", vcpus=64)
+        self.add_queue("gpu", vcpus=2)
+        self.add_queue("night", vcpus=2, state="DISABLED")
+        self._run_jobs()
+        self._end_jobs()
+        self._queue_jobs()
+        self._fill_array()
 
     def _run_jobs(self):
         lines = [f"epoch {number}: loss {1 / (number + 1):.3f}" for number in range(300)]
@@ -88,6 +99,7 @@ class World:
         for number in range(60):
             self.submit(f"waits-{number}", queue="gpu")
         self.submit("never-1", queue="gpu", vcpus=16)
+        self.define("model", [("EPOCHS", "5")], vcpus=2)
         self.submit("nightly-1", queue="train", dependsOn=[{"jobId": self.jobs["align-1"]}])
 
     def _fill_array(self):

@@ -77,18 +77,20 @@ class Answer:
 class Stage:
     """Sends requests to a server on loopback, each signed with the key of its user."""
 
-    def __init__(self, url, keys):
+    def __init__(self, url, keys, data):
+        self.url = url
+        self.keys = keys
+        self.data = data
         self._at = urlsplit(url)
-        self._keys = keys
 
     def send(self, user, request):
         headers = {"Content-Type": "application/json", **(request.headers or {})}
         data = b"" if request.body is None else json.dumps(request.body).encode()
         signed = AWSRequest(request.method, f"http://{self._at.netloc}{request.path}", headers=headers, data=data)
         if request.path.startswith(MODELARTS):  # its clients send a token
-            signed.headers["X-Auth-Token"] = f"{self._keys[user].access_key}.{self._keys[user].secret_key}"
+            signed.headers["X-Auth-Token"] = f"{self.keys[user].access_key}.{self.keys[user].secret_key}"
         else:
-            SigV4Auth(self._keys[user], "batch", "us-east-1").add_auth(signed)
+            SigV4Auth(self.keys[user], "batch", "us-east-1").add_auth(signed)
         connection = http.client.HTTPConnection(self._at.hostname, self._at.port, timeout=60)
         try:
             connection.request(request.method, request.path, body=data, headers=dict(signed.headers.items()))
@@ -153,7 +155,7 @@ def stage(data):
             served.result()
         loop, end, url = begun.result()
         try:
-            yield Stage(url, {name: Credentials(key.id, key.secret) for name, key in keys.items()})
+            yield Stage(url, {name: Credentials(key.id, key.secret) for name, key in keys.items()}, data)
         finally:
             loop.call_soon_threadsafe(end.set)
             served.result()

@@ -1,17 +1,17 @@
 """A Chromium, and a server with simulated containers, for all tests of a worker."""
 
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
-from tests.console.browser.visitor import Visitor
+from tests.console.browser.visitor import PATIENCE, Visitor, chromium_path
 from tests.console.world import World
 from tests.support.forked_service import serving_forked
 
 FOLDER = Path(__file__).parent
-PROGRAMS = "chromium-headless-shell", "chromium"
+
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -24,11 +24,11 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="package")
 def chromium():
     """Without a browser tests fail, not skip."""
-    found = [path for path in map(shutil.which, PROGRAMS) if path]
-    if not found:
+    path = chromium_path()
+    if path is None:
         pytest.fail("Chromium is missing: run .ci/tools", pytrace=False)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found[0])
+        browser = playwright.chromium.launch(executable_path=path)
         yield browser
         browser.close()
 

@@ -13,6 +13,12 @@ MAX_LAYOUT_SHIFT = 0.05
 #: {name}: the id of the job in the world.
 PAGES = {
     "overview": "/ui/",
+    "jobs": "/ui/jobs",
+    "jobs of a filter": "/ui/jobs?state=FAILED&state=RUNNING&queue=train&name=*-1&by=ended",
+    "jobs by name": "/ui/jobs?group=name",
+    "no such jobs": "/ui/jobs?name=nothing-like-this",
+    "stop": "/ui/jobs/{model-7}/stop",
+    "stop of an array": "/ui/jobs/{sweep-1}/stop",
 }
 
 TRANSFERS = """() => {

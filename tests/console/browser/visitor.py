@@ -1,8 +1,10 @@
 """A visitor of the console: a browser context with its own cookies, and the errors that its pages reported."""
 
+import shutil
+
 from playwright.sync_api import Browser, ConsoleMessage, Page, WebError
 
-PATIENCE = 30_000  # milliseconds
+PATIENCE = 15_000  # milliseconds
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 320, "height": 640}  # CSS pixels
 
 # Counts layout shifts from the first paint on. Scripts of the test run in spite of the page's policy.
@@ -46,3 +48,8 @@ class Visitor:
 
     def _on_error(self, error: WebError) -> None:
         self.problems.append(str(error.error))
+
+
+def chromium_path() -> str | None:
+    """The path of a Chromium on this machine; None if there is none."""
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium")
