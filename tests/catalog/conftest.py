@@ -35,7 +35,7 @@ class SlowStore(InlineStore):
 
 
 class Changes:
-    """How often the catalog said that something has changed."""
+    """Counts the notifications of changes of the catalog."""
 
     count = 0
 

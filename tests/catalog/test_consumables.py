@@ -74,7 +74,7 @@ async def test_the_number_of_resources_is_limited_as_in_aws(catalog, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("asked", "left"),
+    ("change", "left"),
     [
         (("SET", 0), 0),
         (("SET", MOST), MOST),
@@ -84,10 +84,10 @@ async def test_the_number_of_resources_is_limited_as_in_aws(catalog, monkeypatch
         (("REMOVE", 10), 0),
     ],
 )
-async def test_a_total_is_set_increased_and_decreased(catalog, reopened, update, asked, left):
+async def test_a_total_is_set_increased_and_decreased(catalog, reopened, update, change, left):
     await make_consumable(catalog)
 
-    assert await update(*asked) == left
+    assert await update(*change) == left
     assert (await reopened()).consumables[LICENCES].total == left
 
 
@@ -123,9 +123,9 @@ async def test_concurrent_changes_are_all_applied(catalog, update):
 async def test_an_update_with_the_same_token_is_applied_once(catalog, update):
     await make_consumable(catalog)
 
-    told = [await update("ADD", 5, "token") for _ in range(3)]
+    totals = [await update("ADD", 5, "token") for _ in range(3)]
 
-    assert told == [15, 15, 15]
+    assert totals == [15, 15, 15]
 
 
 async def test_a_token_is_known_after_a_restart(catalog, reopened, update):

@@ -116,7 +116,7 @@ async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, cha
     made = await make_environment(catalog)
     line = await disabled_queue(catalog)
     store.failing = True
-    told = changed.count
+    before = changed.count
 
     with pytest.raises(StoreFailed):
         await catalog.compute_environments.update("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
@@ -126,11 +126,11 @@ async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, cha
         await make_queue(catalog, "other")
 
     assert (catalog.environments, catalog.queues) == ({"local": made}, {"default": line})
-    assert changed.count == told
+    assert changed.count == before
 
 
 class Saved(InlineStore):
-    """Tells when it has saved, and takes a while to answer."""
+    """Sets an event when it has saved, and then delays its result."""
 
     def __init__(self):
         super().__init__()
@@ -145,15 +145,15 @@ class Saved(InlineStore):
 async def test_a_cancelled_caller_leaves_memory_and_store_equal(changed):
     store = Saved()
     catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), disk_guard=BOTTOMLESS, changed=changed)
-    asked = asyncio.ensure_future(make_environment(catalog))
+    request = asyncio.ensure_future(make_environment(catalog))
     await store.saved.wait()
 
-    asked.cancel()
-    await asyncio.gather(asked, return_exceptions=True)
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
     store.answer.set()
     await catalog.job_queues.write_lock.run("the next change", store.feed_ends)
 
-    assert asked.cancelled()
+    assert request.cancelled()
     assert list(catalog.environments.values()) == list(await store.resources(ComputeEnvironment)) == [environment()]
 
 

@@ -195,7 +195,7 @@ def test_ulimits():
 
 
 @pytest.mark.parametrize(
-    ("permissions", "letters"),
+    ("permissions", "flags"),
     [
         ((), "rwm"),
         ((DevicePermission.READ,), "r"),
@@ -203,12 +203,12 @@ def test_ulimits():
         (tuple(DevicePermission), "rwm"),
     ],
 )
-def test_devices_have_their_permissions(permissions, letters):
+def test_devices_have_their_permissions(permissions, flags):
     device = Device(host_path="/dev/a", container_path="/dev/b", permissions=permissions)
 
     made = host(devices=(device,))
 
-    assert made["Devices"] == [{"PathOnHost": "/dev/a", "PathInContainer": "/dev/b", "CgroupPermissions": letters}]
+    assert made["Devices"] == [{"PathOnHost": "/dev/a", "PathInContainer": "/dev/b", "CgroupPermissions": flags}]
 
 
 def test_a_device_without_a_path_in_the_container_keeps_its_own():

@@ -13,18 +13,18 @@ from batchq.errors import ContainerGone, NameTaken, StartRefused
 from batchq.ports.runtime import ContainerState
 from batchq.settings import Privileged
 from tests.support.containers import (
+    death_of,
     docker_runtime,
     ended,
-    heard,
-    insisting,
     instance_of,
     launch,
     new_tag,
     output,
     over,
-    says,
     started,
-    whose,
+    tag_of,
+    until_answered,
+    wait_for_line,
 )
 from tests.support.scripts import IMAGE, Script
 
@@ -38,7 +38,7 @@ def named(runtime, tag):
     return container_name(instance_of(runtime), tag)
 
 
-def says_in_shell(*lines):
+def shell(*lines):
     return ("sh", "-c", "; ".join(lines))
 
 
@@ -72,7 +72,7 @@ async def test_concurrent_creates_make_one_container(runtime, docker_engine):
     it = launch()
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as other:
         # During a create the name is in use and the container does not exist yet: the call is repeated.
-        made = await asyncio.gather(*(insisting(partial(each.create, it)) for each in [runtime, other] * 4))
+        made = await asyncio.gather(*(until_answered(partial(each.create, it)) for each in [runtime, other] * 4))
 
         assert {it.state for it in made} == {ContainerState.CREATED}
         assert len({it.container_id for it in made}) == 1
@@ -160,8 +160,8 @@ async def test_a_refused_create_is_reported(runtime):
 
 
 async def test_with_an_init_process_a_program_without_a_handler_dies_of_the_stop_signal(runtime):
-    tag = await started(runtime, init=True, command=says_in_shell("echo ready", "exec sleep 1000"))
-    await says(runtime, tag, "ready")
+    tag = await started(runtime, init=True, command=shell("echo ready", "exec sleep 1000"))
+    await wait_for_line(runtime, tag, "ready")
 
     await runtime.signal_stop(tag)
 
@@ -170,9 +170,9 @@ async def test_with_an_init_process_a_program_without_a_handler_dies_of_the_stop
 
 @pytest.mark.fault("SP21")
 async def test_the_stop_signal_of_the_image_is_sent(runtime):
-    listens = says_in_shell("trap 'exit 9' INT", "trap 'exit 15' TERM", "echo ready", "sleep 1000 & wait")
+    listens = shell("trap 'exit 9' INT", "trap 'exit 15' TERM", "echo ready", "sleep 1000 & wait")
     tag = await started(runtime, image="batchq-test:sigint", command=listens)
-    await says(runtime, tag, "ready")
+    await wait_for_line(runtime, tag, "ready")
 
     await runtime.signal_stop(tag)
 
@@ -182,9 +182,9 @@ async def test_the_stop_signal_of_the_image_is_sent(runtime):
 @pytest.mark.parametrize(("image", "signal"), [(IMAGE, "TERM"), ("batchq-test:sigint", "INT")])
 @pytest.mark.fault("SP22")
 async def test_a_paused_container_gets_the_stop_signal(runtime, engine, image, signal):
-    listens = says_in_shell(f"trap 'exit 7' {signal}", "echo ready", "sleep 1000 & wait")
+    listens = shell(f"trap 'exit 7' {signal}", "echo ready", "sleep 1000 & wait")
     tag = await started(runtime, image=image, command=listens)
-    await says(runtime, tag, "ready")
+    await wait_for_line(runtime, tag, "ready")
     engine.pause(named(runtime, tag))
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
     assert [found.state for found in await runtime.survey()] == [ContainerState.RUNNING]
@@ -213,7 +213,7 @@ async def test_a_container_removed_externally_is_absent(runtime, engine):
     async with runtime.deaths() as news:
         engine.remove_container(named(runtime, tag), force=True)
 
-        await heard(news, tag)
+        await death_of(news, tag)
 
     assert await runtime.inspect(tag) is None
     with pytest.raises(ContainerGone):
@@ -223,7 +223,7 @@ async def test_a_container_removed_externally_is_absent(runtime, engine):
 
 @pytest.fixture
 def foreign(runtime, engine):
-    """The launch of a container whose name is in use by a container of another client."""
+    """The launch of a container tag_of name is in use by a container of another client."""
     it = launch()
     name = named(runtime, it.tag)
     made = engine.create_container(IMAGE, ["sleep", "1000"], name=name, labels={"io.batchq.instance": "another"})
@@ -263,7 +263,7 @@ async def test_a_death_in_another_instance_is_not_reported(runtime, docker_engin
         await ended(other, QUICK)
         tag = await started(runtime, QUICK)
 
-        assert whose(await anext(news)) == tag
+        assert tag_of(await anext(news)) == tag
 
 
 # D20, D28: ends
@@ -277,7 +277,7 @@ async def test_no_container_stops_before_it_starts(runtime):
 
 
 async def test_lack_of_memory_in_a_child_process_is_not_the_containers(runtime):
-    hog = says_in_shell("dd if=/dev/zero of=/dev/null bs=1G count=1", "exit 0")
+    hog = shell("dd if=/dev/zero of=/dev/null bs=1G count=1", "exit 0")
 
     found = await ended(runtime, command=hog)
 
@@ -289,7 +289,7 @@ async def test_lack_of_memory_in_a_child_process_is_not_the_containers(runtime):
 
 async def test_anonymous_volumes_are_removed_with_the_container(runtime, engine):
     mounts = (Mount(container_path="/scratch", host_path=None),)
-    found = await ended(runtime, mounts=mounts, command=says_in_shell("echo x > /scratch/x"))
+    found = await ended(runtime, mounts=mounts, command=shell("echo x > /scratch/x"))
     volumes = {it["Name"] for it in engine.inspect_container(named(runtime, found.tag))["Mounts"]}
     assert len(volumes) == 1
 
@@ -303,7 +303,7 @@ async def test_a_missing_host_path_is_created_and_mounted(docker_engine, tmp_pat
     folder = tmp_path / "new" / "deep"
     mounts = (Mount(container_path="/out", host_path=str(folder)),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
-        found = await ended(runtime, mounts=mounts, command=says_in_shell("echo hello > /out/it"))
+        found = await ended(runtime, mounts=mounts, command=shell("echo hello > /out/it"))
 
     assert found.exit_code == 0
     assert (folder / "it").read_text() == "hello\n"
@@ -313,7 +313,7 @@ async def test_a_read_only_mount_cannot_be_written(docker_engine, tmp_path):
     policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     mounts = (Mount(container_path="/in", host_path=str(tmp_path), read_only=True),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
-        found = await ended(runtime, mounts=mounts, command=says_in_shell("echo hello > /in/it"))
+        found = await ended(runtime, mounts=mounts, command=shell("echo hello > /in/it"))
 
     assert found.exit_code == 1
     assert list(tmp_path.iterdir()) == []
@@ -353,26 +353,26 @@ async def test_a_survey_never_fails_while_containers_come_and_go(runtime):
 
 
 async def test_a_long_line_is_one_line(runtime):
-    found = await ended(runtime, command=says_in_shell("head -c 40000 /dev/zero | tr '\\0' x", "echo", "echo after"))
+    found = await ended(runtime, command=shell("head -c 40000 /dev/zero | tr '\\0' x", "echo", "echo after"))
 
     assert await output(runtime, found.tag) == ["x" * 40000, "after"]
 
 
 @pytest.mark.fault("EN28")
 async def test_binary_output_and_a_line_without_an_end_are_lines(runtime):
-    found = await ended(runtime, command=says_in_shell("printf '\\377\\376 ok\\r\\n\\nend'"))
+    found = await ended(runtime, command=shell("printf '\\377\\376 ok\\r\\n\\nend'"))
 
     assert await output(runtime, found.tag) == ["\ufffd\ufffd ok", "", "end"]
 
 
 async def test_stdout_and_stderr_are_read(runtime):
-    found = await ended(runtime, command=says_in_shell("echo out", "echo err >&2"))
+    found = await ended(runtime, command=shell("echo out", "echo err >&2"))
 
     assert sorted(await output(runtime, found.tag)) == ["err", "out"]
 
 
 async def test_a_long_log_is_read_in_chunks_and_from_any_position(runtime):
-    found = await ended(runtime, command=says_in_shell("seq 1 20000"))
+    found = await ended(runtime, command=shell("seq 1 20000"))
     lines = [line async for line in runtime.logs(found.tag, after=0)]
     assert [line.message for line in lines] == [str(number) for number in range(1, 20001)]
 
@@ -382,7 +382,7 @@ async def test_a_long_log_is_read_in_chunks_and_from_any_position(runtime):
 
 
 async def test_reading_a_log_may_stop_in_the_middle(runtime):
-    found = await ended(runtime, command=says_in_shell("seq 1 20000"))
+    found = await ended(runtime, command=shell("seq 1 20000"))
 
     reading = runtime.logs(found.tag, after=0)
     first = await anext(reading)
@@ -432,7 +432,7 @@ async def test_the_rest_of_a_rotated_log_is_read(runtime, engine):
 
 
 async def test_a_container_has_what_was_requested(runtime):
-    looks = says_in_shell(
+    looks = shell(
         "id -u",
         "ulimit -n",
         "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null",
@@ -459,7 +459,7 @@ async def test_secrets_reach_the_container(docker_engine):
     secrets = Secrets(file=None, environment={"BATCHQ_SECRET_DB": "s3cret"})
     requested = (Secret(name="PASSWORD", value_from="arn:aws:ssm:us-east-1:123456789012:parameter/DB"),)
     async with docker_runtime(docker_engine, secrets=secrets) as runtime:
-        found = await ended(runtime, command=says_in_shell('echo "$PASSWORD"'), secrets=requested)
+        found = await ended(runtime, command=shell('echo "$PASSWORD"'), secrets=requested)
 
         assert await output(runtime, found.tag) == ["s3cret"]
 

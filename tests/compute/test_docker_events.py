@@ -10,7 +10,7 @@ from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.events import deaths
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection
-from tests.support.containers import heard, new_tag
+from tests.support.containers import death_of, new_tag
 
 INSTANCE = "i"
 
@@ -152,7 +152,7 @@ def test_an_outcome_after_the_end_of_the_loop_is_dropped(engine, tag):
     async def listen():
         async with engine.news() as news:
             engine.stream.add(tag, other := new_tag())
-            await heard(news, other)
+            await death_of(news, other)
 
     asyncio.run(listen())
 

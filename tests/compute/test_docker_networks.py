@@ -23,9 +23,9 @@ from tests.support.containers import (
     output_of,
     over,
     part_of,
-    says,
+    tag_of,
     until,
-    whose,
+    wait_for_line,
 )
 from tests.support.scripts import IMAGE, Script
 
@@ -111,7 +111,7 @@ async def test_localhost_is_shared_within_an_account_only(shared):
 async def test_two_jobs_cannot_listen_on_one_port(shared):
     listens = "until grep -q ':1F90 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"
     first = await launched(shared, launch(**shell(f"nc -l -p 8080 & {listens}", "echo ready", "wait")))
-    await says(shared, first, "ready")
+    await wait_for_line(shared, first, "ready")
 
     found = await ended(shared, **shell("nc -l -p 8080"))
 
@@ -121,7 +121,7 @@ async def test_two_jobs_cannot_listen_on_one_port(shared):
 async def test_the_loopback_of_the_machine_is_not_reachable(shared, docker_engine):
     async with docker_runtime(docker_engine, network=Network.HOST) as on_host:
         server = await launched(on_host, launch(**shell("nc -l -p 28391 & echo ready; wait")))
-        await says(on_host, server, "ready")
+        await wait_for_line(on_host, server, "ready")
 
         found = await ended(shared, **shell("nc localhost 28391"))
 
@@ -151,7 +151,7 @@ async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(sh
         assert (await shared.inspect(tag)).state is ContainerState.RUNNING
         await shared.kill(tag)
 
-        assert whose(await anext(news)) == tag
+        assert tag_of(await anext(news)) == tag
 
 
 async def test_a_later_job_gets_a_new_pause_container(shared, engine):

@@ -23,9 +23,9 @@ from tests.support.containers import (
     new_tag,
     output_of,
     part_of,
-    says,
+    tag_of,
     until,
-    whose,
+    wait_for_line,
 )
 from tests.support.scripts import IMAGE, Script
 
@@ -95,7 +95,7 @@ async def test_the_reported_address_is_that_of_the_container(runtime):
     tag = await launched(runtime, member_of(new_tag(), "main", **shell("hostname -i", "exec sleep 1000")))
     found = await runtime.inspect(tag)
 
-    await says(runtime, tag, found.address)
+    await wait_for_line(runtime, tag, found.address)
 
 
 async def test_shared_processes_are_visible_and_their_orphans_are_reaped(runtime):
@@ -117,7 +117,7 @@ async def test_processes_are_not_shared_unless_requested(runtime):
 async def test_shared_memory_is_shared_where_requested(runtime, share, seen):
     tag = new_tag()
     main = await launched(runtime, member_of(tag, "main", share_ipc=share, **shell("touch /dev/shm/it", "echo done")))
-    await says(runtime, main, "done")
+    await wait_for_line(runtime, main, "done")
 
     assert await output_of(runtime, member_of(tag, "side", share_ipc=share, **shell("ls /dev/shm"))) == seen
 
@@ -182,7 +182,7 @@ async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):
         engine.kill(pause_container_of(engine, runtime, tag)["Id"])
         await runtime.kill(tag)
 
-        assert whose(await anext(news)) == tag
+        assert tag_of(await anext(news)) == tag
 
 
 async def test_without_its_pause_container_a_container_has_no_address(runtime, engine):

@@ -69,7 +69,7 @@ async def test_an_absent_image_is_pulled_and_runs(runtime, images):
 async def test_concurrent_pulls_of_an_image_are_one(runtime, images):
     await asyncio.gather(*(runtime.pull(images.image(), None) for _ in range(20)))
 
-    assert (images.asked[MANIFEST], images.asked[LAYER]) == (1, 1)
+    assert (images.requests[MANIFEST], images.requests[LAYER]) == (1, 1)
 
 
 async def test_a_caller_that_gives_up_leaves_the_pull_to_the_others(runtime, images):
@@ -81,7 +81,7 @@ async def test_a_caller_that_gives_up_leaves_the_pull_to_the_others(runtime, ima
 
     await patient
 
-    assert images.asked[LAYER] == 1
+    assert images.requests[LAYER] == 1
 
 
 @pytest.mark.fault("SE23")
@@ -90,7 +90,7 @@ async def test_a_pull_that_is_abandoned_is_stopped_by_the_engine(runtime, images
     pull = asyncio.create_task(runtime.pull(images.image(), None))
 
     async def counted(what):
-        return images.asked[what] > 0
+        return images.requests[what] > 0
 
     await until(partial(counted, LAYER))
     pull.cancel()
@@ -139,7 +139,7 @@ async def test_a_private_registry_gets_the_credentials_of_the_docker_config(runt
 
     await runtime.pull(private.image(), None)
 
-    assert private.asked[LAYER] == 1
+    assert private.requests[LAYER] == 1
 
 
 @pytest.mark.fault("EN19")

@@ -1,4 +1,4 @@
-"""A container without output is removed with its log; one whose log was not read completely is kept."""
+"""A container without output is removed with its log; one tag_of log was not read completely is kept."""
 
 import json
 

@@ -15,7 +15,7 @@ from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.support import processes
-from tests.support.containers import docker_runtime, insisting, new_tag, over, started
+from tests.support.containers import docker_runtime, new_tag, over, started, until_answered
 from tests.support.docker_api import docker_api
 from tests.support.scripts import Script
 
@@ -151,8 +151,8 @@ async def test_a_really_stuck_container_is_killed_when_it_continues(docker_engin
             with pytest.raises(EngineUnknown):
                 await runtime.kill(silent)
             seen = {found.tag: found.state for found in await runtime.survey()}
-            await insisting(partial(end, runtime, well))
-            assert (await insisting(partial(over, runtime, well))).exit_code == 137
+            await until_answered(partial(end, runtime, well))
+            assert (await until_answered(partial(over, runtime, well))).exit_code == 137
 
         assert seen[silent] is ContainerState.RUNNING
-        assert (await insisting(partial(over, runtime, silent))).exit_code == 137
+        assert (await until_answered(partial(over, runtime, silent))).exit_code == 137

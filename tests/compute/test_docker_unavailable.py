@@ -12,16 +12,16 @@ from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     PATIENCE,
+    death_of,
     docker_runtime,
     ended,
-    heard,
-    insisting,
     launch,
     new_tag,
     output,
     over,
     started,
     until,
+    until_answered,
 )
 from tests.support.proxy import proxy
 from tests.support.scripts import Script
@@ -115,14 +115,14 @@ async def test_a_runtime_created_without_an_engine_works_once_there_is_one(engin
 async def test_an_unanswered_create_that_took_effect_is_adopted(engine, direct):
     it = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
-        await insisting(runtime.survey)
+        await until_answered(runtime.survey)
         engine.silent = True
         with pytest.raises(EngineUnknown):
             await runtime.create(it)
         await until(lambda: is_there(direct, it.tag))
         engine.recover()
 
-        assert (await insisting(partial(runtime.create, it))).state is ContainerState.CREATED
+        assert (await until_answered(partial(runtime.create, it))).state is ContainerState.CREATED
 
     await direct.start(it.tag)
     await over(direct, it.tag)
@@ -132,14 +132,14 @@ async def test_an_unanswered_create_that_took_effect_is_adopted(engine, direct):
 async def test_an_unanswered_start_that_took_effect_is_not_repeated(engine, direct):
     it = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
-        await insisting(partial(runtime.create, it))
+        await until_answered(partial(runtime.create, it))
         engine.silent = True
         with pytest.raises(EngineUnknown):
             await runtime.start(it.tag)
         before = await over(direct, it.tag)
         engine.recover()
 
-        await insisting(partial(runtime.start, it.tag))
+        await until_answered(partial(runtime.start, it.tag))
 
     assert await direct.inspect(it.tag) == before
     assert await output(direct, it.tag) == ["one"]
@@ -150,7 +150,7 @@ async def test_an_interrupted_event_stream_ends_the_subscription(runtime, engine
     async with runtime.deaths() as news:
         tag = await started(runtime, LONG)
         await runtime.kill(tag)
-        await heard(news, tag)
+        await death_of(news, tag)
 
         engine.cut()
 
@@ -166,7 +166,7 @@ async def test_after_an_interruption_a_new_subscription_works(runtime, engine):
 
     async with runtime.deaths() as news:
         tag = await started(runtime, QUICK)
-        await heard(news, tag)
+        await death_of(news, tag)
 
 
 async def test_an_interrupted_log_is_not_complete(runtime, engine):

@@ -22,7 +22,7 @@ def inspected(**state):
     return parse_inspection(TAG, {"State": usual | state})
 
 
-def not_asked(container_id, tag):
+def unexpected(container_id, tag):
     raise AssertionError(container_id, tag)
 
 
@@ -112,7 +112,7 @@ def test_a_survey_omits_foreign_containers():
         {"Id": "c", "State": "running", "Labels": None},
     ]
 
-    assert parse_survey(rows, "i1", not_asked) == {"a": Inspection(tag=TAG, state=ContainerState.RUNNING)}
+    assert parse_survey(rows, "i1", unexpected) == {"a": Inspection(tag=TAG, state=ContainerState.RUNNING)}
 
 
 @pytest.mark.parametrize("word", ["dreaming", None, 5])

@@ -60,7 +60,7 @@ class Engine:
         ([job("host")], ["pause of local"]),
         ([job("host"), job()], []),
     ],
-    ids=["no job", "a job on it", "a job elsewhere", "a job whose network is not reported"],
+    ids=["no job", "a job on it", "a job elsewhere", "a job tag_of network is not reported"],
 )
 def test_a_network_that_a_job_may_use_is_kept(jobs, removed):
     engine = Engine(pause(), *jobs)

@@ -22,9 +22,9 @@ async def test_the_time_is_in_utc():
 async def test_the_time_never_goes_back():
     system = SystemClock()
 
-    told = [system.now() for _ in range(10_000)]
+    times = [system.now() for _ in range(10_000)]
 
-    assert all(earlier <= later for earlier, later in pairwise(told))
+    assert all(earlier <= later for earlier, later in pairwise(times))
 
 
 async def test_the_time_passes_during_a_sleep():

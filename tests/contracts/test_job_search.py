@@ -145,7 +145,7 @@ async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bou
     over = {it.order: NOON + timedelta(milliseconds=3) for it in stopped if it.order % 2}
     for query in data.draw(st.lists(QUERIES, min_size=1, max_size=5)):
         stopped_arrays = frozenset(it.order for it in stopped)
-        asked = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
+        supported = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
         with patch.multiple(job_search, MAX_ROWS=bound, MIN_CHUNK=min(64, bound)):
-            listed = await whole_search(store, asked)
-        assert listed == [it.order for it in searched(jobs, asked, ended)]
+            listed = await whole_search(store, supported)
+        assert listed == [it.order for it in searched(jobs, supported, ended)]

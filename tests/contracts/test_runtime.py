@@ -17,17 +17,17 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection
 from tests.support.containers import (
+    death_of,
     docker_runtime,
     ended,
-    heard,
     launch,
     new_tag,
     output,
     over,
     pause_container_ids,
     remove_pause_containers,
-    says,
     started,
+    wait_for_line,
 )
 from tests.support.scripts import Script
 
@@ -229,12 +229,12 @@ async def test_the_end_is_after_the_start(runtime):
 
 
 async def test_a_container_runs_until_it_exits(runtime):
-    asked = SystemClock().now()
+    before = SystemClock().now()
 
     found = await ended(runtime, Script(seconds=0.3))
 
     assert found.exit_code == 0
-    assert (found.stopped_at - asked).total_seconds() >= 0.3  # an engine may say of its beginning that it was later
+    assert (found.stopped_at - before).total_seconds() >= 0.3  # the start time of an engine may be later
 
 
 async def test_lack_of_memory_is_reported(runtime):
@@ -252,7 +252,7 @@ async def test_an_absent_container_is_none(runtime):
 
 async def test_a_stop_signal_is_delivered(runtime):
     tag = await started(runtime, LONG)
-    await says(runtime, tag, "ready")
+    await wait_for_line(runtime, tag, "ready")
 
     await runtime.signal_stop(tag)
 
@@ -261,7 +261,7 @@ async def test_a_stop_signal_is_delivered(runtime):
 
 async def test_a_container_that_ignores_the_stop_signal_continues(runtime):
     tag = await started(runtime, IGNORES_SIGTERM)
-    await says(runtime, tag, "ready")
+    await wait_for_line(runtime, tag, "ready")
 
     await runtime.signal_stop(tag)
 
@@ -270,7 +270,7 @@ async def test_a_container_that_ignores_the_stop_signal_continues(runtime):
 
 async def test_a_container_that_ignores_the_stop_signal_can_be_killed(runtime):
     tag = await started(runtime, IGNORES_SIGTERM)
-    await says(runtime, tag, "ready")
+    await wait_for_line(runtime, tag, "ready")
     await runtime.signal_stop(tag)
 
     await runtime.kill(tag)
@@ -380,7 +380,7 @@ async def test_a_death_is_reported_to_subscribers(runtime):
     async with runtime.deaths() as news:
         tag = await started(runtime, QUICK)
 
-        await heard(news, tag)
+        await death_of(news, tag)
 
         assert (await runtime.inspect(tag)).state is ContainerState.EXITED
 
@@ -389,9 +389,9 @@ async def test_a_reported_death_equals_an_inspection(runtime):
     async with runtime.deaths() as news:
         tag = await started(runtime, QUICK)
 
-        told = await heard(news, tag)
+        reported = await death_of(news, tag)
 
-        assert told in {tag, DeathReport(tag=tag, found=await runtime.inspect(tag))}
+        assert reported in {tag, DeathReport(tag=tag, found=await runtime.inspect(tag))}
 
 
 async def test_a_kill_is_reported_as_a_death(runtime):
@@ -399,7 +399,7 @@ async def test_a_kill_is_reported_as_a_death(runtime):
     async with runtime.deaths() as news:
         await runtime.kill(tag)
 
-        await heard(news, tag)
+        await death_of(news, tag)
 
 
 async def test_the_removal_of_a_running_container_is_reported_as_a_death(runtime):
@@ -407,15 +407,15 @@ async def test_the_removal_of_a_running_container_is_reported_as_a_death(runtime
     async with runtime.deaths() as news:
         await runtime.remove(tag)
 
-        await heard(news, tag)
+        await death_of(news, tag)
 
 
 async def test_each_subscriber_gets_each_death(runtime):
     async with runtime.deaths() as some, runtime.deaths() as others:
         tag = await started(runtime, QUICK)
 
-        await heard(some, tag)
-        await heard(others, tag)
+        await death_of(some, tag)
+        await death_of(others, tag)
 
 
 async def test_the_output_is_read_in_order(runtime):
@@ -438,7 +438,7 @@ async def test_a_log_is_read_from_a_position(runtime):
 async def test_a_log_is_read_while_the_container_runs(runtime):
     tag = await started(runtime, LONG)
 
-    await says(runtime, tag, "ready")
+    await wait_for_line(runtime, tag, "ready")
 
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
 
@@ -523,7 +523,7 @@ async def test_a_running_container_survives_its_pause_container(runtime):
     it = on_shared(LONG)
     await runtime.create(it)
     await runtime.start(it.tag)
-    await says(runtime, it.tag, "ready")
+    await wait_for_line(runtime, it.tag, "ready")
 
     remove_pause_containers(runtime)
 

@@ -9,7 +9,7 @@ from batchq.clock import SystemClock
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.support.containers import docker_runtime, heard, left_over, new_tag, output, over, part_of
+from tests.support.containers import death_of, docker_runtime, left_over, new_tag, output, over, part_of
 from tests.support.scripts import Script
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
@@ -83,7 +83,7 @@ async def test_a_death_names_its_container(runtime):
         main, side = await task(runtime, "main", "side")
         await runtime.kill(side)
 
-        await heard(news, side)
+        await death_of(news, side)
 
     assert (await runtime.inspect(main)).state is ContainerState.RUNNING
 

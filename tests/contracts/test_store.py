@@ -180,7 +180,7 @@ async def test_a_failed_commit_does_not_affect_the_next(store):
     assert await store.jobs([known.id]) == {known.id: saved(replace(known, status=Status.PENDING))}
 
 
-# --------------------------------------------------------------------------------------------- what the engine asks for
+# ------------------------------------------------------------------------------------------------ queries of the engine
 
 
 async def test_active_jobs_are_starting_or_running(store):
@@ -374,7 +374,7 @@ async def test_the_newest_streams_are_first(store):
     assert [it.name for it in await store.newest_streams(limit=1, before=(streams[2].created_at, "new"))] == ["middle"]
 
 
-# ----------------------------------------------------------------------------------------------- what nobody should ask
+# ------------------------------------------------------------------------------------------------------ invalid queries
 
 
 async def test_values_that_no_database_can_store_are_not_found(store):
@@ -402,10 +402,10 @@ async def test_numbers_beyond_64_bits_are_handled(store):
 
 
 async def test_a_job_with_invalid_unicode_is_saved(store):
-    broken = job(status=Status.FAILED, status_reason="\ud800 is half a letter", tags=(("a", "\udfff"),))
+    broken = job(status=Status.FAILED, status_reason="\ud800 is half a character", tags=(("a", "\udfff"),))
 
     await update(store, inserted=(broken, other := job()))
 
     found = await store.jobs([broken.id, other.id])
-    assert found[broken.id].status_reason.endswith(" is half a letter")
+    assert found[broken.id].status_reason.endswith(" is half a character")
     assert found[other.id] == other

@@ -25,8 +25,8 @@ def array(size=4, **changes):
 
 
 def child(of, index, **changes):
-    asked = {"id": child_id(of.id, index), "order": of.order + 1 + index, "spec": of.spec}
-    return job(**asked | {"child": ArrayChild(parent=of.id, index=index)} | changes)
+    fields = {"id": child_id(of.id, index), "order": of.order + 1 + index, "spec": of.spec}
+    return job(**fields | {"child": ArrayChild(parent=of.id, index=index)} | changes)
 
 
 def children(of, *statuses):
@@ -131,9 +131,9 @@ async def test_children_are_listed_highest_index_first(store, family):
 
 
 async def test_children_are_listed_by_status(store, family):
-    asked = ChildQuery(parent=job_id(10), status=Status.RUNNING, limit=100)
+    query = ChildQuery(parent=job_id(10), status=Status.RUNNING, limit=100)
 
-    assert await store.list_children(asked) == (family[4],)
+    assert await store.list_children(query) == (family[4],)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ async def test_children_are_listed_by_status(store, family):
     + [(status, []) for status in sorted(QUEUED)],
 )
 async def test_queued_children_of_an_ended_array_count_as_failed(store, family, status, found):
-    asked = ChildQuery(parent=job_id(10), status=status, ended=True, limit=100)
-    first = replace(asked, limit=2)
-    next_ = replace(asked, before=16)
+    query = ChildQuery(parent=job_id(10), status=status, ended=True, limit=100)
+    first = replace(query, limit=2)
+    next_ = replace(query, before=16)
 
-    assert indices(await store.list_children(asked)) == found
+    assert indices(await store.list_children(query)) == found
     assert indices(await store.list_children(first)) == found[:2]
     assert indices(await store.list_children(next_)) == [it for it in found if it < 5]
 

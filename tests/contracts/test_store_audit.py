@@ -26,11 +26,11 @@ DONE = AuditRecord(
 BY_ADA = Caller(user="ada", account="team", key="BQIA1", request_id="r", operation="AnOperation", requested_at=NOON)
 
 
-def act(second, **said):
-    return replace(DONE, at=NOON + second * SECOND, **said)
+def act(second, **fields):
+    return replace(DONE, at=NOON + second * SECOND, **fields)
 
 
-async def told(store, **fields):
+async def records(store, **fields):
     return [it.record for it in await store.audit_records(AuditQuery(**{"limit": 100} | fields))]
 
 
@@ -48,19 +48,19 @@ async def several(store):
 
 
 async def test_audit_records_are_complete_and_newest_first(store, several):
-    assert await told(store) == [*several[::-1]]
-    assert await told(store, limit=2) == [several[3], several[2]]
+    assert await records(store) == [*several[::-1]]
+    assert await records(store, limit=2) == [several[3], several[2]]
 
 
 async def test_audit_records_of_a_failed_commit_are_not_saved(store):
     with pytest.raises(Conflict):
         await store.commit(Changes(updated=(job(version=5),), audit_records=(DONE,)))
 
-    assert await told(store) == []
+    assert await records(store) == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("query", "found"),
     [
         ({"user": "ada"}, [3, 0]),
         ({"resource": "job/1"}, [2, 0]),
@@ -69,15 +69,15 @@ async def test_audit_records_of_a_failed_commit_are_not_saved(store):
         ({"user": "ada", "resource": "job/1"}, [0]),
         ({"user": "a%"}, []),
         ({"visibility": Visibility(user="ada")}, [3, 0]),
-        ({"visibility": Visibility(user="nobody")}, []),
+        ({"visibility": Visibility(user="unknown")}, []),
         ({"visibility": Visibility(user="ada", accounts=frozenset({"other"}))}, [3, 2, 0]),
         ({"visibility": Visibility(user="cora", accounts=frozenset({"other", "team"}))}, [3, 2, 1, 0]),
         ({"visibility": Visibility(user="cora", accounts=frozenset({"team"})), "limit": 2}, [3, 1]),
         ({"visibility": Visibility(user="eve"), "user": "ada"}, []),
     ],
 )
-async def test_a_query_selects_only_matching_records(store, several, asked, found):
-    assert await told(store, **asked) == [several[it] for it in found]
+async def test_a_query_selects_only_matching_records(store, several, query, found):
+    assert await records(store, **query) == [several[it] for it in found]
 
 
 @pytest.mark.parametrize("visibility", [None, Visibility(user="ada", accounts=frozenset({"team", "other"}))])
@@ -108,7 +108,7 @@ async def test_records_about_a_job_are_visible_to_its_owner_and_coordinators(sto
     )
     await store.commit(Changes(inserted=(job(),), audit_records=by_others))
 
-    assert await told(store, visibility=visibility) == [by_others[it] for it in found]
+    assert await records(store, visibility=visibility) == [by_others[it] for it in found]
 
 
 async def test_journaled_records_are_ingested_once(store):
@@ -117,7 +117,7 @@ async def test_journaled_records_are_ingested_once(store):
 
     await store.ingest_audit_records([*noted, PendingAudit(entry_id="c", record=act(2))])
 
-    assert await told(store) == [act(2), act(1), act(0)]
+    assert await records(store) == [act(2), act(1), act(0)]
 
 
 async def test_old_records_are_deleted_oldest_first_in_batches(store, several):
@@ -126,7 +126,7 @@ async def test_old_records_are_deleted_oldest_first_in_batches(store, several):
     gone = [await store.prune_audit_records(before, limit=2) for _ in range(3)]
 
     assert gone == [2, 1, 0]
-    assert await told(store) == [several[3]]
+    assert await records(store) == [several[3]]
 
 
 CATALOG = {
@@ -154,7 +154,7 @@ CATALOG = {
 async def test_a_change_of_the_catalog_is_saved_with_the_audit_record_of_its_caller(store, about, changes):
     done = [await change(store) for change in changes]
 
-    (*acts,) = await told(store)
+    (*acts,) = await records(store)
     assert [(it.resource, it.user, it.operation, it.at) for it in acts] == [(about, "ada", "AnOperation", NOON)] * len(
         done
     )
@@ -164,11 +164,11 @@ async def test_a_refused_change_has_no_audit_record(store):
     with pytest.raises(Conflict):
         await store.put_definition(definition(name="gone"), caller=BY_ADA)
 
-    assert await told(store) == []
+    assert await records(store) == []
 
 
 async def test_a_change_by_the_server_itself_has_no_audit_record(store):
     await store.put_resource(queue(), caller=None)
     await store.add_definition(definition(), caller=None)
 
-    assert await told(store) == []
+    assert await records(store) == []

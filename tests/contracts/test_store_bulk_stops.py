@@ -53,15 +53,15 @@ def anns(**changes):
 
 @pytest.fixture
 def chosen(store):
-    """The places of whom an order means, of these jobs: what a preview tells, and what the order then holds."""
+    """The places of the selected jobs: those of a preview, which must equal those of the order."""
 
     async def chosen(jobs, **selection):
-        asked = JobFilter(**selection)
+        job_filter = JobFilter(**selection)
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
-        previewed = [it.place for it in await store.preview(asked, 100)]
-        await store.commit(Changes(bulk_stops=((SWEEP, asked),)))
-        meant = [(it.job.order, it.part) for it in await store.next_targets(1, 100)]
-        assert meant == previewed[::-1]
+        previewed = [it.place for it in await store.preview(job_filter, 100)]
+        await store.commit(Changes(bulk_stops=((SWEEP, job_filter),)))
+        selected = [(it.job.order, it.part) for it in await store.next_targets(1, 100)]
+        assert selected == previewed[::-1]
         return previewed
 
     return chosen
@@ -93,9 +93,9 @@ async def test_all_filters_and_any_value_of_each_must_match(chosen):
         job(number=4, name="post", queue="week"),
     ]
 
-    asked = {"names": frozenset({"SIM*", "post"}), "queues": frozenset({"night", "week"})}
+    selection = {"names": frozenset({"SIM*", "post"}), "queues": frozenset({"night", "week"})}
 
-    assert await chosen(jobs, **asked) == whole(1, 3, 4)
+    assert await chosen(jobs, **selection) == whole(1, 3, 4)
 
 
 async def test_an_environment_is_that_of_the_attempt_under_way(chosen):
@@ -119,9 +119,9 @@ async def test_a_filter_on_statuses_selects_children_and_not_their_array(chosen)
     parent, waiting = array(number=10), job(number=5, array_size=3, status=Status.PENDING)
     statuses = Status.RUNNING, Status.RUNNABLE, Status.FAILED
 
-    asked = frozenset({Status.PENDING, Status.RUNNABLE})
+    selection = frozenset({Status.PENDING, Status.RUNNABLE})
 
-    assert await chosen([parent, *children(parent, *statuses), waiting], statuses=asked) == whole(5, 12)
+    assert await chosen([parent, *children(parent, *statuses), waiting], statuses=selection) == whole(5, 12)
 
 
 async def test_named_jobs_are_selected_unless_finished_or_unknown(chosen):
@@ -172,8 +172,8 @@ async def test_the_selection_includes_changes_of_the_same_commit(store):
     await store.commit(Changes(inserted=(waits,)))
     runs = replace(waits, status=Status.STARTING, attempt=attempt())
 
-    asked = JobFilter(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
-    await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((SWEEP, asked),)))
+    selection = JobFilter(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
+    await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((SWEEP, selection),)))
 
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
@@ -209,7 +209,7 @@ async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, part=None, complete=True),)))
-    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(names=frozenset({"nobody"}))),)))
+    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(names=frozenset({"unknown"}))),)))
     await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
 
     assert (await store.next_targets(1, 10), list(await store.target_ranges(1))) == ((), [])
@@ -272,20 +272,20 @@ SELECTIONS = st.builds(
 
 
 @settings(max_examples=examples(60))
-@given(made=JOBS, asked=st.lists(SELECTIONS, min_size=1, max_size=8))
-async def test_any_selection_previews_the_jobs_of_its_specification(made, asked):
+@given(made=JOBS, selection=st.lists(SELECTIONS, min_size=1, max_size=8))
+async def test_any_selection_previews_the_jobs_of_its_specification(made, selection):
     jobs, store = [job(number=number, **of) for number, of in enumerate(made)], InlineStore()
     await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
 
-    found = [[(it.place[0], it.job_id) for it in await store.preview(each, 5)] for each in asked]
+    found = [[(it.place[0], it.job_id) for it in await store.preview(each, 5)] for each in selection]
 
-    specified = [filters.selected({it.id: it for it in jobs}, each).values() for each in asked]
+    specified = [filters.selected({it.id: it for it in jobs}, each).values() for each in selection]
     assert found == [[(it.order, it.id) for it in each][:5] for each in specified]
 
 
 @settings(max_examples=examples(60))
-@given(made=JOBS, later=st.lists(st.none() | st.sampled_from(Status), max_size=12), asked=SELECTIONS)
-async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(made, later, asked):
+@given(made=JOBS, later=st.lists(st.none() | st.sampled_from(Status), max_size=12), selection=SELECTIONS)
+async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(made, later, selection):
     parent = array(number=9)
     waiting = children(parent, Status.RUNNABLE, Status.RUNNING, Status.RUNNABLE)
     jobs = (*(job(number=number, **of) for number, of in enumerate(made)), parent, *waiting)
@@ -293,7 +293,7 @@ async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(mad
     store = InlineStore()
     await store.commit(Changes(inserted=jobs, history=ended(jobs)))
     candidates = Candidates(
-        places=await store.candidates(asked), changed=frozenset(it.order for it in changed) | {job(number=20).order}
+        places=await store.candidates(selection), changed=frozenset(it.order for it in changed) | {job(number=20).order}
     )
 
     await store.commit(
@@ -301,7 +301,7 @@ async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(mad
             inserted=(job(number=20),),
             updated=tuple(changed),
             history=ended(changed),
-            bulk_stops=((SWEEP, asked), (BulkStop(number=2, order=ORDER), asked)),
+            bulk_stops=((SWEEP, selection), (BulkStop(number=2, order=ORDER), selection)),
             candidates=((1, candidates),),
         )
     )

@@ -52,7 +52,7 @@ async def left(store, *ids):
 
 async def test_jobs_that_ended_under_a_slow_clock_are_kept_for_the_whole_period(store):
     await align(store, AClock(NOON - DAYS_BEHIND))
-    old = await ended(store, 1, NOON - 35 * DAY)  # by a server of an earlier boot, whose clock was right
+    old = await ended(store, 1, NOON - 35 * DAY)  # by a server of an earlier boot, tag_of clock was right
     new = await ended(store, 2, NOON - DAYS_BEHIND + timedelta(seconds=10))
     newest = await ended(store, 3, NOON)  # the newest is kept anyhow
 
@@ -78,7 +78,7 @@ async def test_all_decisive_times_are_shifted_once(store):
     blocked = job(number=1, status=Status.RUNNABLE, unschedulable=True, blocked_at=then, created_at=then)
     waits = job(number=2, status=Status.RUNNABLE, created_at=then)
     update = ConsumableUpdate(token="once", operation=QuantityOperation.ADD, quantity=1, at=then)
-    asked, noted = (
+    requested, noted = (
         replace(DONE, at=then),
         PendingAudit(entry_id="by a command", record=replace(DONE, at=then, user="root")),
     )
@@ -91,7 +91,7 @@ async def test_all_decisive_times_are_shifted_once(store):
             history=(moment(blocked, at=then), moment(waits, at=then)),
             submissions=((key, blocked.id, then),),
             shares=((SHARE, ShareUse(as_of=then)),),
-            audit_records=(asked,),
+            audit_records=(requested,),
         )
     )
     await store.ingest_audit_records([noted])

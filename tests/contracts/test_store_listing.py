@@ -31,9 +31,9 @@ def by(name, *values, **changes):
 def listed(store):
     """What the store lists of these jobs, by number."""
 
-    async def listed(jobs, asked):
+    async def listed(jobs, query):
         await store.commit(Changes(inserted=tuple(jobs)))
-        return [it.order for it in await store.list(asked)]
+        return [it.order for it in await store.list(query)]
 
     return listed
 
@@ -59,12 +59,12 @@ async def test_an_ended_array_counts_as_failed_although_its_row_is_pending(store
     jobs = tuple(job(number=number, status=Status[status]) for number, status in rows.items())
     elsewhere = job(number=7, status=Status.PENDING, queue=QueueName("other"))
     await store.commit(Changes(inserted=(*jobs, elsewhere)))
-    asked = query(status=status, ended_arrays=frozenset({1, 4, 5, 7}))
+    selection = query(status=status, ended_arrays=frozenset({1, 4, 5, 7}))
 
-    assert [it.order for it in await store.list(asked)] == found
-    assert [it.order for it in await store.list(replace(asked, before=5))] == [it for it in found if it < 5]
-    assert [it.order for it in await store.list(replace(asked, limit=2))] == found[:2]
-    assert [it.order for it in await store.list(replace(asked, visibility=Visibility(user=NO_OWNER.user)))] == found
+    assert [it.order for it in await store.list(selection)] == found
+    assert [it.order for it in await store.list(replace(selection, before=5))] == [it for it in found if it < 5]
+    assert [it.order for it in await store.list(replace(selection, limit=2))] == found[:2]
+    assert [it.order for it in await store.list(replace(selection, visibility=Visibility(user=NO_OWNER.user)))] == found
 
 
 async def test_a_listed_job_is_complete(store):
@@ -157,11 +157,11 @@ JOBS = st.lists(
 
 @pytest.mark.fault("SE18")
 @settings(max_examples=examples(40))
-@given(made=JOBS, asked=st.lists(QUERIES, min_size=1, max_size=10))
-async def test_any_filter_lists_the_jobs_of_its_specification(made, asked):
+@given(made=JOBS, query=st.lists(QUERIES, min_size=1, max_size=10))
+async def test_any_filter_lists_the_jobs_of_its_specification(made, query):
     jobs, store = [job(number=number, **of) for number, of in enumerate(made)], InlineStore()
     await store.commit(Changes(inserted=tuple(jobs)))
 
-    found = [await store.list(each) for each in asked]
+    found = [await store.list(each) for each in query]
 
-    assert found == [filters.listed(jobs, each) for each in asked]
+    assert found == [filters.listed(jobs, each) for each in query]

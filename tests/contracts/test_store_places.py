@@ -15,7 +15,7 @@ def waiting(number, **changes):
     return job(**{"number": number, "status": Status.RUNNABLE, "millicpus": 500} | changes)
 
 
-def asked(it):
+def place_query(it):
     return WaitingJob(
         job_id=it.id,
         queue=it.spec.queue,
@@ -38,7 +38,7 @@ async def test_the_jobs_before_a_job_in_its_queue_are_counted_with_their_vcpus(s
     first, second, third = await insert(waiting(1), waiting(3), waiting(5, millicpus=1000))
     await insert(waiting(2, queue=QueueName("other")), waiting(4, unschedulable=True), job(number=0))
 
-    found = await store.places([asked(it) for it in (third, first, second)])
+    found = await store.places([place_query(it) for it in (third, first, second)])
 
     assert found == {
         first.id: Place(ahead=0, millicpus=0),
@@ -56,7 +56,7 @@ async def test_in_a_share_a_higher_priority_is_before_a_lower_one(store, insert)
     )
     await insert(waiting(0, share_identifier="red", scheduling_priority=9))
 
-    found = await store.places([asked(it) for it in (low, high, later)])
+    found = await store.places([place_query(it) for it in (low, high, later)])
 
     assert [found[it.id].ahead for it in (high, low, later)] == [0, 1, 2]
 
@@ -65,7 +65,7 @@ async def test_the_number_of_counted_places_is_bounded(store, insert, monkeypatc
     monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number) for number in range(6)))
 
-    found = await store.places([asked(it) for it in jobs])
+    found = await store.places([place_query(it) for it in jobs])
 
     assert [found[it.id].ahead for it in jobs] == [0, 1, 2, 3, 3, 3]
     assert Place(ahead=MAX_PLACE - 1, millicpus=0).is_exact
@@ -77,6 +77,6 @@ async def test_a_call_reads_a_bounded_number_of_rows(store, insert, monkeypatch)
     monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number, queue=QueueName(f"q{number % 2}")) for number in range(8)))
 
-    found = await store.places([asked(it) for it in jobs])
+    found = await store.places([place_query(it) for it in jobs])
 
     assert len(found) < len(jobs)

@@ -76,7 +76,7 @@ NEWEST = job(number=900)
 
 @pytest.fixture
 async def kept(store):
-    """A store whose newest job is another than those of the test."""
+    """A store tag_of newest job is another than those of the test."""
     await saved(store, NEWEST)
     return store
 
@@ -287,13 +287,13 @@ FAMILIES = st.lists(
 
 
 def family(index, made):
-    """One of them, whose orders begin at a hundred times its index; one that waits names an earlier one."""
+    """One of them, tag_of orders begin at a hundred times its index; one that waits names an earlier one."""
     status = ENDED if made["over"] else Status.PENDING
     earlier = made["waits_for"] if made["waits_for"] is not None and made["waits_for"] < index else None
-    asked = {"depends_on": [] if earlier is None or made["over"] else [job_id(earlier * 100)]}
+    fields = {"depends_on": [] if earlier is None or made["over"] else [job_id(earlier * 100)]}
     if made["size"]:
-        return array(index * 100, made["size"], status=status, **asked)
-    return (over(index * 100, status=status, **asked),)
+        return array(index * 100, made["size"], status=status, **fields)
+    return (over(index * 100, status=status, **fields),)
 
 
 def forgotten(families, keep, day):

@@ -31,8 +31,8 @@ LICENCES = ConsumableName("licences")
 
 
 def waiting(number, share="red", priority=None, **changes):
-    asked = {"number": number, "share_identifier": share, "scheduling_priority": priority}
-    return job(**asked | {"status": Status.RUNNABLE} | changes)
+    fields = {"number": number, "share_identifier": share, "scheduling_priority": priority}
+    return job(**fields | {"status": Status.RUNNABLE} | changes)
 
 
 def use(**changes):
@@ -181,9 +181,9 @@ async def test_an_ended_array_that_requires_a_resource_counts_as_failed(store, s
     rows = {1: Status.FAILED, 2: Status.PENDING, 3: Status.PENDING}
     await store.commit(Changes(inserted=tuple(job(number=it, status=rows[it], needs=needs(1)) for it in rows)))
 
-    asked = query(status=status, ended_arrays=frozenset({1, 2}))
+    selection = query(status=status, ended_arrays=frozenset({1, 2}))
 
-    assert [it.order for it in await store.list_needing(asked)] == found
+    assert [it.order for it in await store.list_needing(selection)] == found
 
 
 async def orders(store, **changes):
@@ -303,8 +303,8 @@ def _rank(of):
 
 
 @settings(max_examples=examples(40))
-@given(made=WAITING, moves=MOVES, asked=st.lists(PAGES, min_size=1, max_size=5))
-async def test_any_page_of_a_share_has_the_jobs_of_its_specification(made, moves, asked):
+@given(made=WAITING, moves=MOVES, pages_read=st.lists(PAGES, min_size=1, max_size=5))
+async def test_any_page_of_a_share_has_the_jobs_of_its_specification(made, moves, pages_read):
     jobs = {number: job(number=number, **of) for number, of in enumerate(made)}
     moved = {it: replace(jobs[it], status=to, unschedulable=misfit) for it, to, misfit in moves if it in jobs}
     store = InlineStore()
@@ -312,6 +312,6 @@ async def test_any_page_of_a_share_has_the_jobs_of_its_specification(made, moves
     await store.commit(Changes(updated=tuple(moved.values())))
     stored = list(store.all_jobs().values())
 
-    found = [await pages(store, *page) for page in asked]
+    found = [await pages(store, *page) for page in pages_read]
 
-    assert found == [specified(stored, *page) for page in asked]
+    assert found == [specified(stored, *page) for page in pages_read]

@@ -34,7 +34,7 @@ async def register(store, **owners):
 async def test_an_invisible_job_is_not_found(store):
     jobs = [job(owner=owner) for owner in (ADA, BOB, CY)]
     await store.commit(Changes(inserted=tuple(jobs)))
-    ids = [it.id for it in jobs] + ["nobody's"]
+    ids = [it.id for it in jobs] + ["unknown"]
 
     assert await store.jobs(ids, visibility=OWN) == {jobs[0].id: jobs[0]}
     assert (await store.jobs(ids, visibility=LAB)).keys() == set(ids[:2])

@@ -1,4 +1,4 @@
-"""Serves batchq on a free port, plays jobs through boto3, and tells of each. Not 0 if one ended otherwise."""
+"""Start a server, run and stop jobs through boto3, and report each one. Exit status 1 after an unexpected outcome."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ def main() -> int:
     ):
         print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
         holder = stage(service.client())
-        wrong = sum(tell(service, *it) for it in play(service))
+        wrong = sum(report_outcome(service, *it) for it in play(service))
         service.client().terminate_job(jobId=holder, reason=REASON)
         left = not_removed(service)
     status = service.process.returncode
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def not_removed(service: Service) -> int:
-    """Containers are removed a moment after their jobs are over."""
+    """The number of containers that are not removed in time, after the end of all jobs."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and service.containers():
         time.sleep(0.2)
@@ -42,18 +42,16 @@ def not_removed(service: Service) -> int:
 
 
 def stage(batch: Any) -> str:
-    """Two environments, two queues, as a user of AWS Batch makes them; the id of the job that `narrow` has room for."""
+    """Create two environments and two queues, and submit a job that fills the queue `narrow`. Returns its id."""
     for name, vcpus in (("demo", 8), ("narrow", 1)):
         resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
         batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
         order = [{"order": 1, "computeEnvironment": name}]
         batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order)
-    return submit(
-        batch, Play(name="holds-the-narrow-queue", shell=ON_TERM, queue="narrow", **dict.fromkeys(NOBODY_ASKS))
-    )
+    return submit(batch, Play(name="holds-the-narrow-queue", shell=ON_TERM, queue="narrow", **dict.fromkeys(UNCHECKED)))
 
 
-NOBODY_ASKS = ("status", "reason", "exit_codes", "walk")
+UNCHECKED = ("status", "reason", "exit_codes", "walk")
 
 
 def submit(batch: Any, play: Play) -> str:
@@ -74,18 +72,18 @@ def submit(batch: Any, play: Play) -> str:
 
 
 def play(service: Service) -> list[tuple[Play, str]]:
-    """Submit them all, do to each what its play says when it is there, and wait for the end of all."""
+    """Submit all jobs, cancel or terminate each in the status of its play, and wait until all have ended."""
     batch = service.client()
     jobs = {submit(batch, it): it for it in PLAYS}
     to_do = {job_id: it for job_id, it in jobs.items() if it.then}
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         statuses = {it["jobId"]: it["status"] for it in batch.describe_jobs(jobs=list(jobs))["jobs"]}
-        for job_id in [it for it, asked in to_do.items() if statuses[it] == asked.when]:
-            asked = to_do.pop(job_id)
-            if asked.ready:
-                wait_for_output(service, job_id, asked.ready)
-            request = batch.cancel_job if asked.then == "cancel" else batch.terminate_job
+        for job_id in [it for it, job_play in to_do.items() if statuses[it] == job_play.when]:
+            job_play = to_do.pop(job_id)
+            if job_play.ready:
+                wait_for_output(service, job_id, job_play.ready)
+            request = batch.cancel_job if job_play.then == "cancel" else batch.terminate_job
             request(jobId=job_id, reason=REASON)
         if set(statuses.values()) <= OVER:
             break
@@ -93,12 +91,12 @@ def play(service: Service) -> list[tuple[Play, str]]:
     return [(it, job_id) for job_id, it in jobs.items()]
 
 
-def tell(service: Service, asked: Play, job_id: str) -> bool:
-    """A readable account of a job; whether it ended otherwise than it must."""
+def report_outcome(service: Service, job_play: Play, job_id: str) -> bool:
+    """Print the history and the end of a job. Returns whether the outcome is unexpected."""
     (job,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
     walk = history(service, job_id)
-    wrong = asked.wrong(job, [it["status"] for it in walk if "stopOrder" not in it])
-    print(f"{asked.name}{f' ({asked.then} requested while {asked.when})' if asked.then else ''}")
+    wrong = job_play.wrong(job, [it["status"] for it in walk if "stopOrder" not in it])
+    print(f"{job_play.name}{f' ({job_play.then} requested while {job_play.when})' if job_play.then else ''}")
     print(f"  walk    {steps(walk)}")
     print(f"  end     {job['status']}, {job.get('statusReason')!r}, {flags(job)}")
     for number, attempt in enumerate(job["attempts"], start=1):
@@ -106,7 +104,7 @@ def tell(service: Service, asked: Play, job_id: str) -> bool:
         code = attempt["container"].get("exitCode")
         wrote = output(service, attempt["container"]["logStreamName"])
         print(f"  try {number}   exit code {code} after {seconds:.2f} s, wrote {wrote}")
-    if asked.array:
+    if job_play.array:
         print(f"  children {job['arrayProperties']['statusSummary']}")
     print("  as expected\n" if not wrong else f"  WRONG   {'; '.join(wrong)}\n")
     return bool(wrong)

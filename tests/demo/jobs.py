@@ -1,4 +1,4 @@
-"""The jobs of the demo: what each runs, what is done to it, and how it must end."""
+"""The jobs of the demo: their commands, the requests to stop them, and their expected outcomes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,9 @@ FAIL_ONCE = 'echo attempt $AWS_BATCH_JOB_ATTEMPT; [ "$AWS_BATCH_JOB_ATTEMPT" = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """`then` is done to it once it is in status `when`, and has said that it is `ready`, if it does.
+    """A job, and its expected outcome. The request `then` is sent in status `when`, after the output `ready`.
 
-    `queue` is `demo`, or `narrow`, where one runs at a time.
+    The queue `narrow` has capacity for one job.
     """
 
     name: str
@@ -98,7 +98,7 @@ PLAYS = (
         walk=(*ONE_TRY, "SUCCEEDED"),
     ),
     Play(
-        name="terminated-and-polite",
+        name="terminated-handles-sigterm",
         shell=ON_TERM,
         attempts=3,
         when="RUNNING",
@@ -111,7 +111,7 @@ PLAYS = (
         flags=("isTerminated",),
     ),
     Play(
-        name="terminated-and-deaf",
+        name="terminated-ignores-sigterm",
         shell=IGNORES_SIGTERM,
         attempts=3,
         when="RUNNING",

@@ -90,7 +90,7 @@ def play(day: JobQueue, keys: dict[str, list[str]]) -> Iterator[str]:
 
 
 def typed(url: str, who: str, key: list[str], line: str) -> Iterator[str]:
-    """What he types, and what he sees then."""
+    """A typed command line and its output."""
     path = f"{BATCHQ.parent}:{os.environ['PATH']}"
     own = {"PATH": path, "BATCHQ_URL": url, "AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
     done = subprocess.run(["bash", "-c", f"exec 2>&1; {line}"], env=own, capture_output=True, text=True, check=False)

@@ -32,7 +32,7 @@ def after(before, *events, now=NOON):
 
 
 def outcome(of):
-    """What a client tells the ends of jobs apart by."""
+    """The fields by which a client distinguishes the ends of jobs."""
     return (of.status, of.status_reason, of.is_cancelled, of.is_terminated)
 
 

@@ -27,7 +27,7 @@ def task_job(*containers, **fields):
 
 
 def multi_node_job(nodes=None, **fields):
-    """A gang, placed at noon: of three nodes of one container each, unless told otherwise."""
+    """A multi-node job, placed at noon; by default three nodes of one container each."""
     return starting(nodes=nodes or gang(), **fields)
 
 
@@ -91,7 +91,7 @@ def part(job, key):
 
 
 def effects_of(job, *events, now=NOON):
-    """What the last of the events asks for, in words."""
+    """The effects of the last event, as text."""
     *earlier, last = events
     _, effects = apply_events(apply_events(job, *earlier, now=now)[0], last, now=now)
     return [described(it) for it in effects]

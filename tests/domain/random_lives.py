@@ -133,7 +133,7 @@ def what_happens(it, which):
 
 
 def any_event(it, which):
-    """One that is legal; nobody gives up the start of a job that is not to stop. News also comes too late."""
+    """A legal event; only starts of jobs with a stop order are abandoned. Events of earlier attempts occur too."""
     refused = {
         *([] if it.stop else [on.StartAbandoned]),
         *([] if it.status in QUEUED else [on.HoldRequested]),

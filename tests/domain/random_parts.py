@@ -22,17 +22,17 @@ seconds = some.integers(0, 20).map(lambda number: timedelta(seconds=number))
 
 
 class PartStep:
-    """As `Step`, told in short: an attempt of several containers fills pages."""
+    """As `Step`, with a short representation: an attempt of several containers fills pages."""
 
     def __init__(self, *, before, event, now):
         self.before, self.event, self.now = before, event, now
         self.after, self.effects = step(before, event, now)
 
     def __repr__(self):
-        asks = ", ".join(described(it) for it in self.effects)
+        effects = ", ".join(described(it) for it in self.effects)
         what = f"{type(self.event).__name__} {getattr(self.event, 'part', '')}"
         how = {it.key: str(it.state) for it in parts(self.after)}
-        return f"\n{self.now:%X} {what} makes it {self.after.status} {how}, asks: {asks}"
+        return f"\n{self.now:%X} {what} makes it {self.after.status} {how}, effects: {effects}"
 
 
 @some.composite
@@ -71,9 +71,13 @@ def gangs(draw):
 def placed_jobs(draw):
     """A task or a gang, just before it is placed for the first time."""
     several = {"nodes": draw(gangs())} if draw(some.booleans()) else {"task": draw(tasks())}
-    asked = {"attempts": draw(some.integers(1, 2)), "timeout": draw(some.none() | seconds), "stop_grace": draw(seconds)}
-    asked["checkpoints"] = draw(RULES_OF_CHECKPOINTS)
-    return step(job(number=1, **several, **asked), on.DependenciesMet(), NOON)[0]
+    fields = {
+        "attempts": draw(some.integers(1, 2)),
+        "timeout": draw(some.none() | seconds),
+        "stop_grace": draw(seconds),
+    }
+    fields["checkpoints"] = draw(RULES_OF_CHECKPOINTS)
+    return step(job(number=1, **several, **fields), on.DependenciesMet(), NOON)[0]
 
 
 @some.composite

@@ -39,7 +39,7 @@ def ended(job, *statuses):
     return arrays.count_children(job, moves, LATER)
 
 
-def asked(job, event):
+def with_order(job, event):
     after, effects = step(job, event, LATER)
     assert effects == ()
     return after
@@ -68,10 +68,10 @@ def test_children_share_the_spec_and_have_the_next_orders():
 
 def test_a_terminate_after_a_cancel_is_applied_to_all_children_again():
     one_runs = ended(with_children(), Status.RUNNING)
-    cancelled, result = arrays.pass_order(asked(one_runs, CANCEL), 2)
+    cancelled, result = arrays.pass_order(with_order(one_runs, CANCEL), 2)
     assert result == range(2)
 
-    both = asked(cancelled, TERMINATE)
+    both = with_order(cancelled, TERMINATE)
 
     assert arrays.order(both) == on.TerminateRequested(reason="now", grace=timedelta(seconds=30), requested_at=LATER)
     assert arrays.pass_order(both, 250)[1] == range(3)
@@ -84,8 +84,8 @@ def test_a_terminate_after_a_cancel_is_applied_to_all_children_again():
 @pytest.mark.parametrize("first", [CANCEL, TERMINATE])
 @pytest.mark.parametrize("second", [on.CancelRequested(reason="again"), on.TerminateRequested(reason="again")])
 def test_the_first_order_stands_except_that_a_terminate_follows_a_cancel(first, second):
-    once = asked(ended(with_children(), Status.RUNNING), first)
-    twice = asked(once, second)
+    once = with_order(ended(with_children(), Status.RUNNING), first)
+    twice = with_order(once, second)
 
     upgraded = isinstance(first, on.CancelRequested) and isinstance(second, on.TerminateRequested)
     assert (twice == once) is not upgraded
@@ -102,7 +102,7 @@ def test_a_second_failure_changes_nothing():
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
 def test_a_failure_under_an_order_changes_no_other_child(order):
-    ordered = asked(ended(with_children(4, depends_on=[SEQUENTIAL]), Status.RUNNING), order)
+    ordered = with_order(ended(with_children(4, depends_on=[SEQUENTIAL]), Status.RUNNING), order)
 
     after = arrays.count_children(ordered, [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)], LATER)
 
@@ -127,8 +127,8 @@ def test_an_array_is_never_placed():
         (builders.job(), False),
         (parent(), True),
         (with_children(), False),
-        (asked(with_children(), CANCEL), True),
-        (arrays.pass_order(asked(with_children(), CANCEL), 250)[0], False),
+        (with_order(with_children(), CANCEL), True),
+        (arrays.pass_order(with_order(with_children(), CANCEL), 250)[0], False),
         (ended(with_children(), *(Status.FAILED,) * 3), False),
     ],
 )
@@ -138,7 +138,7 @@ def test_an_array_has_work_while_children_are_to_be_spawned_or_stopped(job, at_w
 
 MOVES = any_.lists(
     any_.tuples(
-        any_.sampled_from(["spawn", "tell", "cancel", "terminate", "end"]), any_.integers(1, 4), any_.booleans()
+        any_.sampled_from(["spawn", "pass on", "cancel", "terminate", "end"]), any_.integers(1, 4), any_.booleans()
     ),
     max_size=40,
 )
@@ -148,7 +148,7 @@ MOVES = any_.lists(
 def test_the_counts_are_correct_and_the_array_ends_in_every_history(size, sequential, moves):
     """A small world of one array: its children live here, as their statuses alone."""
     job, children = parent(size, depends_on=[SEQUENTIAL] if sequential else []), {}
-    for happening in [*moves, *[("spawn", size, True), ("tell", size, True)] * 2, ("end", size, True)]:
+    for happening in [*moves, *[("spawn", size, True), ("pass on", size, True)] * 2, ("end", size, True)]:
         job = _happen(job, children, *happening)
         assert dict(job.array_state.counts) == {it: list(children.values()).count(it) for it in set(children.values())}
         assert job.array_state.order_applied_to <= job.array_state.spawned <= size
@@ -165,7 +165,7 @@ def _happen(job, children, what, most, well):
         case "spawn":
             job, born = arrays.spawn(job, most, NOON)
             moved = [Moved(index=it.child.index, before=None, after=Status.RUNNABLE) for it in born]
-        case "tell":
+        case "pass on":
             order = arrays.order(job)
             if order is None:
                 return job
@@ -173,9 +173,9 @@ def _happen(job, children, what, most, well):
             ends = [index for index in indices if children[index] not in FINISHED]
             moved = [Moved(index=index, before=children[index], after=Status.FAILED) for index in ends]
         case "cancel":
-            return asked(job, CANCEL)
+            return with_order(job, CANCEL)
         case "terminate":
-            return asked(job, TERMINATE)
+            return with_order(job, TERMINATE)
         case "end":
             status = Status.SUCCEEDED if well else Status.FAILED
             waiting = [index for index in sorted(children) if children[index] not in FINISHED][:most]

@@ -29,9 +29,9 @@ numbers = count(1)
 
 
 def room(*active, environments=None, now=NOON, promised=None, **stocks):
-    """Four vCPUs, unless told otherwise."""
-    ground = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
-    site = Cluster(environments=ground, host=HOST, stocks=stocks)
+    """By default an environment with four vCPUs."""
+    by_name = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
+    site = Cluster(environments=by_name, host=HOST, stocks=stocks)
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=now, promised=promised)
 
 
@@ -262,7 +262,7 @@ def test_units_are_released_at_the_timeout():
 
 
 @pytest.mark.parametrize(
-    ("asked", "waits_for"),
+    ("fields", "waits_for"),
     [
         ({"millicpus": 4000}, "vCPUs of compute environment local"),
         ({"memory_mib": 8_000}, "memory"),
@@ -270,8 +270,8 @@ def test_units_are_released_at_the_timeout():
         ({"millicpus": 4000, "gpus": 2}, "vCPUs of compute environment local, GPUs"),
     ],
 )
-def test_the_reason_names_the_lacking_resources(asked, waits_for):
-    outcome = room(under_way(millicpus=1000, gpus=1)).place_or_reserve(one(**asked), ["local"])
+def test_the_reason_names_the_lacking_resources(fields, waits_for):
+    outcome = room(under_way(millicpus=1000, gpus=1)).place_or_reserve(one(**fields), ["local"])
 
     text = f"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for {waits_for}."
     assert outcome == Insufficient(reason=text)

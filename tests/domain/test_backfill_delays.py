@@ -1,6 +1,6 @@
 """The proof of decision 0008, tried: whatever comes behind a job that waits, it starts in bounded time.
 
-Jobs end in any order, some by their timeouts at the latest, and an endless stream of others asks for the room.
+Jobs end in any order, some by their timeouts at the latest, and an endless stream of others needs the capacity.
 """
 
 from datetime import timedelta
@@ -52,9 +52,9 @@ class Machine:
         offered = Candidate(job_id=job_id(self.number), order=self.number, resources=wanted, timeout=timeout)
         outcome = (room.place_if_no_delay if squeezed else room.place_or_reserve)(offered, NAMES)
         if isinstance(outcome, Fits):
-            asked = {"millicpus": wanted.millicpus, "memory_mib": wanted.memory_mib, "gpus": wanted.gpus}
+            fields = {"millicpus": wanted.millicpus, "memory_mib": wanted.memory_mib, "gpus": wanted.gpus}
             under_way = attempt(environment=outcome.environment, started_at=self.now)
-            placed = job(number=self.number, status=Status.RUNNING, attempt=under_way, timeout=timeout, **asked)
+            placed = job(number=self.number, status=Status.RUNNING, attempt=under_way, timeout=timeout, **fields)
             self.runs[placed.id] = (placed, self.minute + min(takes, most or takes))
 
     def turn(self, others):

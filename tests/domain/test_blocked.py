@@ -1,4 +1,4 @@
-"""A job that is blocked has a reason and a time, and is cancelled if its queue says so. aws-batch.md 10.4."""
+"""A job that is blocked has a reason and a time; its queue may cancel it. aws-batch.md 10.4."""
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons

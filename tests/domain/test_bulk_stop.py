@@ -12,7 +12,7 @@ from tests.support.builders import job_id
 
 
 @pytest.mark.parametrize(
-    ("asked", "so"),
+    ("selection", "expected"),
     [
         (JobFilter(), False),
         (JobFilter(names=frozenset({"a"})), False),
@@ -22,8 +22,8 @@ from tests.support.builders import job_id
         (JobFilter(environments=frozenset({"a"})), True),
     ],
 )
-def test_children_are_selected_separately_if_the_filter_may_separate_them(asked, so):
-    assert asked.looks_at_children is so
+def test_children_are_selected_separately_if_the_filter_may_separate_them(selection, expected):
+    assert selection.looks_at_children is expected
 
 
 def test_consecutive_orders_are_one_range():

@@ -78,8 +78,8 @@ def offers(draw):
 
 
 def under_way(wanted, name):
-    asked = {"millicpus": wanted.millicpus, "memory_mib": wanted.memory_mib, "gpus": wanted.gpus}
-    return job(status=Status.RUNNING, attempt=attempt(environment=name), **asked)
+    fields = {"millicpus": wanted.millicpus, "memory_mib": wanted.memory_mib, "gpus": wanted.gpus}
+    return job(status=Status.RUNNING, attempt=attempt(environment=name), **fields)
 
 
 def offer_of(wanted, names, outcome, *, grounds, taken, aside):
@@ -144,13 +144,13 @@ def a_job_is_unschedulable_if_no_enabled_environment_could_hold_it(made):
 
 @law
 def a_job_is_placed_in_the_first_environment_with_unreserved_capacity(made):
-    judged = [it for it in made if it.able]
-    places = [[name for name in it.names if name in it.beside] for it in judged]
+    able = [it for it in made if it.able]
+    places = [[name for name in it.names if name in it.beside] for it in able]
 
-    assert [it.outcome for it in judged if isinstance(it.outcome, Fits)] == [
+    assert [it.outcome for it in able if isinstance(it.outcome, Fits)] == [
         Fits(environment=names[0]) for names in places if names
     ]
-    assert [isinstance(it.outcome, Insufficient) for it in judged] == [not names for names in places]
+    assert [isinstance(it.outcome, Insufficient) for it in able] == [not names for names in places]
 
 
 MINUTES = st.none() | st.integers(0, 9)

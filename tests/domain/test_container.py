@@ -112,6 +112,6 @@ def test_merging_keeps_each_name_once_in_order():
 @given(TEXTS, VARIABLES)
 def test_the_length_of_overrides_is_that_of_their_json(command, environment):
     listed = [{"name": name, "value": value} for name, value in environment]
-    said = json.dumps({"command": command, "environment": listed}, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps({"command": command, "environment": listed}, ensure_ascii=False, separators=(",", ":"))
 
-    assert length(Overrides(command=tuple(command), environment=tuple(environment))) == len(said)
+    assert length(Overrides(command=tuple(command), environment=tuple(environment))) == len(text)

@@ -66,11 +66,11 @@ def a_container_starts_exactly_when_its_conditions_are_met(life):
 @law
 def containers_of_a_closed_node_have_ended_or_have_a_stop_order(life):
     for number, it in enumerate(life):
-        asked_for = set(tag_counts(life[: number + 1], do.StopContainer, do.AbandonStart, do.KillContainer))
+        stopped = set(tag_counts(life[: number + 1], do.StopContainer, do.AbandonStart, do.KillContainer))
         for part in it.after.attempt.containers if it.after.attempt else ():
             if part.node in nodes_to_stop(it.after):
                 assert part.state is AttemptContainerState.ENDED or (
-                    part.stop_ordered and tag_of(it.after, part) in asked_for
+                    part.stop_ordered and tag_of(it.after, part) in stopped
                 )
 
 

@@ -39,11 +39,11 @@ OF_THE_MACHINE = {
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("what", OF_THE_MACHINE)
 def test_nothing_of_the_machine_is_permitted_by_default(what):
-    asked = spec(container=OF_THE_MACHINE[what])
+    requested = spec(container=OF_THE_MACHINE[what])
 
-    assert container_refusal(asked, STRICT, "lab") == f"{what} is not allowed to account lab."
-    assert container_refusal(asked, GENEROUS, "lab") is None
-    assert container_refusal(asked, None, "lab") is None
+    assert container_refusal(requested, STRICT, "lab") == f"{what} is not allowed to account lab."
+    assert container_refusal(requested, GENEROUS, "lab") is None
+    assert container_refusal(requested, None, "lab") is None
 
 
 @pytest.mark.fault("SE09")
@@ -86,9 +86,9 @@ def test_engine_and_kernel_paths_are_never_permitted(path, allowance):
 
 
 def test_paths_beside_the_engine_are_permitted():
-    asked = [spec(container=mounting(path)) for path in ("/var", "/run/user/1000", "/devices", "/proc.txt")]
+    requested = [spec(container=mounting(path)) for path in ("/var", "/run/user/1000", "/devices", "/proc.txt")]
 
-    assert [container_refusal(it, None, ROOT) for it in asked] == [None] * len(asked)
+    assert [container_refusal(it, None, ROOT) for it in requested] == [None] * len(requested)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_a_positive_number_is_not_root_and_is_its_own_group(user, both):
     ("name", "hard", "permitted"), [("rtprio", 1, False), ("rtprio", -1, False), ("nofile", 9, True)]
 )
 def test_real_time_priorities_are_refused(name, hard, permitted):
-    asked = spec(container=container(ulimits=(Ulimit(name=name, soft=0, hard=hard),)))
+    requested = spec(container=container(ulimits=(Ulimit(name=name, soft=0, hard=hard),)))
 
-    assert (container_refusal(asked, STRICT, "lab") is None) is permitted
-    assert container_refusal(asked, GENEROUS, "lab") is None
-    assert container_refusal(asked, None, "lab") is None
+    assert (container_refusal(requested, STRICT, "lab") is None) is permitted
+    assert container_refusal(requested, GENEROUS, "lab") is None
+    assert container_refusal(requested, None, "lab") is None
 
 
 @pytest.mark.fault("SE31")
@@ -169,7 +169,7 @@ def test_an_unspecified_user_is_checked_at_the_start():
 
 
 @pytest.mark.parametrize(
-    ("asked", "most", "why"),
+    ("requested", "most", "why"),
     [
         ({"container": container(millicpus=2500)}, {"vcpus": 2.0}, "2.5 vCPUs are more than the 2 that are allowed"),
         ({"container": container(memory_mib=65)}, {"memory_mib": 64}, "65 MiB of memory are more than the 64"),
@@ -177,8 +177,8 @@ def test_an_unspecified_user_is_checked_at_the_start():
         ({"nodes": gang(4)}, {"vcpus": 3.0}, "4 vCPUs are more than the 3"),
     ],
 )
-def test_the_sum_of_a_job_is_within_the_limits_of_its_account(asked, most, why):
-    assert why in container_refusal(spec(**asked), ContainerPolicy(**most), "lab")
+def test_the_sum_of_a_job_is_within_the_limits_of_its_account(requested, most, why):
+    assert why in container_refusal(spec(**requested), ContainerPolicy(**most), "lab")
 
 
 @pytest.mark.fault("SE39")
@@ -186,15 +186,15 @@ def test_the_sum_of_a_job_is_within_the_limits_of_its_account(asked, most, why):
 def test_swap_counts_as_memory(of):
     greedy = {"memory_mib": 16, "max_swap_mib": 25}
     whole = task(task_container("a", **greedy), task_container("b", memory_mib=16))
-    asked = {
+    requested = {
         "container": {"container": container(memory_mib=32, max_swap_mib=33)},
         "task": {"task": whole},
         "nodes": {"nodes": gang(2, leader=task(), each=whole)},
     }[of]
     most = {"container": 64, "task": 56, "nodes": 184}[of]  # the other node has 128 MiB
 
-    assert "of swap are more than" in container_refusal(spec(**asked), ContainerPolicy(memory_mib=most), "lab")
-    assert container_refusal(spec(**asked), ContainerPolicy(memory_mib=most + 1), "lab") is None
+    assert "of swap are more than" in container_refusal(spec(**requested), ContainerPolicy(memory_mib=most), "lab")
+    assert container_refusal(spec(**requested), ContainerPolicy(memory_mib=most + 1), "lab") is None
 
 
 def test_exactly_the_limit_is_permitted():
@@ -207,21 +207,21 @@ def test_exactly_the_limit_is_permitted():
 @pytest.mark.parametrize("of", ["task", "nodes"])
 def test_each_container_of_a_job_is_checked(of):
     whole = task(task_container("app"), task_container("side", privileged=True))
-    asked = {"task": {"task": whole}, "nodes": {"nodes": gang(2, leader=task(), each=whole)}}[of]
+    requested = {"task": {"task": whole}, "nodes": {"nodes": gang(2, leader=task(), each=whole)}}[of]
 
-    assert "privileged" in container_refusal(definition(**asked), STRICT, "lab")
+    assert "privileged" in container_refusal(definition(**requested), STRICT, "lab")
 
 
 @pytest.mark.fault("SE09")
 def test_a_caller_has_the_limits_of_the_account_and_an_admin_has_none():
-    asked = definition(container=container(privileged=True))
+    requested = definition(container=container(privileged=True))
 
-    require_allowed_containers(asked, Caller(user="amy", account="lab", role=Role.ADMIN))
-    require_allowed_containers(asked, Caller(user="ada", account="lab", allowance=GENEROUS))
+    require_allowed_containers(requested, Caller(user="amy", account="lab", role=Role.ADMIN))
+    require_allowed_containers(requested, Caller(user="ada", account="lab", allowance=GENEROUS))
     with pytest.raises(Invalid, match="A privileged container is not allowed to account lab"):
-        require_allowed_containers(asked, Caller(user="ada", account="lab"))
+        require_allowed_containers(requested, Caller(user="ada", account="lab"))
     with pytest.raises(Invalid, match="is not allowed to account root"):
-        require_allowed_containers(asked, Caller(user="oda", role=Role.OPERATOR))
+        require_allowed_containers(requested, Caller(user="oda", role=Role.OPERATOR))
 
 
 @pytest.mark.fault("SE10")
@@ -261,7 +261,7 @@ def test_captured_output_needs_no_permission(driver):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         logging("fluentd", fluentd_address="logs.example:24224", tag="job {{.Name}}"),
         logging("gelf", gelf_address="udp://[2001:db8::1]:12201", env="A,B"),
@@ -271,8 +271,8 @@ def test_captured_output_needs_no_permission(driver):
         logging("syslog", syslog_address="tcp+tls://10.0.0.1"),
     ],
 )
-def test_an_account_with_a_log_driver_may_send_to_the_network(asked):
-    assert container_refusal(asked, GIVEN, "lab") is None
+def test_an_account_with_a_log_driver_may_send_to_the_network(requested):
+    assert container_refusal(requested, GIVEN, "lab") is None
 
 
 @pytest.mark.fault("SE21")
@@ -285,19 +285,19 @@ def test_an_account_with_a_log_driver_may_send_to_the_network(asked):
     ],
 )
 def test_log_drivers_do_not_reach_the_machine_itself(host):
-    for asked in (
+    for requested in (
         logging("gelf", gelf_address=f"tcp://{host}:80"),
         logging("splunk", splunk_url=f"http://{host}"),
         logging("fluentd", fluentd_address=host),
     ):
         assert "unless scheme://host:port elsewhere, is not allowed to account lab." in container_refusal(
-            asked, GIVEN, "lab"
+            requested, GIVEN, "lab"
         )
 
 
 @pytest.mark.fault("SE21")
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         logging("fluentd"),  # which the engine takes for its own 127.0.0.1
         logging("syslog", syslog_facility="auth"),  # which the engine takes for /dev/log
@@ -317,9 +317,9 @@ def test_log_drivers_do_not_reach_the_machine_itself(host):
         logging("journald", env="A\n"),
     ],
 )
-def test_log_options_with_sockets_files_or_memory_of_the_engine_are_refused(asked):
-    assert "is not allowed to account lab." in container_refusal(asked, GIVEN, "lab")
-    assert container_refusal(asked, None, "lab") is None
+def test_log_options_with_sockets_files_or_memory_of_the_engine_are_refused(requested):
+    assert "is not allowed to account lab." in container_refusal(requested, GIVEN, "lab")
+    assert container_refusal(requested, None, "lab") is None
 
 
 @pytest.mark.parametrize(
@@ -354,9 +354,9 @@ def test_images_of_permitted_registries_are_allowed(image, registries):
     ],
 )
 def test_an_image_of_any_other_registry_is_refused(image, registries):
-    asked = spec(container=container(image=image))
+    requested = spec(container=container(image=image))
 
     assert f"of image {image!r} is not allowed to account lab." in container_refusal(
-        asked, ContainerPolicy(registries=registries), "lab"
+        requested, ContainerPolicy(registries=registries), "lab"
     )
-    assert container_refusal(asked, None, "lab") is None
+    assert container_refusal(requested, None, "lab") is None

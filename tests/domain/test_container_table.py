@@ -64,13 +64,13 @@ HAPPENINGS = {
 }
 OF_JOBS = {on.CheckpointSeen, on.TimedOut}
 
-# What becomes of the container, and what is asked of the outside about any of them; where it says so, one that is told.
+# The new state of the container, and the effects on any container. Containers have a stop order where noted.
 CELLS = {
     (AttemptContainerState.STARTING, on.ContainerCreated): ("STARTING", []),
     (AttemptContainerState.STARTING, on.ContainerDiscarded): ("STARTING", []),
     (AttemptContainerState.STARTING, on.ContainerStarted): ("RUNNING", []),
     (AttemptContainerState.STARTING, on.StartFailed): ("ENDED", []),
-    (AttemptContainerState.STARTING, on.StartAbandoned): ("ENDED", []),  # told to end
+    (AttemptContainerState.STARTING, on.StartAbandoned): ("ENDED", []),  # ordered to stop
     (AttemptContainerState.STARTING, on.ContainerExited): ("ENDED", ["abandon 0/it", "start 0/waits"]),
     (AttemptContainerState.STARTING, on.ContainerLost): ("ENDED", []),
     (AttemptContainerState.STARTING, on.StartTimedOut): ("STARTING", ["abandon 0/it", "abandon 0/app"]),
@@ -78,8 +78,8 @@ CELLS = {
     (AttemptContainerState.RUNNING, on.ContainerExited): ("ENDED", ["start 0/waits"]),
     (AttemptContainerState.RUNNING, on.ContainerLost): ("ENDED", ["clear 0/it"]),
     (AttemptContainerState.RUNNING, on.CheckpointRequested): ("RUNNING", []),
-    (AttemptContainerState.RUNNING, on.StopSignalDelivered): ("RUNNING", []),  # told to end
-    (AttemptContainerState.RUNNING, on.GraceExpired): ("RUNNING", ["kill 0/it"]),  # told to end, and asked
+    (AttemptContainerState.RUNNING, on.StopSignalDelivered): ("RUNNING", []),  # ordered to stop
+    (AttemptContainerState.RUNNING, on.GraceExpired): ("RUNNING", ["kill 0/it"]),  # ordered to stop, signal delivered
     (AttemptContainerState.RUNNING, on.StartTimedOut): ("RUNNING", ["stop 0/it", "stop 0/app"]),
 }
 BEFORE = {
@@ -149,7 +149,7 @@ def test_an_illegal_event_raises_with_the_recent_history(state, event):
         step(job, HAPPENINGS[event], NOON)
 
 
-@pytest.mark.parametrize("event", [runs("0/nobody"), runs(""), timed_out()])
+@pytest.mark.parametrize("event", [runs("0/unknown"), runs(""), timed_out()])
 def test_an_event_of_an_unknown_container_is_illegal(event):
     with pytest.raises(IllegalTransition, match="cannot happen to None"):
         step(task_job(app(), sidecar()), event, NOON)

@@ -13,7 +13,7 @@ FAILED = job(status=Status.FAILED)
 RUNS = job(status=Status.RUNNING)
 
 
-def judged(*dependencies):
+def event_for(*dependencies):
     return evaluate_dependencies(job(depends_on=dependencies), {it.id: it for it in dependencies})
 
 
@@ -22,19 +22,19 @@ def test_a_job_without_dependencies_is_ready():
 
 
 def test_a_job_is_ready_when_all_dependencies_have_succeeded():
-    assert judged(DONE, job(status=Status.SUCCEEDED)) == on.DependenciesMet()
+    assert event_for(DONE, job(status=Status.SUCCEEDED)) == on.DependenciesMet()
 
 
 def test_a_job_waits_for_the_last_of_its_dependencies():
-    assert judged(DONE, RUNS) == on.DependenciesPending()
+    assert event_for(DONE, RUNS) == on.DependenciesPending()
 
 
 def test_a_job_waits_for_an_undecided_dependency():
-    assert judged(job(status=Status.SUBMITTED)) == on.DependenciesPending()
+    assert event_for(job(status=Status.SUBMITTED)) == on.DependenciesPending()
 
 
 def test_a_failed_dependency_fails_the_job_while_others_run():
-    assert judged(DONE, RUNS, FAILED) == on.DependencyFailed(job_id=FAILED.id)
+    assert event_for(DONE, RUNS, FAILED) == on.DependencyFailed(job_id=FAILED.id)
 
 
 def test_an_unknown_dependency_has_failed():

@@ -147,9 +147,9 @@ def test_usage_is_accrued_before_a_change():
     assert changed.as_of == at(10)
 
 
-@pytest.mark.parametrize("asked", [{}, {"share_identifier": "red"}])
-def test_a_change_without_an_effect_on_shares_is_not_saved(asked):
-    waits = submitted(**asked)
+@pytest.mark.parametrize("fields", [{}, {"share_identifier": "red"}])
+def test_a_change_without_an_effect_on_shares_is_not_saved(fields):
+    waits = submitted(**fields)
 
     assert followed((waits, after(waits, on.DependenciesMet()))) == {}
 
@@ -221,7 +221,7 @@ def test_running_jobs_count_without_usage():
 
 
 class Shop:
-    """A machine of so many vCPUs, always asked for more by every share; an hour is over in no time."""
+    """A machine of so many vCPUs, always fields for more by every share; an hour is over in no time."""
 
     def __init__(self, weights, sizes, lasts, vcpus):
         self.policy = policy(**weights)

@@ -23,8 +23,8 @@ def test_a_container_that_survives_the_kill_for_a_minute_is_reported():
     killed = after(job, grace_expired(), now=at(30))
 
     just_before = after(killed, grace_expired(), now=at(89.999))
-    deaf, effects = apply_events(just_before, grace_expired(), now=at(90))
+    hanging, effects = apply_events(just_before, grace_expired(), now=at(90))
 
     assert just_before.status_reason == "enough"
-    assert outcome(deaf) == (Status.RUNNING, status_reasons.UNKILLABLE, False, True)
+    assert outcome(hanging) == (Status.RUNNING, status_reasons.UNKILLABLE, False, True)
     assert effects == (do.KillContainer(tag=job.tag),)

@@ -42,7 +42,7 @@ def test_of_several_containers_the_deciding_one_has_the_reason():
         (EARLIER, status_reasons.DISAPPEARED),
         (None, status_reasons.DISAPPEARED),
     ],
-    ids=["went down since", "went down before", "nobody knows"],
+    ids=["went down since", "went down before", "unknown"],
 )
 @pytest.mark.parametrize("job", [running(), after(task_job(app()), runs(APP))], ids=["one container", "several"])
 def test_an_absent_container_was_lost_with_its_host(job, lost_before, reason):

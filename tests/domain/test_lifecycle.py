@@ -81,7 +81,7 @@ HAPPENINGS = {
 }
 NEWS = set(get_args(on.AttemptEvent))
 
-# What a job with one attempt and no stop order comes to, and what is asked of the outside; where it says so, with one.
+# The new status of a job with one attempt, and the effects. Jobs have a stop order where noted.
 CELLS = {
     (Status.SUBMITTED, on.DependenciesPending): (Status.PENDING, []),
     (Status.SUBMITTED, on.DependenciesMet): (Status.RUNNABLE, []),
@@ -139,7 +139,7 @@ CELLS = {
     (Status.RUNNING, on.StopSignalDelivered): (Status.RUNNING, []),  # with a stop order
     (Status.RUNNING, on.CheckpointSeen): (Status.RUNNING, []),
     (Status.RUNNING, on.TimedOut): (Status.RUNNING, [do.StopContainer]),
-    (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order that was asked
+    (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order whose signal was sent
     (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),
     (Status.RUNNING, on.StopForced): (Status.RUNNING, [do.KillContainer]),

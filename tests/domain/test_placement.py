@@ -177,7 +177,7 @@ def moments(draw):
     )
 
 
-def adopted(turns):
+def rebuilt(turns):
     held = Usage()
     for jobs in turns:
         held.update(jobs)
@@ -195,7 +195,7 @@ def turns(**most):
 
 @given(st.lists(turns()), turns(max_size=3))
 def test_the_usage_updated_by_changes_equals_the_usage_of_all_jobs(before, changed):
-    held = adopted(before)
+    held = rebuilt(before)
     last = {it.id: it for turn in (*before, changed) for it in turn}
 
     counted = held.after(changed)

@@ -24,7 +24,7 @@ NOTHING = ((), (), ())
 
 
 def reconciled(*jobs, seen=(), expected=()):
-    """News, effects and strays of a survey, when these are the jobs that are remembered."""
+    """Events, effects and orphans of a survey, for these known jobs."""
     found = reconcile(
         active={job.id: job for job in jobs if job.attempt is not None},
         known={job.id for job in jobs},
@@ -83,7 +83,7 @@ def tag(job, key):
 
 
 def effects(job, *, seen=(), expected=()):
-    """What is asked for, when these containers were seen, and these were expected."""
+    """The effects of a survey with these containers, when these others were expected."""
     found = reconciled(job, seen=seen, expected=[tag(job, key) for key in expected])
     return [described(it) for it in found[1]]
 

@@ -44,7 +44,7 @@ def test_a_rule_without_conditions_matches_everything():
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "conditions",
     [
         {"on_exit_code": "137"},
         {"on_exit_code": "13*"},
@@ -59,12 +59,12 @@ def test_a_rule_without_conditions_matches_everything():
         {"on_status_reason": "Host EC2*", "on_reason": "OutOfMemoryError*", "on_exit_code": "137"},
     ],
 )
-def test_a_rule_matches_when_all_its_conditions_do(asked):
-    assert evaluate_on_exit((rule(EXIT, **asked),), ENDED) is EXIT
+def test_a_rule_matches_when_all_its_conditions_do(conditions):
+    assert evaluate_on_exit((rule(EXIT, **conditions),), ENDED) is EXIT
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "conditions",
     [
         {"on_exit_code": "13"},
         {"on_exit_code": "1370"},
@@ -82,17 +82,17 @@ def test_a_rule_matches_when_all_its_conditions_do(asked):
         {"on_status_reason": "other", "on_reason": "OutOfMemoryError*", "on_exit_code": "137"},
     ],
 )
-def test_a_rule_does_not_match_when_one_of_its_conditions_does_not(asked):
-    assert evaluate_on_exit((rule(EXIT, **asked),), ENDED) is RETRY
+def test_a_rule_does_not_match_when_one_of_its_conditions_does_not(conditions):
+    assert evaluate_on_exit((rule(EXIT, **conditions),), ENDED) is RETRY
 
 
-@pytest.mark.parametrize("asked", ["on_exit_code", "on_reason", "on_status_reason"])
-def test_an_absent_value_matches_a_single_star_only(asked):
+@pytest.mark.parametrize("conditions", ["on_exit_code", "on_reason", "on_status_reason"])
+def test_an_absent_value_matches_a_single_star_only(conditions):
     nothing_known = attempt()
 
-    assert evaluate_on_exit((rule(EXIT, **{asked: "*"}),), nothing_known) is EXIT
-    assert evaluate_on_exit((rule(EXIT, **{asked: "1*"}),), nothing_known) is RETRY
-    assert evaluate_on_exit((rule(EXIT, **{asked: "None"}),), nothing_known) is RETRY
+    assert evaluate_on_exit((rule(EXIT, **{conditions: "*"}),), nothing_known) is EXIT
+    assert evaluate_on_exit((rule(EXIT, **{conditions: "1*"}),), nothing_known) is RETRY
+    assert evaluate_on_exit((rule(EXIT, **{conditions: "None"}),), nothing_known) is RETRY
 
 
 LITERALLY = some.text(some.sampled_from("*?[]().+^$|\\%_a"), max_size=40)

@@ -73,9 +73,9 @@ def test_an_abandoned_container_does_not_decide_after_another_ran():
 
 def stopping(**changes):
     """An app that is over, and a sidecar that runs and is to stop."""
-    asked = {name: changes.pop(name) for name in changes.keys() & {"stop_timeout"}}
+    fields = {name: changes.pop(name) for name in changes.keys() & {"stop_timeout"}}
     return after(
-        task_job(app(), sidecar(**asked), **changes),
+        task_job(app(), sidecar(**fields), **changes),
         runs(APP),
         runs(SIDECAR),
         ends(APP),
@@ -104,11 +104,11 @@ def test_a_container_that_survives_the_kill_is_reported_and_holds_its_resources(
     job = after(after(stopping(), is_signalled(SIDECAR)), grace_ended(SIDECAR), now=at(30))
 
     just_before = after(job, grace_ended(SIDECAR), now=at(89.999))
-    deaf = after(just_before, grace_ended(SIDECAR), now=at(90))
+    hanging = after(just_before, grace_ended(SIDECAR), now=at(90))
 
     assert just_before.status_reason is None
-    assert (deaf.status, deaf.status_reason) == (Status.RUNNING, status_reasons.UNKILLABLE)
-    assert after(deaf, ends(SIDECAR, 137)).status_reason == status_reasons.EXITED
+    assert (hanging.status, hanging.status_reason) == (Status.RUNNING, status_reasons.UNKILLABLE)
+    assert after(hanging, ends(SIDECAR, 137)).status_reason == status_reasons.EXITED
 
 
 # -------------------------------------------------------------------------------------------------------- start timeout

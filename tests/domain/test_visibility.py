@@ -206,7 +206,7 @@ def test_container_policies_are_set_by_admins_and_other_settings_by_operators():
         False,
         True,
     ]
-    assert not may_store_account(caller("oda"), before, given), "nor does he take it away"
+    assert not may_store_account(caller("oda"), before, given), "nor may an operator remove it"
 
 
 AMY = User(name="amy", role=Role.ADMIN)
@@ -238,9 +238,9 @@ DEEDS = st.one_of(
 
 def done(deeds):
     people = Directory(users={"amy": AMY})
-    for deed in deeds:
+    for change in deeds:
         with suppress(Invalid):
-            people = deed(people)
+            people = change(people)
     return people
 
 
@@ -265,7 +265,7 @@ def test_an_account_below_another_has_it_in_its_lineage(deeds, high, low):
 
 
 @pytest.mark.parametrize(
-    ("deed", "said"),
+    ("change", "message"),
     [
         (lambda it: with_account(it, Account(name="lab", parent="team")), "team is below lab"),
         (lambda it: with_account(it, Account(name="lab", parent="lab")), "lab is below lab"),
@@ -277,13 +277,13 @@ def test_an_account_below_another_has_it_in_its_lineage(deeds, high, low):
         (lambda it: with_user(it, replace(AMY, role=Role.OPERATOR)), "one user at least must be an ADMIN"),
     ],
 )
-def test_an_inconsistent_change_is_refused(deed, said):
-    with pytest.raises(Invalid, match=said):
-        deed(CONSISTENT)
+def test_an_inconsistent_change_is_refused(change, message):
+    with pytest.raises(Invalid, match=message):
+        change(CONSISTENT)
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "change",
     [
         lambda it: with_account(it, Account(name="new", parent="gone")),
         lambda it: without_account(it, "gone"),
@@ -292,9 +292,9 @@ def test_an_inconsistent_change_is_refused(deed, said):
         lambda it: without_user(it, "gone"),
     ],
 )
-def test_an_unknown_name_is_reported(deed):
+def test_an_unknown_name_is_reported(change):
     with pytest.raises(NotFound, match="gone"):
-        deed(CONSISTENT)
+        change(CONSISTENT)
 
 
 def test_a_former_name_is_stored_until_it_is_reused():

@@ -33,7 +33,7 @@ async def test_a_server_killed_during_a_pull_pulls_again_for_the_same_attempt(tm
             stage = await asyncio.to_thread(stack.enter_context, staged(tmp_path))
             images.open.clear()
             job = await asyncio.to_thread(stage.submit, "true", image=images.image())
-            await asyncio.to_thread(stage.until, lambda: images.asked["waits"] > 0)
+            await asyncio.to_thread(stage.until, lambda: images.requests["waiting"] > 0)
 
             await asyncio.to_thread(stage.service.kill)
             await asyncio.to_thread(stage.service.start)
@@ -73,18 +73,18 @@ def until_killed_half_way(stage):
 @pytest.mark.fault("ST18")
 def test_a_server_frozen_beyond_all_deadlines_applies_each_once(stage):
     outlasts = stage.submit("sleep 100 & wait $!", attempts=2, timeout={"attemptDurationSeconds": 3})
-    deaf = stage.submit(IGNORES_SIGTERM, attempts=2)
+    hanging = stage.submit(IGNORES_SIGTERM, attempts=2)
     ends, fails = stage.submit("sleep 2 & wait $!"), stage.submit("sleep 2 & wait $!; false", attempts=2)
-    stage.begins(outlasts, deaf, ends, fails)
-    stage.batch.terminate_job(jobId=deaf, reason="stop it")
+    stage.begins(outlasts, hanging, ends, fails)
+    stage.batch.terminate_job(jobId=hanging, reason="stop it")
     stage.until(lambda: stage.truth.counts("stop"))
-    stage.batch.describe_jobs(jobs=[deaf])
+    stage.batch.describe_jobs(jobs=[hanging])
 
     with processes.frozen(stage.service.process.pid):
         time.sleep(FROZEN_FOR)
-    killed = stage.then(deaf, "FAILED")
+    killed = stage.then(hanging, "FAILED")
 
-    assert stage.truth.counts("stop") == {(deaf, 1): 1}
+    assert stage.truth.counts("stop") == {(hanging, 1): 1}
     assert (killed["statusReason"], outcomes(killed)) == ("stop it", [(137, "stop it")])
     assert outcomes(stage.then(outlasts, "FAILED")) == [(143, TIMED_OUT)]
     assert outcomes(stage.then(ends, "SUCCEEDED")) == [(0, EXITED)]

@@ -12,23 +12,23 @@ SECOND = 10**9
 
 
 class Engine:
-    """As much of a ContainerRuntime as reading logs needs.
+    """The part of a ContainerRuntime that reads logs.
 
-    It answers a line at a time, and lets others run in between. After `silent_after` lines it gives no answer.
+    Other tasks run between two lines. After `silent_after` lines the engine does not answer.
     """
 
     def __init__(self):
         self.written = {}
-        self.asked = []
+        self.reads = []
         self.surveys = 0
         self.silent_after = None
         self.clears_silent = False
         self.answers = asyncio.Event()
         self._hanging = lambda _: False
-        self.meanwhile = lambda _: None  # happens when a container is asked for its log
+        self.meanwhile = lambda _: None  # called before each read of a log
 
     def hang(self, *tags):
-        """From now on calls about these containers wait until `answers` is set; about all, if none is named."""
+        """Let calls about these containers, or all calls, wait until `answers` is set."""
         self._hanging = lambda tag: not tags or tag in tags
 
     def write(self, tag, *messages, at=1):
@@ -37,24 +37,24 @@ class Engine:
         log += [LogLine(at=at + number, message=message) for number, message in enumerate(messages)]
 
     async def logs(self, tag, *, after):
-        self.asked.append((tag, after))
+        self.reads.append((tag, after))
         self.meanwhile(tag)
         await self._answers(tag)
         if tag not in self.written:
             raise ContainerGone(str(tag))
-        told = 0
+        count = 0
         for line in [line for line in self.written[tag] if line.at > after]:
             await asyncio.sleep(0)
-            if told == self.silent_after:
+            if count == self.silent_after:
                 raise EngineUnknown("silent")
-            told += 1
+            count += 1
             yield line
-        if told == self.silent_after:
+        if count == self.silent_after:
             raise EngineUnknown("silent")
 
     async def remove_silent(self, tag):
         if self.clears_silent and self.written.get(tag) == []:
-            self.asked.append((tag, 0))
+            self.reads.append((tag, 0))
             del self.written[tag]
             return None
         return self.logs(tag, after=0)
@@ -72,7 +72,7 @@ class Engine:
 
 
 class StillClock:
-    """It is noon until told otherwise."""
+    """It is noon until count otherwise."""
 
     def __init__(self):
         self._now = NOON

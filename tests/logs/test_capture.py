@@ -264,18 +264,18 @@ async def test_a_container_without_output_does_not_access_the_archive(engine, cl
 
     await LogCapture(archive=None, runtime=engine, clock=clock, quota=UNLIMITED).capture(TAG)
 
-    assert engine.asked == [(TAG, 0)]
+    assert engine.reads == [(TAG, 0)]
 
 
 async def test_a_capture_reads_only_new_output(capture, engine, archive):
     engine.write(TAG, "a", at=100 * SECOND)
     engine.write(TAG, "b", at=200 * SECOND)
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
-    engine.asked.clear()
+    engine.reads.clear()
 
     await capture.capture(TAG)
 
-    assert engine.asked == [(TAG, 0), (TAG, 199 * SECOND)]  # of the first no more than one line
+    assert engine.reads == [(TAG, 0), (TAG, 199 * SECOND)]  # of the first no more than one line
     assert await kept(archive) == ["a", "b"]
 
 
@@ -286,7 +286,7 @@ async def test_a_copy_reads_only_the_last_second_again(capture, engine, clock):
 
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
 
-    assert engine.asked == [(TAG, 0), (TAG, 99 * SECOND)]
+    assert engine.reads == [(TAG, 0), (TAG, 99 * SECOND)]
 
 
 async def test_copies_are_rate_limited(capture, engine, clock):
@@ -298,7 +298,7 @@ async def test_copies_are_rate_limited(capture, engine, clock):
     clock.pass_seconds(0.02)
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
 
-    assert len(engine.asked) == 2
+    assert len(engine.reads) == 2
 
 
 async def test_the_last_capture_is_not_rate_limited(capture, engine, archive):

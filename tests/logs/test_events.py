@@ -27,7 +27,7 @@ async def page(logs, stream, *, span=EVER, position=None, limit=100, backwards=F
 
 
 @pytest.fixture
-async def letters(running, engine):
+async def five_lines(running, engine):
     """A stream that has written a, b, c, d, e, at 1 to 5."""
     stream = await running()
     engine.write(stream.tag, *"abcde")
@@ -96,37 +96,37 @@ async def test_a_position_at_the_end_finds_later_lines(logs, running, engine, cl
         (Span(start=10**30, end=10**40), ""),
     ],
 )
-async def test_a_span_includes_its_start_and_excludes_its_end(logs, letters, span, found, backwards):
-    whole = await page(logs, letters, span=span, backwards=backwards)
+async def test_a_span_includes_its_start_and_excludes_its_end(logs, five_lines, span, found, backwards):
+    whole = await page(logs, five_lines, span=span, backwards=backwards)
     end = whole.start if backwards else whole.end
-    again = await page(logs, letters, span=span, backwards=backwards, position=end)
+    again = await page(logs, five_lines, span=span, backwards=backwards, position=end)
 
     assert "".join(messages(whole)) == found
     assert messages(again) == []
 
 
-async def test_a_span_read_line_by_line_has_each_line_once(logs, letters):
+async def test_a_span_read_line_by_line_has_each_line_once(logs, five_lines):
     span = Span(start=2, end=5)
 
     found = []
-    read = await page(logs, letters, span=span, limit=1)
+    read = await page(logs, five_lines, span=span, limit=1)
     while read.lines:
         found += messages(read)
-        read = await page(logs, letters, span=span, limit=1, position=read.end)
+        read = await page(logs, five_lines, span=span, limit=1, position=read.end)
 
     assert "".join(found) == "bcd"
 
 
-async def test_a_read_continues_behind_the_end_of_a_span(logs, letters):
-    some = await page(logs, letters, span=Span(start=2, end=4))
+async def test_a_read_continues_behind_the_end_of_a_span(logs, five_lines):
+    some = await page(logs, five_lines, span=Span(start=2, end=4))
 
-    assert messages(await page(logs, letters, position=some.end)) == ["d", "e"]
+    assert messages(await page(logs, five_lines, position=some.end)) == ["d", "e"]
 
 
-async def test_a_read_continues_before_the_start_of_a_span(logs, letters):
-    some = await page(logs, letters, span=Span(start=3, end=5), backwards=True)
+async def test_a_read_continues_before_the_start_of_a_span(logs, five_lines):
+    some = await page(logs, five_lines, span=Span(start=3, end=5), backwards=True)
 
-    assert messages(await page(logs, letters, position=some.start, backwards=True)) == ["a", "b"]
+    assert messages(await page(logs, five_lines, position=some.start, backwards=True)) == ["a", "b"]
 
 
 async def test_an_invalid_position_is_refused(logs, running, engine):
@@ -168,7 +168,7 @@ async def test_the_output_of_an_old_job_is_read_without_the_engine(logs, ended, 
 
     await page(logs, stream)
 
-    assert engine.asked == []
+    assert engine.reads == []
 
 
 async def test_the_output_of_an_earlier_attempt_is_read_without_the_engine(logs, store, engine):
@@ -178,7 +178,7 @@ async def test_the_output_of_an_earlier_attempt_is_read_without_the_engine(logs,
 
     await page(logs, stream)
 
-    assert engine.asked == []
+    assert engine.reads == []
 
 
 async def test_without_the_engine_stored_output_is_read(logs, running, engine, clock):
@@ -235,7 +235,7 @@ async def test_readers_of_one_container_share_one_copy(logs, running, engine):
 
     await asyncio.gather(*(page(logs, stream) for _ in range(20)))
 
-    assert len(engine.asked) == 1
+    assert len(engine.reads) == 1
 
 
 async def test_a_hanging_container_does_not_delay_readers_of_others(logs, running, engine):
@@ -259,7 +259,7 @@ async def test_a_slow_copy_completes_without_its_reader(logs, running, engine, c
     await asyncio.sleep(1)
 
     assert messages(await page(logs, stream)) == ["a"]
-    assert len(engine.asked) == 1
+    assert len(engine.reads) == 1
 
 
 class Unreadable(InlineStore):

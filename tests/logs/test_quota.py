@@ -82,7 +82,7 @@ async def test_refused_output_is_not_read_again(capture_with, engine, clock):
         clock.pass_seconds(1)
         await capture.copy_new(TAG, max_age=timedelta(0))
 
-    assert len(engine.asked) == 1
+    assert len(engine.reads) == 1
 
 
 @pytest.mark.fault("SE27")
@@ -107,10 +107,10 @@ async def test_on_a_full_disk_no_annotation_is_stored(capture_with, engine, arch
     engine.write(TAG, "a")
 
     await capture.copy_new(TAG, max_age=timedelta(0))
-    asked = len(engine.asked)
+    reads = len(engine.reads)
     await capture.capture(TAG)
 
-    assert asked == 0
+    assert reads == 0
     assert await stored(archive) == []
 
 

@@ -73,7 +73,7 @@ async def test_only_named_streams_are_searched(logs, three):
 
 async def test_an_unknown_named_stream_is_not_found(logs, three):
     with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
-        await search(logs, LogQuery(names=(three[0].name, "nobody"), span=Span()))
+        await search(logs, LogQuery(names=(three[0].name, "unknown"), span=Span()))
 
 
 async def test_only_streams_with_the_prefix_are_searched(logs, three):
@@ -206,7 +206,7 @@ async def test_many_containers_are_found_by_one_survey(logs, store, engine, runn
 
     await search(logs)
 
-    assert (engine.surveys, [tag for tag, _ in engine.asked]) == (1, [streams[3].tag])
+    assert (engine.surveys, [tag for tag, _ in engine.reads]) == (1, [streams[3].tag])
 
 
 async def test_without_the_engine_stored_output_is_read(logs, running, engine, clock):
@@ -272,13 +272,13 @@ MESSAGES = (
     "[ERROR 400] BAD REQUEST",
     "[ERROR 401] UNAUTHORIZED REQUEST",
     "[WARN] a request was slow",
-    'INFO said "hello"',
+    'INFO wrote "hello"',
 )
 
 
 async def found(pattern):
-    asked, budget = parse_pattern(pattern), SearchBudget(asyncio.Lock())
-    return [number for number, message in enumerate(MESSAGES) if await asked.matches(message, budget)]
+    parsed, budget = parse_pattern(pattern), SearchBudget(asyncio.Lock())
+    return [number for number, message in enumerate(MESSAGES) if await parsed.matches(message, budget)]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from tests.machine.run import check
 
 
 def main() -> int:
-    asked = argparse.ArgumentParser(prog="python -m tests.machine", description=__doc__)
-    asked.add_argument("--examples", type=int, default=1000)
-    asked.add_argument("--seed", type=int, default=None, help="run the same sequences again")
-    options = asked.parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tests.machine", description=__doc__)
+    parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=None, help="run the same sequences again")
+    options = parser.parse_args()
     lines = 0
 
     @settings(
@@ -24,15 +24,15 @@ def main() -> int:
         suppress_health_check=list(HealthCheck),
     )
     @given(sequence=sequences)
-    def every_sequence_ends_as_the_model_says(sequence):
+    def every_sequence_ends_as_in_the_model(sequence):
         nonlocal lines
         lines += 1
         check(sequence)
 
     if options.seed is not None:
-        every_sequence_ends_as_the_model_says = seed(options.seed)(every_sequence_ends_as_the_model_says)
+        every_sequence_ends_as_in_the_model = seed(options.seed)(every_sequence_ends_as_in_the_model)
     try:
-        every_sequence_ends_as_the_model_says()
+        every_sequence_ends_as_in_the_model()
     except AssertionError as wrong:
         print(wrong)
         return 1

@@ -1,4 +1,4 @@
-"""What must become of jobs, by the rules as AWS tells them (aws-batch.md 5, 7, 8). It shares no code with the domain.
+"""The outcomes of jobs by the rules of AWS (aws-batch.md 5, 7, 8). It shares no code with the domain.
 
 Of each job: how it may end, given what was granted and how far the job was seen to be at that moment; and what may
 never have been seen. Mostly there is one end; two where an order and an end of its own fell into one instant.
@@ -232,7 +232,7 @@ def _starts(record, job_id, leaf, seen):
 
 
 def _attempts(record, job_id, leaf, seen):
-    """Each ends as its script says, unless it was stopped; a job that was not stopped has all attempts it may have."""
+    """Each attempt ends as its script unless it was stopped; a job that was not stopped has all its attempts."""
     exits, may = list(seen.last.exits), _exits(leaf, seen)
     orders = _orders(record, job_id, leaf)
     last = exits[:-1] if orders else exits

@@ -125,7 +125,7 @@ class Runner:
             waits.append(SEQUENTIAL)
         if other is not None:
             waits.append(Dependency(job_id=other, type=DependencyType.N_TO_N))
-        asked = self._world.submit(
+        submission = self._world.submit(
             array_size=size,
             after=waits,
             attempts=step.attempts,
@@ -137,7 +137,7 @@ class Runner:
             ),
         )
         try:
-            job_id = await asked
+            job_id = await submission
         except Invalid as why:
             self._record.refused.append(RefusedSubmission(after=after, commit=self._commits.number, why=str(why)))
             return

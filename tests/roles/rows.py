@@ -1,7 +1,7 @@
 """The matrix of permissions: each operation for each role and each owner of the resource.
 
-A cell has a letter for each of WHOSE, in that order: D the operation is carried out; H the response is that for a
-resource that does not exist; X the operation is denied. An operation without resources of users has one letter.
+A cell has a code for each of WHOSE, in that order: D the operation is carried out; H the response is that for a
+resource that does not exist; X the operation is denied. An operation without resources of users has one code.
 """
 
 from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ REQUEST = re.compile(rb'RequestId: [0-9a-f-]{36}|"request_id":"[0-9a-f-]{36}","t
 
 
 def outcome(stage, props, who, row, owner, *, missing):
-    """A letter of the matrix, or the unexpected response."""
+    """The code of a response in the matrix, or an unexpected response itself."""
     thing = getattr(props, row.kind)(owner) if row.changes else props.kept(owner, row.kind)
     answer = stage.send(who, row.request(thing)) if row.revealed is None else stage.whole(who, row.request(thing))
     assert answer.status < 500, answer

@@ -1,4 +1,4 @@
-"""A user has the same rights by the unix socket as with a key, and nothing that a request says changes the user."""
+"""A user has the same rights by the unix socket as with a key, and no content of a request changes the user."""
 
 import json
 import shutil

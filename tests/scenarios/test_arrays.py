@@ -41,10 +41,10 @@ async def test_an_array_succeeds_with_its_last_child(world):
 
 
 async def test_each_child_gets_its_index(world):
-    told = Script(
+    script = Script(
         seconds=0, prints_environment=("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE")
     )
-    parent = await world.submit(told, array_size=2)
+    parent = await world.submit(script, array_size=2)
 
     await world.wait_for(parent, Status.SUCCEEDED)
 

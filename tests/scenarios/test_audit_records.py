@@ -14,7 +14,7 @@ from tests.support.builders import ADMIN
 from tests.support.scripts import Script
 
 LONG = Script(seconds=60, on_term=1, output=("ready",))
-NOBODY = "00000000-0000-4000-8000-000000000000"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 ADA = replace(ADMIN, user="ada", account="team", role=Role.OPERATOR, key="BQIA1", request_id="a-request")
 
 
@@ -27,7 +27,7 @@ async def world():
 
 @pytest.fixture
 async def ada(world):
-    """What is asked for from now on she asks for, by an operation of this name. Async: so it ends with the test."""
+    """A function that makes the user ada the caller of an operation. Async, so that the change ends with the test."""
 
     def ada(operation):
         world.caller = replace(ADA, operation=operation)
@@ -37,7 +37,7 @@ async def ada(world):
 
 
 async def acts(world, **fields):
-    """What is known to have been done, the oldest first."""
+    """The operations and outcomes of the audit records, oldest first."""
     found = [it.record for it in await world.store.audit_records(AuditQuery(limit=1000, **fields))]
     assert {(it.user, it.account, it.key, it.request_id) for it in found} <= {("ada", "team", "BQIA1", "a-request")}
     return [(it.operation, it.outcome) for it in reversed(found)]
@@ -53,8 +53,8 @@ async def test_each_request_about_a_job_has_one_audit_record(world, ada):
     await world.terminate(job)
     await world.wait_for(job, Status.FAILED)
 
-    told = await acts(world, resource=f"job/{job}")
-    assert told == [("SubmitJob", "SUBMITTED"), ("CancelJob", "RUNNING"), ("TerminateJob", "RUNNING")]
+    recorded = await acts(world, resource=f"job/{job}")
+    assert recorded == [("SubmitJob", "SUBMITTED"), ("CancelJob", "RUNNING"), ("TerminateJob", "RUNNING")]
 
 
 async def test_a_request_that_changes_nothing_has_no_audit_record(world, ada):
@@ -65,7 +65,7 @@ async def test_a_request_that_changes_nothing_has_no_audit_record(world, ada):
     ada("TerminateJob")
     await world.cancel(job)
     await world.terminate(job)
-    await world.terminate(NOBODY)
+    await world.terminate(UNKNOWN)
 
     assert await acts(world) == before
 
@@ -95,9 +95,9 @@ async def test_a_bulk_stop_has_an_audit_record_and_one_for_each_job(world, ada):
     await world.terminate_all()
     await world.wait_for(running, Status.FAILED)
 
-    told = await acts(world, operation="TerminateJobs")
-    assert told[0] == ("TerminateJobs", "requested")
-    assert sorted(told[1:]) == [("TerminateJobs", "STOPPING"), *[("TerminateJobs", "TERMINATED")] * 3]
+    recorded = await acts(world, operation="TerminateJobs")
+    assert recorded[0] == ("TerminateJobs", "requested")
+    assert sorted(recorded[1:]) == [("TerminateJobs", "STOPPING"), *[("TerminateJobs", "TERMINATED")] * 3]
     assert await acts(world, resource=f"job/{waiting[0]}") == [
         ("SubmitJob", "SUBMITTED"),
         ("TerminateJobs", "TERMINATED"),

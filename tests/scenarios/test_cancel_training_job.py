@@ -157,8 +157,8 @@ async def test_a_running_job_writes_a_final_checkpoint_first(world, training):
     answer = await training.cancel(job, createFinalCheckpoint=True)
     world.runtime.release("stop")
 
-    asked = answer["cancellationDetails"]
-    assert (answer["status"], asked["finalCheckpointRequested"], asked["finalCheckpointId"]) == (
+    details = answer["cancellationDetails"]
+    assert (answer["status"], details["finalCheckpointRequested"], details["finalCheckpointId"]) == (
         "cancelling",
         True,
         None,
@@ -206,7 +206,7 @@ async def test_the_answer_shows_until_when_a_final_checkpoint_is_waited_for(worl
     ],
     ids=", ".join,
 )
-async def test_checkpoints_are_kept_as_the_request_says(world, training, members, kept):
+async def test_checkpoints_are_kept_as_requested(world, training, members, kept):
     job = await world.submit(WRITES, tags=SIGNAL)
     await world.wait_for_output(job, "ready")
 

@@ -30,12 +30,12 @@ def thaw(world):
 async def test_a_job_that_cannot_be_killed_fails_without_a_retry(world):
     job = await stuck(world, attempts=3)
 
-    told = await world.force_fail(job)
+    failed = await world.force_fail(job)
 
-    assert (told.status, told.status_reason) == (Status.FAILED, f"{WHY} (ordered to stop: stop it)")
-    assert [(it.exit_code, it.stopped_at is None) for it in told.attempts] == [(None, False)]
-    assert told.is_terminated
-    assert await world.job(job) == told
+    assert (failed.status, failed.status_reason) == (Status.FAILED, f"{WHY} (ordered to stop: stop it)")
+    assert [(it.exit_code, it.stopped_at is None) for it in failed.attempts] == [(None, False)]
+    assert failed.is_terminated
+    assert await world.job(job) == failed
     thaw(world)
 
 

@@ -28,8 +28,8 @@ async def test_a_retry_rule_for_lost_hosts_retries_the_job(world):
     world.machine.restart_machine()
 
     done = await world.wait_for(job, Status.SUCCEEDED)
-    told = [(it.exit_code, it.status_reason) for it in done.attempts]
-    assert told == [(255, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
+    ends = [(it.exit_code, it.status_reason) for it in done.attempts]
+    assert ends == [(255, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
 
 
 async def test_a_container_that_failed_before_is_not_lost_with_the_host(world):
@@ -69,7 +69,7 @@ def runs(world, job):
 
 @pytest.fixture
 async def cut_in_two(world):
-    """A job whose container has run, though the engine ended before it saved that, and says CREATED."""
+    """A job whose container has run, but is CREATED for the engine, which ended before it saved the start."""
     world.machine.faults.plan("start", KILLS_ENGINE)
     job = await world.submit(Script(seconds=1), attempts=2, rules=RULES)
 
@@ -84,8 +84,8 @@ async def cut_in_two(world):
 async def test_a_start_interrupted_by_the_end_of_the_engine_is_lost_and_not_repeated(world, cut_in_two):
     done = await world.wait_for(cut_in_two, Status.SUCCEEDED)
 
-    told = [(it.exit_code, it.status_reason) for it in done.attempts]
-    assert told == [(None, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
+    ends = [(it.exit_code, it.status_reason) for it in done.attempts]
+    assert ends == [(None, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
     assert all(count <= 1 for count in runs(world, cut_in_two))
 
 
@@ -140,10 +140,10 @@ async def test_one_start_at_a_time_probes_a_broken_host(world):
     await world.wait_for_engine(up=False)
     await starts(world, 1)
 
-    asked = len(world.runtime.all_calls)
+    calls = len(world.runtime.all_calls)
     if world.virtual:
         await world.sleep(300)
-        assert len(world.runtime.all_calls) - asked <= 2 * (300 / 30 + 5)  # a create and a start each
+        assert len(world.runtime.all_calls) - calls <= 2 * (300 / 30 + 5)  # a create and a start each
     await world.terminate(jobs[0], "waited long enough")
 
     await world.wait_for(jobs[0], Status.FAILED, status_reason="waited long enough", attempts=())

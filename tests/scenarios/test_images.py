@@ -26,7 +26,7 @@ async def absent(world):
 
 
 async def pulls(world, number):
-    while world.runtime.pulls < number:  # noqa: ASYNC110 - nobody tells
+    while world.runtime.pulls < number:  # noqa: ASYNC110 - a pull sets no event
         await asyncio.sleep(0)
 
 

@@ -12,7 +12,7 @@ from batchq.domain.job import Status
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
 from tests.support.world import HOST
 
-POLITE_TO_PAUSE = Script(seconds=60, on_term=1, output=("ready",))  # with exit code 0 a paused job would be finished
+EXITS_1 = Script(seconds=60, on_term=1, output=("ready",))  # with exit code 0 the pause would end the job
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 NOWHERE = "127.0.0.1:1/none:latest"
 
@@ -109,7 +109,7 @@ async def test_a_starting_job_is_pending_until_its_container_runs(world, trainin
     assert await training.phases(job) == ("Terminated", "Terminated")
 
 
-@pytest.mark.parametrize("script", [HANDLES_SIGTERM, IGNORES_SIGTERM], ids=["polite", "deaf"])
+@pytest.mark.parametrize("script", [HANDLES_SIGTERM, IGNORES_SIGTERM], ids=["handles the signal", "ignores the signal"])
 async def test_a_running_job_is_terminating_until_its_container_has_exited(world, training, script):
     world.runtime.hold("stop")
     job = await world.submit(script, attempts=3)
@@ -128,7 +128,7 @@ async def test_a_running_job_is_terminating_until_its_container_has_exited(world
 
 async def test_a_job_that_is_paused_is_running_until_its_container_has_exited(world, training):
     world.runtime.hold("stop")
-    job = await world.submit(POLITE_TO_PAUSE)
+    job = await world.submit(EXITS_1)
     await world.wait_for_output(job, "ready")
 
     await world.pause(job)
@@ -142,7 +142,7 @@ async def test_a_job_that_is_paused_is_running_until_its_container_has_exited(wo
 
 async def test_a_job_that_is_being_paused_can_be_terminated(world, training):
     world.runtime.hold("stop")
-    job = await world.submit(POLITE_TO_PAUSE)
+    job = await world.submit(EXITS_1)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
 

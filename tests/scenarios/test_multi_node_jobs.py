@@ -52,8 +52,8 @@ async def test_the_main_node_starts_first_and_its_end_ends_the_job(world):
 
 async def test_each_node_gets_its_index_and_the_address_of_the_main_node(world):
     names = ("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")
-    tells = Script(seconds=0, prints_environment=names)
-    job = await world.submit(nodes=worked(LASTING, others=tells, count=2))
+    prints = Script(seconds=0, prints_environment=names)
+    job = await world.submit(nodes=worked(LASTING, others=prints, count=2))
     await ends(world, job, "1/default")
     await world.finish(job, container_key=MAIN)
 
@@ -67,8 +67,8 @@ async def test_each_node_gets_its_index_and_the_address_of_the_main_node(world):
 async def test_a_main_node_whose_first_container_ends_at_once_has_an_address(world):
     first = contained("init", BRIEF, essential=False)
     leader = task(first, contained("default", LASTING, after={"init": "SUCCESS"}))
-    tells = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",))
-    job = await world.submit(nodes=gang(2, leader=leader, each=node(tells)))
+    prints = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",))
+    job = await world.submit(nodes=gang(2, leader=leader, each=node(prints)))
     await ends(world, job, "1/default")
     await world.finish(job, container_key=MAIN)
 

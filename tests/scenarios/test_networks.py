@@ -1,4 +1,4 @@
-"""Jobs of a compute environment and an account share a network, unless the environment says something else."""
+"""Jobs of a compute environment and an account share a network, unless the environment has another network."""
 
 import pytest
 from msgspec.structs import replace

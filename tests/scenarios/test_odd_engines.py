@@ -42,7 +42,7 @@ async def world():
 
 
 @pytest.fixture
-async def stray(world):
+async def orphan(world):
     """Containers of ours that no job knows, and that run when a server starts."""
 
     async def left_behind(number):
@@ -62,10 +62,10 @@ async def there(world):
 
 
 @pytest.mark.fault("EN11")
-@pytest.mark.parametrize("told_after", [(), (0, 0), (0, 0.5, 40), (3,)], ids=["never", "twice", "thrice", "late"])
-@pytest.mark.parametrize("looked_at", [True, False], ids=["looked at", "not looked at"])
-async def test_each_attempt_ends_once_as_inspected_whatever_the_events(world, told_after, looked_at):
-    world.machine.faults.death_delays, world.machine.faults.inspects_deaths = told_after, looked_at
+@pytest.mark.parametrize("death_delays", [(), (0, 0), (0, 0.5, 40), (3,)], ids=["never", "twice", "thrice", "late"])
+@pytest.mark.parametrize("inspected", [True, False], ids=["looked at", "not looked at"])
+async def test_each_attempt_ends_once_as_inspected_whatever_the_events(world, death_delays, inspected):
+    world.machine.faults.death_delays, world.machine.faults.inspects_deaths = death_delays, inspected
     jobs = [await world.submit(Script(seconds=seconds, exit_code=7), attempts=2) for seconds in (0, 1, 5)]
 
     done = [await world.wait_for(job, Status.FAILED) for job in jobs]
@@ -76,25 +76,25 @@ async def test_each_attempt_ends_once_as_inspected_whatever_the_events(world, to
 
 
 @pytest.mark.fault("EN17")
-async def test_a_few_orphaned_containers_are_removed_after_a_minute(world, stray):
-    strays = await stray(3)
+async def test_a_few_orphaned_containers_are_removed_after_a_minute(world, orphan):
+    orphans = await orphan(3)
 
     await world.sleep(50)
-    assert await there(world) == strays
+    assert await there(world) == orphans
     await world.sleep(30)
 
     assert await there(world) == set()
 
 
 @pytest.mark.fault("EN17")
-async def test_many_orphaned_containers_are_kept_and_reported(world, stray, caplog):
-    strays = await stray(4)
+async def test_many_orphaned_containers_are_kept_and_reported(world, orphan, caplog):
+    orphans = await orphan(4)
 
     await world.sleep(200)
 
-    assert await there(world) == strays
+    assert await there(world) == orphans
     assert "have no known job" in caplog.text
-    for tag in strays:
+    for tag in orphans:
         await world.machine.remove(tag)
 
 

@@ -17,7 +17,7 @@ TOO_LARGE = 10**6  # MiB: such a child waits for ever
 
 @pytest.fixture
 def size(world):
-    """More than one turn tells, where time costs nothing."""
+    """More children than one unit of work handles, if the clock is virtual."""
     return 600 if world.virtual else 6
 
 
@@ -29,24 +29,24 @@ async def array_of(world, size, **fields):
 
 
 async def shown(world, parent, size):
-    """All of the family as people are shown it, but for what DescribeJobs does not tell."""
+    """The array and its children as they are shown, without the members that no response contains."""
     ids = [parent, *(child_id(parent, index) for index in range(size))]
-    return [_told(job) for job, _ in await world.jobs.describe(ids, caller=world.caller)]
+    return [_compared(job) for job, _ in await world.jobs.describe(ids, caller=world.caller)]
 
 
 async def stored(world, parent, size):
     ids = [parent, *(child_id(parent, index) for index in range(size))]
     found = await world.store.jobs(ids)
-    return [_told(found[it]) for it in ids]
+    return [_compared(found[it]) for it in ids]
 
 
-def _told(job):
+def _compared(job):
     return replace(job, version=0, array_state=job.array_state and replace(job.array_state, order_applied_to=0))
 
 
 async def listed(world, parent, status):
-    asked = ChildQuery(parent=parent, status=status, limit=1000)
-    return [it.status for it in await world.jobs.list_children(asked, caller=world.caller)]
+    query = ChildQuery(parent=parent, status=status, limit=1000)
+    return [it.status for it in await world.jobs.list_children(query, caller=world.caller)]
 
 
 async def is_written(world, parent):

@@ -269,14 +269,14 @@ async def test_a_pause_saved_without_an_answer_stands(world):
     job = await world.submit(EXITS_143)
     await world.wait_for_output(job, "ready")
     world.store.withholds_replies = True
-    asked = asyncio.create_task(world.pause(job))
+    request = asyncio.create_task(world.pause(job))
     await world.wait_for_unanswered_commit()
     await world.crash()
-    asked.cancel()
+    request.cancel()
     world.store.withholds_replies = False
 
     await world.boot()
-    await world.pause(job, "said again")
+    await world.pause(job, "again")
 
     await is_held_once(world, job)
 

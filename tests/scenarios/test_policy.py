@@ -124,9 +124,9 @@ async def test_a_job_is_stopped_by_its_coordinator_and_not_by_others(world):
 
     await world.jobs.terminate(job, "not mine", caller=BOB)
     await world.jobs.cancel(job, "not mine", caller=BOB)
-    await world.jobs.terminate(job, "his", caller=CORA)
+    await world.jobs.terminate(job, "stopped by another user", caller=CORA)
 
-    await world.wait_for(job, Status.FAILED, status_reason="his", is_cancelled=False)
+    await world.wait_for(job, Status.FAILED, status_reason="stopped by another user", is_cancelled=False)
 
 
 @pytest.mark.fault("SE08")
@@ -134,14 +134,14 @@ async def test_a_log_is_read_by_users_who_reach_the_job(world):
     job = await world.submit(Script(seconds=0, output=("secret",)))
     await world.wait_for(job, Status.SUCCEEDED)
 
-    (told,), _ = await world.logs.streams(STREAMS, after=None, limit=9, caller=ADA)
+    (listed,), _ = await world.logs.streams(STREAMS, after=None, limit=9, caller=ADA)
     unseen = await world.logs.streams(STREAMS, after=None, limit=9, caller=BOB)
 
-    assert (told.stream.tag.job_id, told.stream.owner) == (job, Owner(user="ada", account="team"))
+    assert (listed.stream.tag.job_id, listed.stream.owner) == (job, Owner(user="ada", account="team"))
     assert unseen == ((), None)
-    assert await world.logs.stream(told.stream.name, caller=CORA) == told.stream
+    assert await world.logs.stream(listed.stream.name, caller=CORA) == listed.stream
     with pytest.raises(NotFound):
-        await world.logs.stream(told.stream.name, caller=BOB)
+        await world.logs.stream(listed.stream.name, caller=BOB)
 
 
 async def test_children_and_jobs_after_a_restart_keep_their_owner(world):

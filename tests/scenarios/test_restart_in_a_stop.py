@@ -13,13 +13,13 @@ from tests.support.world import GRACE
 
 
 async def dies_in_the_commit_of(world, request):
-    """The server is killed when the request is saved, and nobody has been told."""
+    """Kill the server when the request is saved and not yet answered."""
     world.store.withholds_replies = True
-    asked = asyncio.create_task(request)
+    response = asyncio.create_task(request)
     await world.wait_for_unanswered_commit()
-    assert not asked.done()
+    assert not response.done()
     await world.crash()
-    asked.cancel()
+    response.cancel()
     world.store.withholds_replies = False
 
 
@@ -31,7 +31,7 @@ async def test_a_terminate_saved_without_an_answer_stands_and_may_be_repeated(wo
     assert "stop" not in [what for _, what in world.runtime.all_calls]
 
     await world.boot()
-    await world.terminate(job, "said again")
+    await world.terminate(job, "again")
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [it.exit_code for it in done.attempts] == [0]

@@ -1,6 +1,6 @@
-"""Data that is older than what runs on the engine: taken up where it can be, and else left alone. Decision 0016.
+"""Data restored from a backup that is older than the containers on the engine. Decision 0016.
 
-In the simulated world alone; `tests/faults/test_restored.py` tells it once of a real server.
+With simulated containers only; `tests/faults/test_restored.py` tests a real server once.
 """
 
 from datetime import timedelta

@@ -47,7 +47,7 @@ async def an_hour_later(world):
 
 
 async def test_a_job_and_its_log_are_deleted_after_an_hour(world):
-    job = await world.submit(Script(seconds=1, output=("said",)))
+    job = await world.submit(Script(seconds=1, output=("a line",)))
     await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
 

@@ -109,8 +109,8 @@ async def test_a_job_that_fails_at_once_has_its_attempts_one_after_another(world
     done = await world.wait_for(job, Status.FAILED)
 
     assert [it.exit_code for it in done.attempts] == [1] * ATTEMPTS
-    asked = [what for tag, what in world.runtime.all_calls if tag.job_id == job]
-    assert asked == ["create", "start", "remove"] * ATTEMPTS
+    calls = [what for tag, what in world.runtime.all_calls if tag.job_id == job]
+    assert calls == ["create", "start", "remove"] * ATTEMPTS
 
 
 @pytest.mark.exhaustive

@@ -96,8 +96,8 @@ async def test_an_unschedulable_job_shows_the_reason_and_blocks_no_other(world):
     await world.wait_for(
         giant, Status.RUNNABLE, unschedulable=True, status_reason=status_reasons.too_many_vcpus(64_000, 4000)
     )
-    told = (await world.wait_for(fat, Status.RUNNABLE, unschedulable=True)).status_reason
-    assert told.startswith(f"{status_reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
+    reason = (await world.wait_for(fat, Status.RUNNABLE, unschedulable=True)).status_reason
+    assert reason.startswith(f"{status_reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
     await world.terminate(giant)
     await world.terminate(fat)
 
@@ -112,8 +112,8 @@ async def test_an_unschedulable_job_runs_once_an_environment_is_large_enough(wor
 
 
 async def test_the_container_gets_the_variables_of_its_job(world):
-    told = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JQ_NAME", "AWS_BATCH_CE_NAME"))
-    job = await world.submit(told)
+    script = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JQ_NAME", "AWS_BATCH_CE_NAME"))
+    job = await world.submit(script)
 
     await world.wait_for(job, Status.SUCCEEDED)
 

@@ -28,8 +28,8 @@ async def shared(world):
 
 async def of_share(world, share, script=None, *, priority=0, **fields):
     submission = await world.submission(script, queue="shared", **fields)
-    asked_for = replace(submission, share_identifier=share, scheduling_priority=priority)
-    return (await world.jobs.submit(asked_for, caller=ADMIN)).id
+    submission = replace(submission, share_identifier=share, scheduling_priority=priority)
+    return (await world.jobs.submit(submission, caller=ADMIN)).id
 
 
 async def started(world, *jobs):
@@ -160,7 +160,7 @@ async def test_the_snapshot_has_the_order_of_the_starts(world, shared):
     reds = [await of_share(world, "red", SHORT, millicpus=WHOLE) for _ in range(2)]
     blue = await of_share(world, "blue", SHORT, millicpus=WHOLE)
 
-    told = await world.jobs.snapshot("shared", caller=ADMIN)
+    snapshot = await world.jobs.snapshot("shared", caller=ADMIN)
 
-    assert [job_id for job_id, _ in told.jobs] == [blue, *reds]
-    assert (told.millicpus, told.shares, told.active_shares) == (WHOLE, (("red", WHOLE),), 2)
+    assert [job_id for job_id, _ in snapshot.jobs] == [blue, *reds]
+    assert (snapshot.millicpus, snapshot.shares, snapshot.active_shares) == (WHOLE, (("red", WHOLE),), 2)

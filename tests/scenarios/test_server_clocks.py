@@ -66,12 +66,12 @@ async def test_a_grace_period_that_has_begun_ends_in_time(world):
     job = await world.submit(IGNORES_SIGTERM)
     await world.wait_for_output(job, "ready")
     await world.terminate(job)
-    asked = await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+    stopping = await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
 
     await world.restart_with_clock(world.right_clock)
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.stopped_at - asked.started_at < timedelta(minutes=1) + TWO_HOURS
+    assert done.stopped_at - stopping.started_at < timedelta(minutes=1) + TWO_HOURS
     assert done.attempts[0].exit_code == 137
 
 
@@ -97,12 +97,12 @@ async def test_a_container_of_a_task_is_killed_in_time(virtual):
     await virtual.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
-@pytest.mark.parametrize("asked", [{}, {"task": task(contained("app", NEVER_ENDS))}], ids=["container", "task"])
-async def test_a_grace_period_stored_by_a_clock_ahead_ends_in_time_after_a_reboot(simulated, asked):
+@pytest.mark.parametrize("shape", [{}, {"task": task(contained("app", NEVER_ENDS))}], ids=["container", "task"])
+async def test_a_grace_period_stored_by_a_clock_ahead_ends_in_time_after_a_reboot(simulated, shape):
     """The engine is another machine's: its containers have not ended with this one."""
     await with_wrong_clock(simulated, TWO_HOURS)
-    job = await simulated.submit(NEVER_ENDS, **asked)
-    await simulated.wait_for_output(job, "ready", container_key="0/app" if asked else "")
+    job = await simulated.submit(NEVER_ENDS, **shape)
+    await simulated.wait_for_output(job, "ready", container_key="0/app" if shape else "")
     await simulated.terminate(job)
     await simulated.wait_until_idle()
 

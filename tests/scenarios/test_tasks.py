@@ -120,8 +120,8 @@ async def test_a_retry_starts_all_containers(world):
 
 
 async def test_each_container_has_its_own_log(world):
-    said, also = lasting(output=("one",)), Script(seconds=0, output=("two",))
-    job = await world.submit(task=task(app(said), sidecar(also, after={"app": "START"})))
+    first, second = lasting(output=("one",)), Script(seconds=0, output=("two",))
+    job = await world.submit(task=task(app(first), sidecar(second, after={"app": "START"})))
     await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 0})
     await world.finish(job, container_key=APP)
 
@@ -151,8 +151,8 @@ async def test_a_terminate_stops_all_containers(world):
 
 
 async def test_a_container_that_ignores_sigterm_is_killed_after_its_own_grace_period(world):
-    deaf = sidecar(IGNORES_SIGTERM, stop_timeout=timedelta(seconds=1))
-    job = await world.submit(task=task(app(HANDLES_SIGTERM), deaf))
+    hanging = sidecar(IGNORES_SIGTERM, stop_timeout=timedelta(seconds=1))
+    job = await world.submit(task=task(app(HANDLES_SIGTERM), hanging))
     await both_ready(world, job)
 
     await world.terminate(job, "stop it")

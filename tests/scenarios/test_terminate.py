@@ -115,12 +115,12 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     job = await world.submit(Script(seconds=None, on_term=0, term_delay=FOR_EVER, output=("ready",)))
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "first")
-    asked = await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
+    stopping = await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
 
     await world.terminate(job, "second")
 
-    assert (await world.job(job)).stop == asked.stop
-    await world.machine.kill(asked.tag)
+    assert (await world.job(job)).stop == stopping.stop
+    await world.machine.kill(stopping.tag)
     await world.wait_for(job, Status.FAILED, status_reason="first")
     assert (await world.engine_calls(job)).count("stop") == 1
 

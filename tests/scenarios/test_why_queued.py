@@ -502,8 +502,8 @@ async def submit_with_gpu(world, name):
     made = await world.catalog.definitions.register(
         replace(definition, container=replace(definition.container, resources=size)), caller=ADMIN
     )
-    asked = replace(submission, definition_name="gpu", definition_revision=made.ref.revision)
-    return (await world.jobs.submit(asked, caller=world.caller)).id
+    submission = replace(submission, definition_name="gpu", definition_revision=made.ref.revision)
+    return (await world.jobs.submit(submission, caller=world.caller)).id
 
 
 async def test_the_first_job_of_a_queue_waits_for_units_of_a_resource(world, licences):
@@ -619,8 +619,8 @@ async def fair(world):
 
 async def of_share(world, share, millicpus):
     submission = await world.submission(LASTING, queue="fair", millicpus=millicpus)
-    asked = replace(submission, share_identifier=share, scheduling_priority=0)
-    return (await world.jobs.submit(asked, caller=world.caller)).id
+    submission = replace(submission, share_identifier=share, scheduling_priority=0)
+    return (await world.jobs.submit(submission, caller=world.caller)).id
 
 
 async def test_vcpus_are_kept_for_shares_without_jobs(world, fair):

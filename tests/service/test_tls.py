@@ -15,9 +15,9 @@ from tests.service.test_keys import Keys
 from tests.service.test_serve_signals import PartialRequest, stops_listening
 from tests.service.waiting import reaches, register
 from tests.support.certificates import Authority
-from tests.support.service import BATCHQ, HELD_UP, PATIENCE, Service, serving
+from tests.support.service import BATCHQ, BLOCKED, PATIENCE, Service, serving
 
-EXPECTED = ("there are no access keys", HELD_UP)
+EXPECTED = ("there are no access keys", BLOCKED)
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from tests.simulation.run import RunResult, run_seed
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    asked.add_argument("--seed", type=int, help="tell this run, twice over, and see that it is the same")
-    asked.add_argument("--seeds", default="0:1000", help="A:B, from A up to but without B")
-    asked.add_argument("--jobs", type=int, default=os.cpu_count())
-    options = asked.parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="print this run, and run it again, which must be the same")
+    parser.add_argument("--seeds", default="0:1000", help="A:B, from A up to B, exclusive")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
     if options.seed is not None:
         sys.exit(replay(options.seed))
     first, _, beyond = options.seeds.rpartition(":")

@@ -51,7 +51,7 @@ def prices(choices: Choices) -> Prices | None:
     return choices.budgets.choice([PRICES, PRICES, PRICES, dear, None]) if choices.budget_rate else PRICES
 
 
-def asked(rng: Random) -> tuple[BudgetKey, Budget | None]:
+def change(rng: Random) -> tuple[BudgetKey, Budget | None]:
     """A budget to set; None: it is removed."""
     key = rng.choice(KEYS)
     if rng.random() < 0.15:

@@ -26,20 +26,20 @@ def order(rng: Random, ladders: Random) -> BulkStopOrder:
     return BulkStopOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
 
 
-def asked(rng: Random, known: list[JobId]) -> JobSelector:
+def selector(rng: Random, known: list[JobId]) -> JobSelector:
     """A request for a few ids, for a filter, or for both."""
     ids = None
     if rng.random() < 0.5 and known:
         named = rng.sample(known, min(len(known), 3))
         ids = tuple(rng.choice([it, it, f"{it}.{rng.randrange(3)}"]) for it in named)
-    said = {
+    criteria = {
         "names": frozenset({rng.choice(["job-*", f"JOB-{rng.randrange(9)}*"])}),
         "queues": frozenset({rng.choice(list(QUEUES))}),
         "statuses": rng.choice([QUEUED, frozenset({Status.RUNNING}), frozenset({Status.RUNNABLE, Status.PENDING})]),
         "environments": frozenset({rng.choice(ENVIRONMENTS)}),
     }
-    chosen = rng.sample(sorted(said), rng.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
-    return JobSelector(ids=ids, rest=JobFilter(**{it: said[it] for it in chosen}))
+    chosen = rng.sample(sorted(criteria), rng.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
+    return JobSelector(ids=ids, rest=JobFilter(**{it: criteria[it] for it in chosen}))
 
 
 class BulkStopChecks:

@@ -210,7 +210,9 @@ KILLED = Case(
     ends={"a": TERMINATED},
 )
 STOPPED = Case(
-    name="a polite one is terminated", steps=lambda it: _terminated(it, HANDLES_SIGNAL), ends={"a": TERMINATED}
+    name="one that handles the signal is terminated",
+    steps=lambda it: _terminated(it, HANDLES_SIGNAL),
+    ends={"a": TERMINATED},
 )
 CHECKPOINTED = Case(
     name="a job is terminated with a final checkpoint", steps=_with_a_checkpoint, ends={"a": TERMINATED}

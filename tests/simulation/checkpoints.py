@@ -23,7 +23,7 @@ def script(rng: Random) -> dict[str, object]:
     number = rng.randrange(1000)
     return {
         "checkpoints": rng.choice([(), (f"step-{number}",), (f"step-{number}", "half.tmp")]),
-        "on_request": rng.choice([None, f"asked-{number}", f"asked-{number}", f"asked-{number}.part"]),
+        "on_request": rng.choice([None, f"requested-{number}", f"requested-{number}", f"requested-{number}.part"]),
         "request_delay": rng.choice([0, 0.5, 3, 12]),
         "request_exit": rng.choice([None, None, None, 0, 7]),
         "term_checkpoint": rng.choice([None, f"last-{number}"]),

@@ -241,14 +241,16 @@ class Client:
 
     async def _sweep(self) -> None:
         rng = self._choices.sweeps
-        order, asked = bulk_stops.order(rng, self._choices.ladders), bulk_stops.asked(rng, list(self.known)[-8:])
-        await self.request(lambda it: self._hear(it, order, asked), patience=rng.choice([None, None, 30.0, 0.0]))
-        self._run_log.write(f"client swept {asked}")
+        order, selector = bulk_stops.order(rng, self._choices.ladders), bulk_stops.selector(rng, list(self.known)[-8:])
+        await self.request(
+            lambda it: self._receive_reports(it, order, selector), patience=rng.choice([None, None, 30.0, 0.0])
+        )
+        self._run_log.write(f"client swept {selector}")
 
     async def _hold(self) -> None:
         """Hold, pause, release or resume a job; now and then drain a queue, or end that."""
         rng = self._choices.holds
-        request = holds.asked(rng, self.known)
+        request = holds.request(rng, self.known)
         if request is None or rng.random() < 0.1:
             await self._drain(QueueName(rng.choice(sorted(QUEUES))), drained=rng.random() < 0.5)
             return
@@ -259,10 +261,10 @@ class Client:
             patience=rng.choice([None, None, 30.0, 0.0]),
         )
         self._invariants.holds.held(what, job_id)
-        self._run_log.write(f"client asked to {what} {self._run_log.name_of(job_id)}")
+        self._run_log.write(f"client requested {what} of {self._run_log.name_of(job_id)}")
 
     async def _budget(self) -> None:
-        await self._set_budget(*budgets.asked(self._choices.budgets))
+        await self._set_budget(*budgets.change(self._choices.budgets))
 
     async def set_budget_until_acknowledged(self, budget: Budget) -> None:
         await self._until_acknowledged(lambda: self._set_budget(budget.key, budget))
@@ -283,8 +285,8 @@ class Client:
                     await self.request(lambda it, job=job: it.jobs.release(job.id, caller=ADMIN))
             await self._clock.sleep(1)
 
-    async def _hear(self, server: Server, order: BulkStopOrder, asked: JobSelector) -> None:
-        async for some in await server.bulk_stops.stop(order, asked, caller=ADMIN):
+    async def _receive_reports(self, server: Server, order: BulkStopOrder, selector: JobSelector) -> None:
+        async for some in await server.bulk_stops.stop(order, selector, caller=ADMIN):
             self._invariants.bulk_stops.reported(order, some)
 
     async def _change_catalog(self) -> None:

@@ -16,7 +16,7 @@ class ContainerRecord:
     it: SimulatedContainer
     removed_at: datetime | None = None
     #: When the last call to remove it was requested, of those that reached the engine.
-    removal_asked_at: datetime | None = None
+    removal_requested_at: datetime | None = None
 
     @property
     def tag(self) -> Tag:
@@ -37,8 +37,8 @@ class ContainerRecord:
     @property
     def started_while_removed(self) -> bool:
         """Whether its removal was requested before it was started, and carried out after."""
-        asked, started = self.removal_asked_at, self.it.started_at
-        return asked is not None and started is not None and asked < started
+        requested, started = self.removal_requested_at, self.it.started_at
+        return requested is not None and started is not None and requested < started
 
     @property
     def end(self) -> End | None:
@@ -68,14 +68,14 @@ class ContainerRecords:
         for seen in self.of(tag):
             seen.removed_at = seen.removed_at or self._now()
 
-    def removal_asked(self, tag: Tag) -> None:
+    def removal_requested(self, tag: Tag) -> None:
         self._removals[tag] = self._now()
 
     def removal_reached_engine(self, tag: Tag) -> None:
         """The call may have taken a while, in which the container was started."""
         for seen in self.of(tag):
             if seen.removed_at is None:
-                seen.removal_asked_at = self._removals[tag]
+                seen.removal_requested_at = self._removals[tag]
 
     def will_be_late(self, call: str, tag: Tag) -> None:
         self.late[call, tag] += 1

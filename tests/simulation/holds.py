@@ -14,7 +14,7 @@ HOLDS = ("hold", "pause")
 RELEASES = ("release", "resume_job")
 
 
-def asked(rng: Random, known: Mapping[JobId, Submission]) -> tuple[str, JobId] | None:
+def request(rng: Random, known: Mapping[JobId, Submission]) -> tuple[str, JobId] | None:
     """A request, and the recent job or the child that it names; None before the first job."""
     if not known:
         return None

@@ -70,7 +70,7 @@ class Invariants:
         self._now = now
         self._run_log = run_log
         self._changed_at: dict[JobId, tuple[datetime, Job]] = {}
-        self._asked: dict[tuple[str, Tag | None], deque[datetime]] = {}
+        self._call_times: dict[tuple[str, Tag | None], deque[datetime]] = {}
 
     # ------------------------------------------------------------------------------------------------ at each commit
 
@@ -241,8 +241,8 @@ class Invariants:
     def _last_allowed(self, job: Job) -> int:
         """The last attempt that may begin; none for a child that was created after its array's order."""
         of_array = job.child is not None and job.child.parent in self.last_attempts
-        asked = self.last_attempts.get(job.id, 0 if of_array else _most_attempts(job))
-        return min(asked, self.bulk_stops.last_allowed(job))
+        attempts = self.last_attempts.get(job.id, 0 if of_array else _most_attempts(job))
+        return min(attempts, self.bulk_stops.last_allowed(job))
 
     # --------------------------------------------------------------------------------- at each call, at each start
 
@@ -250,7 +250,7 @@ class Invariants:
         """Write, then act: every call is one that the stored state requires."""
         self._check_call_rate(call, tag)
         if call == "remove" and tag is not None:
-            self.containers.removal_asked(tag)
+            self.containers.removal_requested(tag)
         if call == "kill" and tag is not None:
             self.signals.killed(tag)
         stops = call in {"signal_stop", "kill", "remove"}
@@ -281,9 +281,9 @@ class Invariants:
 
     def _check_call_rate(self, call: str, tag: Tag | None) -> None:
         """I12: calls that fail are repeated after a pause."""
-        asked = self._asked.setdefault((call, tag), deque(maxlen=MAX_PULLS if call == "pull" else MAX_EQUAL_CALLS))
-        asked.append(self._now())
-        if len(asked) == asked.maxlen and asked[-1] - asked[0] < timedelta(seconds=1):
+        times = self._call_times.setdefault((call, tag), deque(maxlen=MAX_PULLS if call == "pull" else MAX_EQUAL_CALLS))
+        times.append(self._now())
+        if len(times) == times.maxlen and times[-1] - times[0] < timedelta(seconds=1):
             self._run_log.fail("I12 no busy loop", f"{call} {self._run_log.name_of(tag or '')}")
 
     def made(self, tag: Tag) -> None:

@@ -79,7 +79,7 @@ def before_the_stop_signal(_play: CaseRun, at: Point) -> bool:
 
 def after_the_stop_signal_before_its_commit(play: CaseRun, at: Point) -> bool:
     counted = any(it.stop is not None and it.stop.next_step_at is not None for it in _changed(at))
-    noted = counted and at.when == "before" and _asked(play)
+    noted = counted and at.when == "before" and _stop_requested(play)
     return noted or (at.when, at.what) == ("after", "signal_stop")
 
 
@@ -92,7 +92,7 @@ def after_sigkill_before_the_exit_is_seen(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("after", "kill") and play.job("a").status is Status.RUNNING
 
 
-# ------------------------------------------------------------------------------------------------ a user asks meanwhile
+# --------------------------------------------------------------------------------------------- a concurrent request
 
 
 def the_job_is_running(play: CaseRun, _at: Point) -> bool:
@@ -154,5 +154,5 @@ def _lives(play: CaseRun) -> bool:
     return any(it.lives(now) for it in play.started("a"))
 
 
-def _asked(play: CaseRun) -> bool:
+def _stop_requested(play: CaseRun) -> bool:
     return any(it.it.stop_requested_at is not None for it in play.started("a"))

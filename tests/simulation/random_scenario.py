@@ -122,9 +122,9 @@ class RandomScenario:
 
         A server leaves containers alone that appear after its first survey.
         """
-        if self._run_log.counts["strays"] < 3:
-            self._run_log.counts["strays"] += 1
-            tag = Tag(job_id=builders.job_id(10**9 + self._run_log.counts["strays"]), attempt=1)
+        if self._run_log.counts["orphans"] < 3:
+            self._run_log.counts["orphans"] += 1
+            tag = Tag(job_id=builders.job_id(10**9 + self._run_log.counts["orphans"]), attempt=1)
             self._invariants.orphans[tag] = self._run_log.counts["boots"] if self._world.has_surveyed else None
             self._machine.engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=()))
 

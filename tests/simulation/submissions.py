@@ -49,12 +49,12 @@ class SubmissionGenerator:
         self._count += 1
         rng = self._rng
         queue = QueueName(rng.choice(list(QUEUES)))
-        asked = rng.choices([self._plain, self._array, self._task, self._gang], weights=[6, 3, 2, 2])[0]()
-        asked = {"depends_on": self._after()} | asked
+        fields = rng.choices([self._plain, self._array, self._task, self._gang], weights=[6, 3, 2, 2])[0]()
+        fields = {"depends_on": self._after()} | fields
         if queue == FAIR:
-            asked |= {"share_identifier": rng.choice(SHARES), "scheduling_priority": rng.randrange(3)}
+            fields |= {"share_identifier": rng.choice(SHARES), "scheduling_priority": rng.randrange(3)}
         return Submission(
-            **{"overrides": Overrides(), "definition_name": "plain"} | asked,
+            **{"overrides": Overrides(), "definition_name": "plain"} | fields,
             name=f"job-{self._count}",
             queue=queue,
             retry=RetryStrategy(attempts=rng.choice([1, 2, 3, 5]), evaluate_on_exit=rng.choice([(), (), RULES])),
@@ -70,11 +70,11 @@ class SubmissionGenerator:
         if not ids or rng.random() < 0.05:
             return builders.job_id(rng.randrange(10**6))
         job_id = rng.choice(ids[-6:] if rng.random() < 0.7 else ids)
-        asked = self._known[job_id]
-        if asked.array_size is not None and rng.random() < 0.5:
-            return child_id(job_id, rng.randrange(asked.array_size))
-        if asked.nodes is not None and rng.random() < 0.4:
-            return JobId(f"{job_id}#{rng.randrange(asked.nodes.count)}")
+        submission = self._known[job_id]
+        if submission.array_size is not None and rng.random() < 0.5:
+            return child_id(job_id, rng.randrange(submission.array_size))
+        if submission.nodes is not None and rng.random() < 0.4:
+            return JobId(f"{job_id}#{rng.randrange(submission.nodes.count)}")
         return job_id
 
     # -------------------------------------------------------------------------------------------------------- kinds

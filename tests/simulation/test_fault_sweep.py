@@ -100,7 +100,7 @@ def test_a_slow_engine_does_not_delay_replies_to_users(case):
     assert runs.answered_in < timedelta(seconds=0.5)
 
 
-# -------------------------------------------------------------------------- where the catalogue says: it is killed (-9)
+# ----------------------------------------------------------------------------------- kills (-9) of the catalogue
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_crash_in_the_grace_period_keeps_the_deadline():
         assert timedelta() <= late < timedelta(seconds=planned.downtime) + A_MOMENT
 
 
-# -------------------------------------------------------------------------- where a step says that a stop is requested
+# ------------------------------------------------------------------------------------ stops at steps of the catalogue
 
 
 @pytest.mark.fault("SP06")

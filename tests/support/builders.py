@@ -68,17 +68,17 @@ def resources(**changes: Any) -> Resources:
 
 def container(**changes: Any) -> ContainerSpec:
     """`millicpus`, `memory_mib` and `gpus` may be given as they are."""
-    asked = {name: changes.pop(name) for name in _names(Resources) & changes.keys()}
-    return ContainerSpec(**{"image": IMAGE, "command": ("true",), "resources": resources(**asked)} | changes)
+    fields = {name: changes.pop(name) for name in _names(Resources) & changes.keys()}
+    return ContainerSpec(**{"image": IMAGE, "command": ("true",), "resources": resources(**fields)} | changes)
 
 
 def task_container(name: str = "app", *, after: Mapping[str, str] | None = None, **changes: Any) -> TaskContainer:
     """`after`: the conditions of the containers it waits for. Members of ContainerSpec may be given as they are."""
-    asked = {it: changes.pop(it) for it in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    fields = {it: changes.pop(it) for it in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
     depends_on = tuple(
         ContainerDependency(container=it, condition=Condition(condition)) for it, condition in (after or {}).items()
     )
-    return TaskContainer(**{"name": name, "spec": container(**asked), "depends_on": depends_on} | changes)
+    return TaskContainer(**{"name": name, "spec": container(**fields), "depends_on": depends_on} | changes)
 
 
 def task(*containers: TaskContainer, **changes: Any) -> Task:
@@ -100,7 +100,7 @@ def spec(**changes: Any) -> JobSpec:
 
     `depends_on` takes job ids as well as dependencies.
     """
-    asked = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    fields = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
     if "attempts" in changes:
         changes["retry"] = retry(changes.pop("attempts"))
     changes["depends_on"] = tuple(_dependency(on) for on in changes.get("depends_on", ()))
@@ -110,7 +110,7 @@ def spec(**changes: Any) -> JobSpec:
             "name": "a-job",
             "queue": QueueName("default"),
             "definition": DefinitionRef(name="a-definition", revision=1),
-            "container": several.leading.spec if several else container(**asked),
+            "container": several.leading.spec if several else container(**fields),
             "stop_grace": timedelta(seconds=30),
         }
         | changes
@@ -118,22 +118,22 @@ def spec(**changes: Any) -> JobSpec:
 
 
 def job(**changes: Any) -> Job:
-    """A SUBMITTED job, new each time. What is no member of Job is one of its spec: `job(name=..., attempts=3)`.
+    """A SUBMITTED job, new each time. Fields that Job does not have are those of its spec: `job(name=..., attempts=3)`.
 
-    `number` chooses the id and the order; an active job has its first attempt under way unless told otherwise.
+    `number` determines the id and the order; an active job has one attempt unless `changes` has others.
     """
     number = changes.pop("number", None)
     number = next(_numbers) if number is None else number
     attempts = changes.get("attempts")
-    asked = {name: changes.pop(name) for name in changes.keys() - _names(Job)}
+    fields = {name: changes.pop(name) for name in changes.keys() - _names(Job)}
     if isinstance(attempts, int):
-        asked["attempts"] = changes.pop("attempts")
+        fields["attempts"] = changes.pop("attempts")
     if changes.get("status") in {Status.STARTING, Status.RUNNING}:
         changes = {"attempt": attempt(number=len(changes.get("attempts", ())) + 1)} | changes
     if "spec" not in changes:
-        changes["spec"] = spec(**asked)
-    elif asked:
-        raise TypeError(asked)
+        changes["spec"] = spec(**fields)
+    elif fields:
+        raise TypeError(fields)
     return Job(**{"id": job_id(number), "order": number, "created_at": NOON} | changes)
 
 
@@ -161,12 +161,12 @@ def cancel(reason: str = "not wanted", **changes: Any) -> StopOrder:
 def definition(**changes: Any) -> JobDefinition:
     """`name` and `revision` make the ref; members of ContainerSpec and Resources may be given as they are."""
     ref = DefinitionRef(name=changes.pop("name", "a-definition"), revision=changes.pop("revision", 1))
-    asked = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    fields = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
     return JobDefinition(
         **{
             "ref": ref,
             "status": DefinitionStatus.ACTIVE,
-            "container": container(**asked),
+            "container": container(**fields),
             "retry": retry(),
             "document": "{}",
             "created_at": NOON,
@@ -221,7 +221,7 @@ def moment(of: Job, **changes: Any) -> HistoryEntry:
 
 def submission(**changes: Any) -> SubmissionKey:
     return SubmissionKey(
-        **{"principal": "somebody", "invocation_id": "an-invocation", "body_sha256": "0" * 64} | changes
+        **{"principal": "a-principal", "invocation_id": "an-invocation", "body_sha256": "0" * 64} | changes
     )
 
 

@@ -23,11 +23,11 @@ class Files:
         return Certificate(chain=self.chain, key=self.key)
 
     def trust(self):
-        """What a client has that believes the authority, and nobody else."""
+        """The TLS context of a client that trusts this authority only."""
         return ssl.create_default_context(cafile=self.bundle)
 
     def flags(self):
-        """Those of `batchq serve`."""
+        """The flags of `batchq serve` for this certificate."""
         return "--tls-cert", str(self.chain), "--tls-key", str(self.key)
 
 
@@ -39,7 +39,7 @@ class Authority:
         self._authority.cert_pem.write_to_path(str(self.bundle))
 
     def issue(self, name="server", *, hosts=HERE, until=None):
-        """Files of a certificate for those hosts. Asked again by the same name it puts others in their place."""
+        """Write the files of a new certificate for these hosts, over earlier files of the same name."""
         files = Files(chain=self._folder / f"{name}.pem", key=self._folder / f"{name}.key", bundle=self.bundle)
         made = self._authority.issue_cert(*hosts, not_after=until)
         self._put(files.chain, b"".join(it.bytes() for it in made.cert_chain_pems))
@@ -47,7 +47,7 @@ class Authority:
         return files
 
     def _put(self, file, content):
-        """Whole or not at all, as who renews certificates does it."""
+        """Write the file atomically, as a renewal of certificates does."""
         new = file.with_suffix(".new")
         new.touch(mode=0o600)
         new.write_bytes(content)

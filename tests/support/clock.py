@@ -1,6 +1,6 @@
 """Time that costs nothing: an event loop that jumps to its next timer instead of waiting for it.
 
-A conftest asks for it with the hook of pytest-asyncio, for the tests of its folder:
+A conftest selects it with the hook of pytest-asyncio, for the tests of its folder:
 
     from tests.support.clock import pytest_asyncio_loop_factories
 
@@ -26,7 +26,7 @@ A_WHILE = 10.0  # the same with calls in an executor
 
 
 class Stuck(Exception):
-    """Every task waits, no timer is set, and nobody outside could wake one."""
+    """Every task waits, no timer is set, and no thread or socket could wake a task."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -182,7 +182,7 @@ class _Waiting(selectors.DefaultSelector):
     def select(self, timeout=None):
         if self._real_since is not None:
             return super().select(timeout)
-        patience = self._patience()  # asked first: a thread that ends now has left its news for the next line
+        patience = self._patience()  # first: a thread that ends now has posted its result before the next line
         news = super().select(0)
         if news or timeout == 0:
             return news

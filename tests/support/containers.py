@@ -80,17 +80,17 @@ async def output(runtime, tag, after=0):
     return [line.message async for line in runtime.logs(tag, after=after)]
 
 
-async def says(runtime, tag, message):
+async def wait_for_line(runtime, tag, message):
     """Wait until the container has written a line."""
 
-    async def has_said():
+    async def is_written():
         return message in await output(runtime, tag)
 
-    await until(has_said)
+    await until(is_written)
 
 
-async def insisting(call):
-    """What is answered, asked for again while the engine is slower than its caller is patient."""
+async def until_answered(call):
+    """The result of the call, repeated while the engine times out."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -99,16 +99,16 @@ async def insisting(call):
                 await asyncio.sleep(OFTEN)
 
 
-async def heard(news, tag):
-    """The news of a container's death, when it comes."""
+async def death_of(news, tag):
+    """Wait for the event that reports the death of a container."""
     async with asyncio.timeout(PATIENCE):
-        while (it := await anext(news)) and whose(it) != tag:
+        while (it := await anext(news)) and tag_of(it) != tag:
             pass
     return it
 
 
-def whose(news):
-    """The tag of the container that this is news of, whether or not somebody has looked at it."""
+def tag_of(news):
+    """The tag of a death event, with or without an inspection."""
     return news.tag if isinstance(news, DeathReport) else news
 
 
@@ -120,14 +120,14 @@ async def until(holds):
 
 @asynccontextmanager
 async def docker_runtime(base_url, *, sweep=True, **options):
-    """A runtime with an instance of its own, whose containers are removed in the end, with all that they shared."""
+    """A runtime with an instance of its own. At the end its containers and shared objects are removed."""
     usual = {"instance": f"t{uuid4().hex[:12]}", "base_url": base_url, "network": Network.HOST}
     runtime = DockerRuntime(**usual | options)
     try:
         yield runtime
     finally:
-        for found in await insisting(runtime.survey) if sweep else ():
-            await insisting(partial(runtime.remove, found.tag))
+        for found in await until_answered(runtime.survey) if sweep else ():
+            await until_answered(partial(runtime.remove, found.tag))
         await runtime.close()
     if sweep:
         await leaves_nothing(base_url, runtime._instance)
@@ -152,7 +152,7 @@ def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **
 
 
 async def leaves_nothing(base_url, instance):
-    """Nor may what was kept for those to come be there in the end; a slow engine is at it when all is closed."""
+    """Assert that nothing of the instance is left; a slow engine may still be removing it."""
 
     async def gone():
         return left_over(base_url, instance) == []
@@ -163,7 +163,7 @@ async def leaves_nothing(base_url, instance):
 
 
 def left_over(base_url, instance):
-    """The names of all that carries the instance's label. Without an address the engine is where DOCKER_HOST says."""
+    """The names of all objects with the instance's label. Without an address the engine is that of DOCKER_HOST."""
     labelled = {"label": f"{INSTANCE}={instance}"}
     with _engine(base_url) as client:
         volumes = client.volumes(filters=labelled)["Volumes"] or []

@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-FULL = 100  # of a test that says no number, in `make test`; hypothesis's own default
+FULL = 100  # of a test without a number, in `make test`; the default of hypothesis
 
 
 def examples(number):

@@ -23,7 +23,7 @@ class Pauses:
         self._thread.join()
 
     def seconds(self, began, ended):
-        """From one moment of `time.monotonic` to another, without the pauses between. Asked when it is over."""
+        """The seconds between two times of `time.monotonic`, without the recorded pauses. Call it after the block."""
         return ended - began - sum(max(0, min(ended, last) - max(began, first)) for first, last in self._noted)
 
     def _tick(self):

@@ -39,8 +39,8 @@ def lives(pid: int) -> bool:
 
 @contextmanager
 def frozen(*pids: int) -> Iterator[None]:
-    """They stand still, and then go on."""
-    assert pids, "nobody to freeze"
+    """Stop the processes by SIGSTOP, and continue them at the end."""
+    assert pids, "no process to freeze"
     send(signal.SIGSTOP, *pids)
     try:
         yield

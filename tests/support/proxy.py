@@ -36,7 +36,7 @@ class Proxy:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def close(self):
-        """Nobody is there any more, and whoever was connected is cut off."""
+        """Stop listening, and close every connection."""
         if self._listener is not None:
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)

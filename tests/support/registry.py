@@ -20,17 +20,18 @@ MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 NAMES = ("test/one", "test/two")
-USER, PASSWORD = "somebody", "s3cret-of-the-registry"
+USER, PASSWORD = "a-user", "s3cret-of-the-registry"
 
 
 class Registry:
-    """It has the test image by two names, any tag. `asked` counts what was asked for; `open` it must be to answer.
+    """A registry with the test image under two names and any tag. It answers while `open` is set.
 
-    While `drips` it answers no layer to its end, and counts in `asked["left"]` the engines that hang up.
+    `requests` counts the requests by media type, and those that wait or are refused. While `drips` is true, no
+    response with a layer ends; `requests["disconnected"]` counts the engines that close the connection.
     """
 
     def __init__(self, *, private: bool) -> None:
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.open = asyncio.Event()
         self.open.set()
         self.drips = False
@@ -56,18 +57,18 @@ class Registry:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if self._private and request.headers.get("Authorization") != _basic(USER, PASSWORD):
-            self.asked["refused"] += 1
+            self.requests["refused"] += 1
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="tests"'})
         kind, _, reference = request.match_info["rest"].rpartition("/")
         if not kind:
             return web.json_response({})
         if kind.rpartition("/")[0] not in NAMES:
             return web.json_response({"errors": [{"code": "NAME_UNKNOWN", "message": "no such image"}]}, status=404)
-        self.asked["waits"] += 1
+        self.requests["waiting"] += 1
         await self.open.wait()
         media, content = self._blobs[reference if reference.startswith("sha256:") else _digest(self._manifest)]
         if request.method == "GET":
-            self.asked[media] += 1
+            self.requests[media] += 1
         headers = {"Docker-Content-Digest": _digest(content), "Content-Type": media}
         if self.drips and media == LAYER:
             return await self._dripping(request, web.StreamResponse(headers={**headers, "Content-Length": "1000000"}))
@@ -79,7 +80,7 @@ class Registry:
             while self.drips:
                 await answer.write(b"x")
                 await asyncio.sleep(0.05)
-        self.asked["left"] += self.drips
+        self.requests["disconnected"] += self.drips
         return answer
 
     def _blob(self, media: str, content: bytes) -> dict[str, str | int]:

@@ -32,7 +32,7 @@ async def _site(app, *, limits=LIMITS, certificate=None):
 
 
 class Wire:
-    """Connections to an application that is served here, of which a test says the bytes. It closes what it opens."""
+    """Serves an application, and opens connections on which a test sends raw bytes. `close` closes them all."""
 
     def __init__(self, app, *, files=None):
         self._app = app
@@ -50,25 +50,25 @@ class Wire:
         self._site = await self._stack.enter_async_context(one)
 
     async def lets_in(self, number):
-        """Wait until so many connections are open on its side, too."""
+        """Wait until the server has accepted so many connections."""
         while len(self._site._connections._open) < number:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
-    async def connect(self, *said):
-        """By TLS where the server has a certificate."""
-        return await self._open(said, self._trust)
+    async def connect(self, *data):
+        """Connect, with TLS if the server has a certificate, and send the bytes."""
+        return await self._open(data, self._trust)
 
-    async def connect_narrowly(self, *said):
-        """The same, and the kernel holds little for a client that does not read."""
-        return await self._open(said, self._trust, receive_buffer=NARROW)
+    async def connect_narrowly(self, *data):
+        """The same with a small receive buffer of the kernel."""
+        return await self._open(data, self._trust, receive_buffer=NARROW)
 
-    async def connect_in_the_clear(self, *said, host=None):
-        return await self._open(said, None, host=host)
+    async def connect_in_the_clear(self, *data, host=None):
+        return await self._open(data, None, host=host)
 
     async def close(self):
         await self._stack.aclose()
 
-    async def _open(self, said, trust, *, host=None, receive_buffer=None):
+    async def _open(self, data, trust, *, host=None, receive_buffer=None):
         here, port = None if host is None else (host, 0), URL(self.url).port
         if receive_buffer is None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, local_addr=here)
@@ -79,6 +79,6 @@ class Wire:
             name = trust and "127.0.0.1"
             reader, writer = await asyncio.open_connection(sock=narrow, ssl=trust, server_hostname=name)
         self._stack.callback(writer.close)
-        for words in said:
-            writer.write(words)
+        for part in data:
+            writer.write(part)
         return reader, writer

@@ -31,14 +31,14 @@ BATCHQ = Path(sys.executable).parent / "batchq"
 ANY_KEY = "AKIDEXAMPLE", "secret"  # for servers that do not authenticate
 READY = "batchq is ready at "
 PATIENCE = 60.0  # seconds
-HELD_UP, NOT_OURS = "the event loop was blocked", "other programs"
+BLOCKED, NOT_OURS = "the event loop was blocked", "other programs"
 
 
 class Service:
-    """`extra` are further flags of `batchq serve`; `under` is a command that runs it, as `prlimit --nofile=64`.
+    """A `batchq serve` that can be stopped, killed and started again, with the same data on the same port.
 
-    `bundle` says whose certificate it shows, and `key` with which its clients sign unless they are told another.
-    Started again, it takes up the same data on the same port.
+    `extra` are further flags; `under` is a command that runs the server, for example `prlimit --nofile=64`. `bundle` is
+    the file of the authority that issued its certificate, and `key` the default key of its clients.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Service:
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
-        """SIGKILL, at any moment; the exit status."""
+        """SIGKILL; the exit status."""
         return self._end(signal.SIGKILL)
 
     def client(self, name: str = "batch", *, key: Sequence[str] = (), tries: int = 8) -> Any:
-        """boto3, pointed at it by its endpoint URL and otherwise as it comes."""
+        """A boto3 client of this server."""
         key = key or self._key
         return boto3.client(
             name,
@@ -95,27 +95,27 @@ class Service:
         )
 
     def health(self) -> dict[str, Any]:
-        """As a stranger is told it, or whoever has the key."""
-        asked = AWSRequest("GET", f"{self.url}/healthz")
+        """The response of /healthz: signed if the server has a key, else the public part."""
+        request = AWSRequest("GET", f"{self.url}/healthz")
         if self._key != ANY_KEY:
-            SigV4Auth(Credentials(*self._key), "batch", "eu-central-1").add_auth(asked)
-        signed = urllib.request.Request(asked.url, headers=dict(asked.headers.items()))
+            SigV4Auth(Credentials(*self._key), "batch", "eu-central-1").add_auth(request)
+        signed = urllib.request.Request(request.url, headers=dict(request.headers.items()))
         with urllib.request.urlopen(signed, context=self.trust) as answer:
             return json.load(answer)
 
     def blocked_by(self) -> list[str]:
-        """What held its event loop up for a second or more: calls of batchq, and not other programs or a SIGSTOP."""
-        told = [line.partition(HELD_UP)[2] for line in self.log.read_text().splitlines() if HELD_UP in line]
-        return [line for line in told if NOT_OURS not in line and UNKNOWN_CAUSE not in line]
+        """The logged calls of batchq that blocked the event loop for a second or more."""
+        blocked = [line.partition(BLOCKED)[2] for line in self.log.read_text().splitlines() if BLOCKED in line]
+        return [line for line in blocked if NOT_OURS not in line and UNKNOWN_CAUSE not in line]
 
     def containers(self) -> list[dict[str, Any]]:
-        """Those of this data's jobs on the real engine, in whatever state."""
+        """The containers of the jobs on the engine, in any state."""
         labels = [f"io.batchq.instance={self.instance}", "io.batchq.job"]
         with closing(docker_api()) as engine:
             return engine.containers(all=True, filters={"label": labels})
 
     def sweep(self) -> None:
-        """Remove its containers, and what they share, when nobody will take them up again."""
+        """Remove the containers, networks and volumes of a server that is not started again."""
         with closing(docker_api()) as engine:
             ours = {"label": f"io.batchq.instance={self.instance}"}
             end = time.monotonic() + PATIENCE
@@ -130,14 +130,14 @@ class Service:
                 engine.remove_volume(volume["Name"])
 
     def environment(self) -> dict[str, str]:
-        """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""
+        """The environment of a client that reads its endpoint and keys from it, for example the AWS CLI."""
         trust = {"AWS_CA_BUNDLE": str(self._bundle)} if self._bundle else {}
         where = {"AWS_ENDPOINT_URL": self.url, "AWS_DEFAULT_REGION": "eu-central-1", "AWS_PAGER": ""}
         keys = {"AWS_ACCESS_KEY_ID": self._key[0], "AWS_SECRET_ACCESS_KEY": self._key[1]}
         return os.environ | trust | where | keys
 
     def _spawn(self, words: list[str]) -> Any:
-        """The process that runs batchq with these arguments: a subprocess.Popen, or what has its methods."""
+        """Start batchq with these arguments: a subprocess.Popen, or an object with its methods."""
         with self.log.open("a") as log:
             return subprocess.Popen([*self._under, str(BATCHQ), *words], stdout=subprocess.PIPE, stderr=log, text=True)
 
@@ -151,7 +151,7 @@ class Service:
 
 
 def reserved() -> socket:
-    """A port of loopback that nobody else is given, as long as this is open, and at which a server may listen."""
+    """A bound socket that reserves a free port of loopback: a server can listen there with SO_REUSEADDR."""
     door = socket()
     door.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     door.bind(("127.0.0.1", 0))
@@ -159,7 +159,7 @@ def reserved() -> socket:
 
 
 def _remove(engine: docker.APIClient, container: str) -> None:
-    """What its server asked for last may still be under way."""
+    """Remove a container, whose removal by the server may be in progress."""
     try:
         engine.remove_container(container, v=True, force=True)
     except APIError as why:

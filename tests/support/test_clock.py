@@ -90,7 +90,7 @@ async def test_a_timer_rings_though_a_thread_never_answers():
 
 
 @pytest.mark.usefixtures("long_moment")
-async def test_sockets_are_heard():
+async def test_a_socket_wakes_its_task():
     here, there = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=here)
     timer = threading.Timer(0.001, there.sendall, [b"hello\n"])
@@ -117,13 +117,13 @@ async def test_time_can_be_made_real():
     assert loop.time() >= 1000.05
 
 
-def test_a_wait_that_nothing_can_end_is_told():
+def test_a_wait_that_nothing_can_end_is_reported():
     with pytest.raises(Stuck), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(asyncio.Event().wait())
 
 
 def test_time_that_stands_passes_as_it_is_let():
-    async def told():
+    async def reported():
         loop = asyncio.get_running_loop()
         sleeper = asyncio.create_task(asyncio.sleep(60))
         await asyncio.to_thread(time.sleep, 0.01)
@@ -133,4 +133,4 @@ def test_time_that_stands_passes_as_it_is_let():
         return before, loop.time()
 
     with asyncio.Runner(loop_factory=StandingLoop) as runner:
-        assert runner.run(told()) == ((0, False), 60)
+        assert runner.run(reported()) == ((0, False), 60)

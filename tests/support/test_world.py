@@ -11,14 +11,14 @@ from tests.support.world import simulated
 async def test_a_world_is_not_idle_while_a_commit_is_unanswered():
     async with simulated() as world:
         world.store.withholds_replies = True
-        asked = asyncio.create_task(world.submit())
+        submission = asyncio.create_task(world.submit())
         await world.sleep(1)
 
         with pytest.raises(TimeoutError, match="never idle"):
             await world.wait_until_idle()
 
         world.store.withholds_replies = False
-        asked.cancel()
+        submission.cancel()
         with suppress(asyncio.CancelledError):
-            await asked
+            await submission
         await world.restart()

@@ -1,8 +1,8 @@
-"""How much of a consumable resource jobs have taken, as a test says it."""
+"""A fake of the usage of consumable resources, with fixed figures."""
 
 
 class Taken:
-    """Usage as it is told."""
+    """Returns the given figures for every resource."""
 
     def __init__(self, *, in_use=0, used_up=0):
         self._in_use, self._used_up = in_use, used_up

@@ -46,7 +46,7 @@ from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
-from tests.support.containers import insisting, leaves_nothing, left_over, until
+from tests.support.containers import leaves_nothing, left_over, until, until_answered
 from tests.support.in_process_server import InProcessServer, Store
 from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoints
 from tests.support.proxies import RecordingRuntime, StoreProxy
@@ -289,11 +289,11 @@ class World:
         return {it.job_id: str(it.outcome) for it in await self.outcomes(order, *ids, preview=preview, **of)}
 
     async def outcomes(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> list[JobOutcome]:
-        asked = JobSelector(
+        selector = JobSelector(
             ids=ids or None, accounts=of.pop("accounts", None), rest=JobFilter(**{it: frozenset(of[it]) for it in of})
         )
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
-        return [it async for some in await stop(order, asked, caller=self.caller) for it in some]
+        return [it async for some in await stop(order, selector, caller=self.caller) for it in some]
 
     async def finish(self, job_id: JobId, *, container_key: str = "") -> None:
         """End a job of a LASTING script: its container gets the signal directly, without the server.
@@ -369,13 +369,13 @@ class World:
         which are repeated until the container is dead.
         """
         await self.wait_until_idle()
-        asked = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, container_key=container_key))
-        return [it for after, it in pairwise(["", *asked]) if it != after or it not in {"kill", "remove"}]
+        calls = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, container_key=container_key))
+        return [it for after, it in pairwise(["", *calls]) if it != after or it not in {"kill", "remove"}]
 
     async def engine_calls_by_container(self, job_id: JobId, what: str) -> list[str]:
         """The containers of a job for which the engine got this call, in the order of the calls."""
         await self.wait_until_idle()
-        return [tag.container_key for tag, asked in self.runtime.all_calls if tag.job_id == job_id and asked == what]
+        return [tag.container_key for tag, call in self.runtime.all_calls if tag.job_id == job_id and call == what]
 
     async def output(self, job_id: JobId, attempt: int = 1, container_key: str = "") -> list[str]:
         """The archived output of the attempt, or of one of its containers, once the server is idle."""
@@ -553,8 +553,8 @@ async def docker(
             yield world
         await until(lambda: _nothing_is_left(runtime, base_url))
     finally:
-        for found in await insisting(runtime.survey):
-            await insisting(partial(runtime.remove, found.tag))
+        for found in await until_answered(runtime.survey):
+            await until_answered(partial(runtime.remove, found.tag))
         await runtime.close()
         await store.close()
         checkpoints.close()
@@ -566,7 +566,7 @@ async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool
 
     The networks that jobs share remain for the next jobs.
     """
-    await insisting(runtime.survey)
+    await until_answered(runtime.survey)
     shared = shared_network_name(runtime._instance, SharedNetwork(environment="local"))
     return all(it.lstrip("/").startswith(shared) for it in left_over(base_url, runtime._instance))
 

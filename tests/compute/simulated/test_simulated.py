@@ -17,7 +17,7 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState, LaunchSpec
 from tests.support import builders
-from tests.support.containers import launch, output, started, whose
+from tests.support.containers import launch, output, started, tag_of
 from tests.support.scripts import Script
 
 RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
@@ -42,7 +42,7 @@ async def deaths_within(news, seconds):
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             async for it in news:
-                reported.append((whose(it), loop.time() - began))  # noqa: PERF401 - reports before the timeout count
+                reported.append((tag_of(it), loop.time() - began))  # noqa: PERF401 - reports before the timeout count
     return reported
 
 
@@ -196,7 +196,7 @@ async def test_a_container_may_vanish(runtime):
     async with runtime.deaths() as news:
         runtime.remove_externally(tag)
 
-        assert whose(await anext(news)) == tag
+        assert tag_of(await anext(news)) == tag
     assert await runtime.inspect(tag) is None
 
 
