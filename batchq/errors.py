@@ -25,6 +25,10 @@ class Forbidden(Invalid):
     """The caller lacks the permission for this operation, but may know that the resource exists."""
 
 
+class StateChanged(Invalid):
+    """The state of a job is no longer the one that the request expects; nothing was changed."""
+
+
 class NotSupported(Invalid):
     """A feature of AWS that this server does not have."""
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.api.authentication import HealthReport, KeyAuthentication
 from batchq.api.console.hints import Hints
 from batchq.api.console.pressure import Pressure
+from batchq.api.console.invocations import Invocations
 from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.ports.clock import Clock
@@ -55,3 +56,4 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     #: The account id of the server.
     account: str
     region: str
+    invocations: Invocations = field(default_factory=Invocations)

@@ -12,6 +12,7 @@ from batchq.api.console import (
     overview,
     settings,
     static_files,
+    stop_page,
 )
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
@@ -37,6 +38,7 @@ TABLES = (
     log_page.pages,
     live.pages,
     settings.pages,
+    stop_page.pages,
 )
 
 

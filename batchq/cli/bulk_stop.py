@@ -20,17 +20,8 @@ from batchq.cli.output import (
     print_error,
     print_notice,
 )
-from batchq.cli.stop_report import (
-    DONE,
-    SUCCESSFUL_OUTCOMES,
-    WOULD_BE_DONE,
-    JsonReporter,
-    LineReporter,
-    StepNotes,
-    consequences_of_cancel,
-    consequences_of_terminate,
-    summary,
-)
+from batchq.cli.stop_report import SUCCESSFUL_OUTCOMES, JsonReporter, LineReporter, StepNotes
+from batchq.domain.stop_words import DONE, WOULD_BE_DONE, consequences_of_cancel, consequences_of_terminate, summary
 from batchq.errors import BatchqError, Invalid, Misused, NotFound, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"

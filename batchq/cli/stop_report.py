@@ -11,65 +11,13 @@ from batchq.cli.http_client import Response
 from batchq.cli.output import write_line
 from batchq.cli.server_requests import WAITING, fetch_job_documents
 from batchq.cli.times import clock_time, local_time, now
+from batchq.domain.stop_words import DONE, WOULD_BE_DONE, node_note, summary, text_of
 from batchq.errors import BatchqError
 from batchq.escapes import escape
 
-DONE = {
-    "CANCELLED": "cancelled",
-    "TERMINATED": "terminated",
-    "STOPPING": "stopping",
-    "CONTAINER_STOPPING": "stopping this container",
-    "NOT_RETRIED": "running on, not retried",
-}
-WOULD_BE_DONE = {
-    "CANCELLED": "would be cancelled",
-    "TERMINATED": "would be terminated",
-    "STOPPING": "would be stopped",
-    "CONTAINER_STOPPING": "this container would be stopped",
-    "NOT_RETRIED": "would run on, not retried",
-}
-#: What follows for a job, in the words of README. `{signal}` and `{grace}` are those of the request.
-CONSEQUENCES = {
-    "CANCELLED": "FAILED at once, no container is created",
-    "TERMINATED": "FAILED at once, no container is created",
-    "STOPPING": "{signal}, SIGKILL after {grace}, FAILED whatever the exit code, never retried",
-    "CONTAINER_STOPPING": "{signal}, SIGKILL after {grace}; the job and its other containers continue",
-    "NOT_RETRIED": "the attempt continues and is the last one",
-}
-#: The consequence of a cancel for an array with children.
-_ENDS_WITH_CHILDREN = "children that run continue and are not retried, FAILED when none is left"
 UNCHANGED = {"ALREADY_FINISHED", "NOT_MATCHED"}
 SUCCESSFUL_OUTCOMES = {*DONE, *UNCHANGED}
 _STEP = re.compile(r"([0-9a-f-]{36})[.#](\d{1,5})", re.ASCII)
-
-
-def consequences_of_cancel() -> Mapping[str, str]:
-    """CONSEQUENCES of a cancel."""
-    return CONSEQUENCES | {"STOPPING": _ENDS_WITH_CHILDREN}
-
-
-def consequences_of_terminate(
-    *, signal: str | None, grace: int | None, checkpoint: bool, force: bool
-) -> Mapping[str, str]:
-    """CONSEQUENCES of a terminate. `signal`, `grace` (seconds): those of the request; None: those of each job."""
-    if force:
-        return {it: text.replace("{signal}, SIGKILL after {grace}", "SIGKILL") for it, text in CONSEQUENCES.items()}
-    sent = f"{'final checkpoint, ' if checkpoint else ''}{signal or 'SIGTERM'}"
-    after = "the grace period" if grace is None else f"{grace} s"
-    return {outcome: text.format(signal=sent, grace=after) for outcome, text in CONSEQUENCES.items()}
-
-
-def summary(counts: Mapping[str, int], texts: Mapping[str, str], consequences: Mapping[str, str]) -> list[str]:
-    """`12 cancelled (FAILED at once, no container is created)` for each outcome. `texts`: DONE or WOULD_BE_DONE."""
-    return [
-        f"{count} {_text_of(outcome, texts)}" + (f" ({consequences[outcome]})" if outcome in consequences else "")
-        for outcome, count in counts.items()
-    ]
-
-
-def _text_of(outcome: str, texts: Mapping[str, str]) -> str:
-    """The text of an outcome: from `texts`, else the outcome's name in lower case."""
-    return texts.get(outcome) or outcome.lower().replace("_", " ")
 
 
 class StepNotes(Struct, frozen=True, kw_only=True):
@@ -100,11 +48,7 @@ class StepNotes(Struct, frozen=True, kw_only=True):
         """What the request means for the step of a job that had this status; empty if it stops the step alone."""
         if "#" not in step:
             return ""
-        if self.cancels:
-            return "a node cannot be cancelled alone, so this is the whole job"
-        if step in self.main_nodes:
-            return "it is the main node, so the whole job ends"
-        return "the job has not started, so the whole job ends" if status in WAITING else ""
+        return node_note(cancels=self.cancels, is_main=step in self.main_nodes, is_waiting=status in WAITING)
 
 
 class LineReporter:
@@ -126,7 +70,7 @@ class LineReporter:
         note = self._notes.note(str(job.get("jobId")), status=str(job.get("status")))
         note = note and f"; {note}"
         if outcome not in self._texts:
-            reason = str(job.get("message") or _text_of(outcome, self._texts))
+            reason = str(job.get("message") or text_of(outcome, self._texts))
             reason = reason.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
             write_line(escape(f"{job.get('jobId')}  {reason}{note}"), flush=False)
             return

@@ -188,15 +188,18 @@ class Engine:
             lambda answer: Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer)
         )
 
-    async def deliver(self, job_id: JobId, event: JobRequest, *, caller: Caller) -> None:
+    async def deliver(self, job_id: JobId, event: JobRequest, *, caller: Caller, expected: str | None = None) -> None:
         """Apply a request to a job and wait until it is saved. A request about an unknown job has no effect.
 
-        Raises Invalid if the job's state does not allow the request, and StoreFailed.
+        `expected`: the `stop_state` in which the request may be applied; None: in any state.
+        Raises Invalid if the job's state does not allow the request, StateChanged, and StoreFailed.
         """
-        await self.mailbox.request(lambda answer: JobEvent(job_id=job_id, event=event, caller=caller, answer=answer))
+        await self.mailbox.request(
+            lambda answer: JobEvent(job_id=job_id, event=event, caller=caller, answer=answer, expected=expected)
+        )
 
     async def deliver_all(
-        self, requests: Sequence[tuple[JobId, JobRequest]], *, caller: Caller
+        self, requests: Sequence[tuple[JobId, JobRequest]], *, caller: Caller, expected: str | None = None
     ) -> Sequence[BatchqError | None]:
         """Apply the requests in their order, with no other message in between.
 
@@ -205,7 +208,10 @@ class Engine:
         answers = [asyncio.get_running_loop().create_future() for _ in requests]
         answered = zip(requests, answers, strict=True)
         self.mailbox.post(
-            *(JobEvent(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in answered)
+            *(
+                JobEvent(job_id=it, event=event, caller=caller, answer=answer, expected=expected)
+                for (it, event), answer in answered
+            )
         )
         try:
             return [await _error_of(it) for it in answers]

@@ -18,6 +18,7 @@ from batchq.domain.lifecycle.clock_shift import bounded_deadlines
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.deadlines import due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
+from batchq.domain.lifecycle.stop_order import stop_state
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
 from batchq.engine.budgets import Budgets
@@ -41,7 +42,7 @@ from batchq.engine.mailbox import (
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.state import EngineState
 from batchq.engine.unit_of_work import UnitOfWork, array_of_unspawned_child, will_be_spawned
-from batchq.errors import Invalid
+from batchq.errors import Invalid, StateChanged
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore, SubmissionKey
 
@@ -255,6 +256,7 @@ class MessageHandler:
             return
         match message:
             case JobEvent(event=event):
+                _check_state(unit, message)
                 if not self._state.safe_mode.ignores(job, event):
                     unit.step(job.id, event)
             case UpdateTags(change=change):
@@ -312,6 +314,14 @@ def _awaits_hold(unit: UnitOfWork, job: Job, message: Message) -> bool:
         return False
     parent = unit.get(job.child.parent)
     return parent is not None and arrays.is_passing_hold(parent, job.child.index)
+
+
+def _check_state(unit: UnitOfWork, message: JobEvent) -> None:
+    """Raise StateChanged if the request expects another state. The order of an array comes before it."""
+    if message.expected is not None:
+        job = unit.apply_parent_order(message.job_id)
+        if job is None or stop_state(job) != message.expected:
+            raise StateChanged(f"The state of job {message.job_id} has changed: nothing is ordered.")
 
 
 def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:

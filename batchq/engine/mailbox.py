@@ -56,6 +56,8 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     caller: Caller | None = None
     #: None for an event of a container, which needs no answer.
     answer: Future[None] | None = None
+    #: The `stop_state` in which the request may be applied; None: in any state.
+    expected: str | None = None
     #: Whether the message may wait a short time to be handled together with the next messages.
     low_priority: bool = False
 

@@ -149,12 +149,14 @@ class JobService:
         visible = await self._visible_jobs([job_id for job_id, _ in snapshot.jobs], caller)
         return replace(snapshot, jobs=tuple(it for it in snapshot.jobs if it[0] in visible), shares=())
 
-    async def cancel(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
+    async def cancel(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
         """Cancel a job. An unknown id is success.
 
         A job that is not yet STARTING ends; a job that is STARTING or RUNNING keeps running, without further attempts.
+        `expected`: the `stop_state` that the job must have; None: any. Raises StateChanged.
         """
-        _raise_first(await self.cancel_many([job_id], reason, caller=caller))
+        order = on.CancelRequested(reason=reason, user=caller.user)
+        _raise_first(await self._deliver_orders(order, [job_id], caller=caller, expected=expected))
 
     async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Cancel each job as `cancel` does. Returns the errors of the jobs that could not be cancelled."""
@@ -168,6 +170,9 @@ class JobService:
         checkpoint: bool = False,
         keep_checkpoints: bool = True,
         force: bool = False,
+        signal: str | None = None,
+        grace: timedelta | None = None,
+        expected: str | None = None,
         caller: Caller,
     ) -> None:
         """Terminate a job in any status. The order is durable when this method returns; containers stop later.
@@ -175,16 +180,23 @@ class JobService:
         `checkpoint`: request a final checkpoint first; without effect on a job that is not RUNNING.
         `keep_checkpoints`: whether the checkpoints from before the order are kept.
         `force`: send SIGKILL at once, also if the job is stopping already. It may lose data.
-        Raises Invalid for `force` with `checkpoint`, and for `checkpoint` of a job without a checkpoint directory.
+        `signal`, `grace`: in place of the job's own; `expected`: the `stop_state` that the job must have; None: any.
+        Raises StateChanged; Invalid for `force` with `checkpoint`, and for `checkpoint` of a job without a checkpoint
+        directory.
         """
         if checkpoint:
             await self._check_checkpoint(job_id, force=force, caller=caller)
         order: Order = on.TerminateRequested(
-            reason=reason, user=caller.user, checkpoint=checkpoint, keep_checkpoints=keep_checkpoints
+            reason=reason,
+            user=caller.user,
+            checkpoint=checkpoint,
+            keep_checkpoints=keep_checkpoints,
+            signal=signal,
+            grace=grace,
         )
         if force:
             order = on.StopForced(reason=reason, user=caller.user, keep_checkpoints=keep_checkpoints)
-        _raise_first(await self._deliver_orders(order, [job_id], caller=caller))
+        _raise_first(await self._deliver_orders(order, [job_id], caller=caller, expected=expected))
 
     async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
@@ -238,10 +250,11 @@ class JobService:
         """
         await self._engine.leave_safe_mode(purge=purge, new_engine=new_engine, caller=caller)
 
-    async def force_fail(self, job_id: JobId, reason: str, *, caller: Caller) -> Job:
+    async def force_fail(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> Job:
         """Fail a job whose container does not stop, and free its resources. The last resort.
 
-        Returns the job afterwards; a finished job is unchanged. Raises NotFound; Invalid for an array or a node.
+        Returns the job afterwards; a finished job is unchanged. `expected`: the `stop_state` that the job must have;
+        None: any. Raises NotFound; StateChanged; Invalid for an array or a node.
         """
         whole, node = node_of(job_id)
         if node is not None:
@@ -251,7 +264,8 @@ class JobService:
             return job
         if arrays.is_parent(job):
             raise Invalid(f"Job {job_id} is an array: force-fail {await self._active_children(job_id)}.")
-        await self._engine.deliver(job_id, on.ForceFailed(reason=reason, user=caller.user), caller=caller)
+        event = on.ForceFailed(reason=reason, user=caller.user)
+        await self._engine.deliver(job_id, event, caller=caller, expected=expected)
         return await self._must_exist(job_id, caller)
 
     async def dependents(self, job_id: JobId, *, limit: int, caller: Caller) -> tuple[Job, ...]:
@@ -291,7 +305,9 @@ class JobService:
         if job is not None and job.spec.checkpoints is None:
             raise Invalid(f"Job {job_id} has no checkpoint directory: no final checkpoint can be requested.")
 
-    async def _deliver_orders(self, order: Order, ids: Sequence[JobId], *, caller: Caller) -> Errors:
+    async def _deliver_orders(
+        self, order: Order, ids: Sequence[JobId], *, caller: Caller, expected: str | None = None
+    ) -> Errors:
         """Deliver an order to all jobs at once. An error of one job does not affect the others."""
         try:
             stopped = await self._stoppable(ids, caller)
@@ -299,7 +315,8 @@ class JobService:
             return dict.fromkeys(ids, why)
         targets = [node_of(it) for it in stopped]
         orders = {node: replace(order, node=node) for node in {node for _, node in targets}}
-        errors = await self._engine.deliver_all([(whole, orders[node]) for whole, node in targets], caller=caller)
+        requests = [(whole, orders[node]) for whole, node in targets]
+        errors = await self._engine.deliver_all(requests, caller=caller, expected=expected)
         return {job_id: why for job_id, why in zip(stopped, errors, strict=True) if why is not None}
 
     async def _stoppable(self, ids: Sequence[JobId], caller: Caller) -> Sequence[JobId]:

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from batchq.accounts.files import machine_user
-from batchq.cli.stop_report import CONSEQUENCES
 from batchq.compute.simulated.script import Script
+from batchq.domain.stop_words import CONSEQUENCES
 from tests.service.job_queue import JobQueue, batchq
 from tests.support.forked_service import serving_forked
 

@@ -85,6 +85,13 @@ def latest_order(job: Job) -> StopOrder | None:
     return next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE or it is pause), None)
 
 
+def stop_state(job: Job) -> str:
+    """A text for what the effect of a stop order depends on. It changes with each status, attempt and order."""
+    orders = [f"{it.kind}!" if it.forced_at is not None else it.kind for it in job.stop_orders]
+    children = [] if job.array_state is None else ["children"]
+    return ".".join([job.status, str(len(job.all_attempts)), *children, *orders])
+
+
 def order_pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     """Store the order of a pause of the attempt under way. A final checkpoint is requested if the job can write one."""
     assert job.attempt is not None, f"{job.id} has no attempt to pause"

@@ -1,0 +1,278 @@
+"""The pages that cancel, terminate or force-fail one job.
+
+The form carries the state of the job that its sentences describe. An order for a job in another state is refused in the
+unit of work that would apply it, and the page is shown again with the sentences of the new state.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import Field
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.invocations import Form, new_invocation
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.templates import job_path, short_id
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.bulk_stop import BulkStopOrder, Kind
+from batchq.domain.explanation import words
+from batchq.domain.ids import JobId, node_of, parent_of
+from batchq.domain.job import ACTIVE, FINISHED, Job
+from batchq.domain.lifecycle.stop_order import stop_state
+from batchq.domain.stop_forecast import StopForecast, forecast_stop
+from batchq.errors import Invalid, NotFound, StateChanged
+
+MAX_REASON = 1024
+MAX_GRACE = 86_400  # seconds
+MAX_DEPENDENTS = 100  # that are read
+#: The reasons to choose from.
+REASONS = (
+    "no longer needed",
+    "wrong input",
+    "uses too many resources",
+    "other jobs need the resources",
+    "was only a test",
+)
+SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL")
+CHANGED = "The state of the job has changed: nothing was ordered. Read what an order would do now, and order again."
+_OPERATIONS = {Kind.CANCEL: "CancelJob", Kind.TERMINATE: "TerminateJob"}
+
+pages = PageTable()
+
+
+class ReasonForm(Form):
+    """A reason: chosen, written, or both."""
+
+    preset: Annotated[str, Field(max_length=100)] = ""
+    reason: Annotated[str, Field(max_length=4 * MAX_REASON)] = ""
+
+    def whole_reason(self) -> str:
+        """The reason. Raises Invalid without one, and for one that is too long."""
+        parts = [it for it in (self.preset.strip(), self.reason.strip()) if it]
+        text = ": ".join(parts)
+        if not text:
+            raise Invalid("Give a reason: choose one or write one.")
+        if len(text) > MAX_REASON or "\0" in text:
+            raise Invalid(f"The reason has {len(text)} characters: {MAX_REASON} are allowed.")
+        return text
+
+
+class StopForm(ReasonForm):
+    """An order for one job."""
+
+    #: The `stop_state` that the page described.
+    state: Annotated[str, Field(max_length=200)]
+    #: CANCEL or TERMINATE; empty if none was chosen.
+    order: Annotated[str, Field(max_length=20)] = ""
+    signal: Annotated[str, Field(max_length=16)] = ""
+    grace: Annotated[str, Field(max_length=16)] = ""
+    checkpoint: bool = False
+    force: bool = False
+
+    def to_order(self) -> BulkStopOrder:
+        """The order. Raises Invalid, with one sentence about what is wrong."""
+        if self.order not in set(Kind):
+            raise Invalid("Choose cancel or terminate.")
+        reason, kind = self.whole_reason(), Kind(self.order)
+        if kind is Kind.CANCEL:
+            return BulkStopOrder(kind=kind, reason=reason)
+        if self.signal and self.signal not in SIGNALS:
+            raise Invalid(f"The signal must be one of {', '.join(SIGNALS)}.")
+        if self.force and (self.checkpoint or self.signal or self.grace):
+            raise Invalid("Force sends SIGKILL at once: it excludes a final checkpoint, a signal and a grace period.")
+        return BulkStopOrder(
+            kind=kind,
+            reason=reason,
+            grace=_grace(self.grace),
+            signal=f"SIG{self.signal}" if self.signal else None,
+            checkpoint=self.checkpoint,
+            force=self.force,
+        )
+
+
+class ForceFailForm(ReasonForm):
+    """An order to give up the container of a job."""
+
+    state: Annotated[str, Field(max_length=200)]
+
+
+class StopSubject(Struct, frozen=True, kw_only=True):
+    """The job or node that a page stops."""
+
+    #: As the caller sees it.
+    job: Job
+    #: The whole job; `job` if it is no node.
+    whole: Job
+    #: The index of the node; None: the whole job.
+    node: int | None
+
+
+@pages.get("/jobs/{id}/stop")
+@pages.get("/jobs/{id}/nodes/{node}/stop")
+async def stop_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    return await _page(context, await _subject(context, visit.path, visit.caller), visit.caller)
+
+
+@pages.post("/jobs/{id}/stop")
+@pages.post("/jobs/{id}/nodes/{node}/stop")
+async def post_stop(context: ConsoleContext, visit: Visit[StopForm]) -> PageAnswer:
+    subject, form = await _subject(context, visit.path, visit.caller), visit.input
+
+    async def order() -> str:
+        wanted = form.to_order()
+        caller = replace(visit.caller, operation=_OPERATIONS[wanted.kind])
+        await _deliver(context, subject.job.id, wanted, expected=form.state, caller=caller)
+        return job_path(subject.job.id)
+
+    try:
+        return Redirect(location=await context.invocations.once(visit.caller, form, order))
+    except StateChanged:
+        subject = await _subject(context, visit.path, visit.caller)
+        return await _page(context, subject, visit.caller, form, error=CHANGED, status=HTTPStatus.CONFLICT)
+    except NotFound:
+        raise
+    except Invalid as why:
+        return await _page(context, subject, visit.caller, form, error=str(why), status=HTTPStatus.BAD_REQUEST)
+
+
+@pages.get("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
+async def force_fail_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    return _force_fail_page(await _subject(context, visit.path, visit.caller))
+
+
+@pages.post("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
+async def post_force_fail(context: ConsoleContext, visit: Visit[ForceFailForm]) -> PageAnswer:
+    subject, form = await _subject(context, visit.path, visit.caller), visit.input
+
+    async def order() -> str:
+        caller = replace(visit.caller, operation="ForceFail")
+        await context.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
+        return job_path(subject.job.id)
+
+    try:
+        return Redirect(location=await context.invocations.once(visit.caller, form, order))
+    except StateChanged:
+        subject = await _subject(context, visit.path, visit.caller)
+        return _force_fail_page(subject, form, error=CHANGED, status=HTTPStatus.CONFLICT)
+    except NotFound:
+        raise
+    except Invalid as why:
+        return _force_fail_page(subject, form, error=str(why), status=HTTPStatus.BAD_REQUEST)
+
+
+async def _deliver(
+    context: ConsoleContext, job_id: JobId, order: BulkStopOrder, *, expected: str, caller: Caller
+) -> None:
+    if order.kind is Kind.CANCEL:
+        await context.jobs.cancel(job_id, order.reason, caller=caller, expected=expected)
+        return
+    await context.jobs.terminate(
+        job_id,
+        order.reason,
+        checkpoint=order.checkpoint,
+        force=order.force,
+        signal=order.signal,
+        grace=order.grace,
+        caller=caller,
+        expected=expected,
+    )
+
+
+async def _subject(context: ConsoleContext, path: Mapping[str, str], caller: Caller) -> StopSubject:
+    """The job that the path names. Raises NotFound."""
+    job_id = JobId(f"{path['id']}#{path['node']}" if "node" in path else path["id"])
+    whole_id, node = node_of(job_id)
+    whole = await context.jobs.find(whole_id, caller=caller)
+    job = await context.jobs.find(job_id, caller=caller)
+    if job is None or whole is None:
+        raise NotFound(f"Job {job_id} not found.")
+    return StopSubject(job=job, whole=whole, node=node)
+
+
+async def _page(
+    context: ConsoleContext,
+    subject: StopSubject,
+    caller: Caller,
+    form: StopForm | None = None,
+    *,
+    error: str = "",
+    status: HTTPStatus = HTTPStatus.OK,
+) -> Page:
+    choices = _choices(subject)
+    values: dict[str, object] = {
+        "job": subject.job,
+        "state": stop_state(subject.whole),
+        "choices": choices,
+        "can_be_stopped": any(it.has_effect for it in choices.values()),
+        "dependents": await _dependents(context, subject, caller, choices),
+        "signals": SIGNALS,
+        "has_checkpoints": subject.whole.spec.checkpoints is not None and subject.job.status not in FINISHED,
+        "grace_seconds": round(subject.whole.spec.stop_grace.total_seconds()),
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and subject.whole.status in ACTIVE,
+        "chosen": _chosen(form, choices),
+    }
+    title = f"Stop {subject.job.spec.name} {short_id(subject.job.id)}"
+    return Page(template="stop.html", title=title, values=values | reason_values(form, error), status=status)
+
+
+def reason_values(form: ReasonForm | None, error: str) -> dict[str, object]:
+    """The variables of a form with a reason. `form`: as it was sent; None: it is new."""
+    return {"form": form, "reasons": REASONS, "error": error, "invocation": new_invocation()}
+
+
+def _choices(subject: StopSubject) -> Mapping[str, StopForecast]:
+    """What each order would do, by its name: cancel, terminate, and terminate with a checkpoint or by force."""
+    plain = BulkStopOrder(kind=Kind.TERMINATE, reason="")
+    orders = {
+        "cancel": BulkStopOrder(kind=Kind.CANCEL, reason=""),
+        "terminate": plain,
+        "checkpoint": replace(plain, checkpoint=True),
+        "force": replace(plain, force=True),
+    }
+    return {name: forecast_stop(order, subject.whole, subject.node) for name, order in orders.items()}
+
+
+def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
+    """The order that is selected when the page is shown: what was chosen, else the mildest order for the state."""
+    if form is not None and form.order in set(Kind):
+        return form.order
+    return Kind.CANCEL if choices["cancel"].has_effect and choices["cancel"].fails else Kind.TERMINATE
+
+
+async def _dependents(
+    context: ConsoleContext, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]
+) -> str:
+    """A sentence about the jobs that depend on the job; empty without such jobs."""
+    if subject.job.status in FINISHED or not choices["terminate"].fails:
+        return ""
+    array = parent_of(subject.whole.id)
+    found = await context.jobs.dependents(
+        subject.whole.id if array is None else array[0], limit=MAX_DEPENDENTS, caller=caller
+    )
+    if not found:
+        return ""
+    count = words.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
+    names = words.list_words([it.spec.name for it in found])
+    what = "it" if array is None else "its array"
+    verb = "depends" if len(found) == 1 else "depend"
+    return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."
+
+
+def _force_fail_page(
+    subject: StopSubject, form: ForceFailForm | None = None, *, error: str = "", status: HTTPStatus = HTTPStatus.OK
+) -> Page:
+    values = {"job": subject.job, "state": stop_state(subject.whole), "is_active": subject.job.status in ACTIVE}
+    title = f"Force-fail {subject.job.spec.name} {short_id(subject.job.id)}"
+    return Page(template="force_fail.html", title=title, values=values | reason_values(form, error), status=status)
+
+
+def _grace(text: str) -> timedelta | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_GRACE)) and int(text) <= MAX_GRACE):
+        raise Invalid(f"The grace period must be a number of seconds up to {MAX_GRACE:,}.")
+    return timedelta(seconds=int(text))

@@ -1,0 +1,70 @@
+"""The texts about cancel and terminate that the command line and the web console share, by outcome. Pure.
+
+The keys are the values of `bulk_stop.Outcome`. The command line reads them from responses, and imports no more than it
+needs.
+"""
+
+from collections.abc import Mapping
+
+DONE = {
+    "CANCELLED": "cancelled",
+    "TERMINATED": "terminated",
+    "STOPPING": "stopping",
+    "CONTAINER_STOPPING": "stopping this container",
+    "NOT_RETRIED": "running on, not retried",
+}
+WOULD_BE_DONE = {
+    "CANCELLED": "would be cancelled",
+    "TERMINATED": "would be terminated",
+    "STOPPING": "would be stopped",
+    "CONTAINER_STOPPING": "this container would be stopped",
+    "NOT_RETRIED": "would run on, not retried",
+}
+#: What follows for a job, in the words of README. `{signal}` and `{grace}` are those of the request.
+CONSEQUENCES = {
+    "CANCELLED": "FAILED at once, no container is created",
+    "TERMINATED": "FAILED at once, no container is created",
+    "STOPPING": "{signal}, SIGKILL after {grace}, FAILED whatever the exit code, never retried",
+    "CONTAINER_STOPPING": "{signal}, SIGKILL after {grace}; the job and its other containers continue",
+    "NOT_RETRIED": "the attempt continues and is the last one",
+}
+#: The consequence of a cancel for an array with children.
+_ENDS_WITH_CHILDREN = "children that run continue and are not retried, FAILED when none is left"
+
+
+def consequences_of_cancel() -> Mapping[str, str]:
+    """CONSEQUENCES of a cancel."""
+    return CONSEQUENCES | {"STOPPING": _ENDS_WITH_CHILDREN}
+
+
+def consequences_of_terminate(
+    *, signal: str | None, grace: int | None, checkpoint: bool, force: bool
+) -> Mapping[str, str]:
+    """CONSEQUENCES of a terminate. `signal`, `grace` (seconds): those of the request; None: those of each job."""
+    if force:
+        return {it: text.replace("{signal}, SIGKILL after {grace}", "SIGKILL") for it, text in CONSEQUENCES.items()}
+    sent = f"{'final checkpoint, ' if checkpoint else ''}{signal or 'SIGTERM'}"
+    after = "the grace period" if grace is None else f"{grace} s"
+    return {outcome: text.format(signal=sent, grace=after) for outcome, text in CONSEQUENCES.items()}
+
+
+def summary(counts: Mapping[str, int], texts: Mapping[str, str], consequences: Mapping[str, str]) -> list[str]:
+    """`12 cancelled (FAILED at once, no container is created)` for each outcome. `texts`: DONE or WOULD_BE_DONE."""
+    return [
+        f"{count} {text_of(outcome, texts)}" + (f" ({consequences[outcome]})" if outcome in consequences else "")
+        for outcome, count in counts.items()
+    ]
+
+
+def text_of(outcome: str, texts: Mapping[str, str]) -> str:
+    """The text of an outcome: from `texts`, else the outcome's name in lower case."""
+    return texts.get(outcome) or outcome.lower().replace("_", " ")
+
+
+def node_note(*, cancels: bool, is_main: bool, is_waiting: bool) -> str:
+    """Why an order for a node stops the whole job; empty if it stops the node alone."""
+    if cancels:
+        return "a node cannot be cancelled alone, so this is the whole job"
+    if is_main:
+        return "it is the main node, so the whole job ends"
+    return "the job has not started, so the whole job ends" if is_waiting else ""
