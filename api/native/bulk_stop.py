@@ -12,6 +12,8 @@ are selected once, in one transaction; jobs that are finished, or do not exist f
      "states": ["pending"],             case-insensitive; PENDING is SUBMITTED, PENDING and RUNNABLE; RUNNING is
                                         STARTING and RUNNING; ALL; SUBMITTED, RUNNABLE, STARTING
      "computeEnvironments": ["node1"],  where the jobs run now
+     "createdBefore": 1795447000000,    milliseconds since 1970; with another filter, so that an order after a dry run
+                                        leaves jobs alone that were submitted since
      "reason": "...", "dryRun": true,
      "signal": "SIGINT", "graceSeconds": 5,        terminatejobs only: instead of SIGTERM and the job's own grace
      "checkpoint": true,                request a final checkpoint of running jobs first
@@ -59,13 +61,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.api.http import REQUEST_ID
+from batchq.api.native.job_search import Milliseconds
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.access.accounts import AccountName
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.errors import Invalid
-from batchq.services.bulk_stop import BulkStopService, JobSelector
+from batchq.services.bulk_stop import BulkStopService, JobSelector, require_stop_ids
 
 NDJSON = "application/x-ndjson"
 MAX_STREAMED = 2  # bulk stops of one user that are handled at the same time
@@ -78,16 +81,7 @@ SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1
 STATES = {Status.PENDING.value: QUEUED, Status.RUNNING.value: ACTIVE} | {
     it.value: frozenset({it}) for it in Status if it not in FINISHED | {Status.PENDING, Status.RUNNING}
 }
-WHY_NOT = {
-    Outcome.ALREADY_FINISHED: "Job {id} is already {status}.",
-    Outcome.NOT_MATCHED: "Job {id} does not match the other filters: it is {status}.",
-    Outcome.NOT_FOUND: "Job {id} not found.",
-}
-
 _ENCODER = msgspec.json.Encoder()
-_ID = re.compile(
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#][0-9]{1,5}|(?::[0-9]{1,5})?\.[A-Za-z0-9_-]{1,128})?"
-)
 _QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/]+)")
 
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
@@ -106,6 +100,8 @@ class CancelJobsRequest(BaseModel):
     job_queues: Words | None = None
     states: Words | None = None
     compute_environments: Words | None = None
+    #: In milliseconds since 1970: only jobs that were created before. Needs another filter.
+    created_before: Milliseconds | None = None
     reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)] | None = None
     dry_run: bool = False
 
@@ -203,9 +199,7 @@ def to_request(it: CancelJobsRequest) -> JobSelector:
     filters = (it.jobs, it.job_names, it.users, it.accounts, it.job_queues, it.states, it.compute_environments)
     if all(given is None for given in filters):
         raise Invalid("At least one filter is required.")
-    for job_id in it.jobs or ():
-        if _ID.fullmatch(job_id) is None:
-            raise Invalid(f"{job_id[:100]!r} is not the id of a job, of a child, of a node or of a container.")
+    require_stop_ids(it.jobs or ())
     queues = None if it.job_queues is None else frozenset(_queue(name) for name in it.job_queues)
     rest = JobFilter(
         names=_set(it.job_names),
@@ -213,6 +207,7 @@ def to_request(it: CancelJobsRequest) -> JobSelector:
         queues=queues,
         statuses=None if it.states is None else _statuses(it.states),
         environments=_set(it.compute_environments),
+        created_before=it.created_before,
     )
     accounts = None if it.accounts is None else frozenset(map(AccountName, it.accounts))
     return JobSelector(ids=None if it.jobs is None else tuple(it.jobs), accounts=accounts, rest=rest)
@@ -270,10 +265,13 @@ async def _stream_outcomes(
 
 
 def _line(it: JobOutcome) -> JobLine:
-    why_not = WHY_NOT.get(it.outcome, "").format(id=it.job_id, status=it.status)
     name = None if it.status is None else it.name
     standing = None if it.standing is None else stop_order_answer(it.standing)
-    message = it.note or why_not
     return JobLine(
-        job_id=it.job_id, job_name=name, status=it.status, outcome=it.outcome, message=message, standing=standing
+        job_id=it.job_id,
+        job_name=name,
+        status=it.status,
+        outcome=it.outcome,
+        message=outcome_message(it),
+        standing=standing,
     )

@@ -94,6 +94,8 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     statuses: frozenset[Status] | None = None
     #: Names of the compute environments on which the jobs were placed.
     environments: frozenset[str] | None = None
+    #: Milliseconds since 1970: jobs that were created before.
+    created_before: int | None = None
     #: The owners whose jobs the caller may stop.
     visibility: Visibility | None = None
 
@@ -278,6 +280,18 @@ def note(order: BulkStopOrder, job: Job) -> str:
     if order.kind is Kind.CANCEL:
         return f"of its children {waiting} cancelled, {active} running on, not retried"
     return f"of its children {waiting} terminated, {active} stopping"
+
+
+_WHY_NOT = {
+    Outcome.ALREADY_FINISHED: "Job {id} is already {status}.",
+    Outcome.NOT_MATCHED: "Job {id} does not match the other filters: it is {status}.",
+    Outcome.NOT_FOUND: "Job {id} not found.",
+}
+
+
+def outcome_message(it: JobOutcome) -> str:
+    """The note of an outcome, else why nothing was done; empty for an order that had its usual effect."""
+    return it.note or _WHY_NOT.get(it.outcome, "").format(id=it.job_id, status=it.status)
 
 
 def stop_outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:

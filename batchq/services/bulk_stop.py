@@ -1,7 +1,7 @@
 """The bulk stop service: cancels or terminates all jobs that a request selects, and reports the outcome of each."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle import node_view
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
+from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
 from batchq.services.job_search import Names, hidden_names, name_not_found
 from batchq.services.pending_orders_view import PendingOrdersView
@@ -43,6 +44,18 @@ _JOB_ID = re.compile(r"(?P<whole>[^:#.]+(?::[0-9]+(?=\.))?)(?:(?P<mark>[:#.])(?P
 
 #: What an id selects: a job, and the index of one of its nodes or containers, or None.
 Member = tuple[JobId, int | None]
+
+
+_STRICT_ID = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#][0-9]{1,5}|(?::[0-9]{1,5})?\.[A-Za-z0-9_-]{1,128})?"
+)
+
+
+def require_stop_ids(ids: Iterable[str]) -> None:
+    """Raise Invalid for a text that `JobSelector.ids` cannot contain."""
+    for job_id in ids:
+        if _STRICT_ID.fullmatch(job_id) is None:
+            raise Invalid(f"{job_id[:100]!r} is not the id of a job, of a child, of a node or of a container.")
 
 
 class JobSelector(Struct, frozen=True, kw_only=True):

@@ -238,6 +238,8 @@ def _conditions(job_filter: JobFilter) -> Iterator[Part]:
     for column, values in (("owner", job_filter.users), ("account", job_filter.accounts), ("queue", job_filter.queues)):
         if values is not None:
             yield _is_in(f"jobs.{column}", values)
+    if job_filter.created_before is not None:
+        yield "jobs.created_at < ?", [job_filter.created_before]
     if job_filter.environments is not None:
         yield _is_in(_member("attempt.environment"), job_filter.environments)
     if job_filter.names is not None:

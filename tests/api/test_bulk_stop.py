@@ -152,6 +152,15 @@ async def test_an_unknown_name_in_a_filter_is_an_error_that_names_it(stop, three
     assert not any([(await described(it))["isTerminated"] for it in three])
 
 
+async def test_a_job_that_was_created_later_is_not_selected(stop, three, described):
+    runs, _, _ = three
+    created = (await described(runs))["createdAt"]
+
+    _, answer = await stop(jobNames=["sim-*"], createdBefore=created)
+
+    assert answer == {"jobs": [], "counts": {}, "dryRun": False}
+
+
 async def test_every_line_of_a_long_response_is_json(server, stop, submit):
     ids = [await submit() for _ in range(5)]
     made = [f"{UNKNOWN_ID[:-4]}{number:04x}" for number in range(1200)]
@@ -167,6 +176,8 @@ async def test_every_line_of_a_long_response_is_json(server, stop, submit):
     [
         ({}, "At least one filter is required"),
         ({"reason": "so"}, "At least one filter is required"),
+        ({"createdBefore": 1}, "At least one filter is required"),
+        ({"jobNames": ["a"], "createdBefore": -1}, "'createdBefore'"),
         ({"jobs": []}, "'jobs'"),
         ({"jobs": ["x"]}, "'x' is not the id of a job"),
         ({"jobs": [f"{UNKNOWN_ID}:"]}, "is not the id of a job"),

@@ -18,6 +18,7 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.ids import child_id
 from batchq.domain.job import ArrayChild, ArrayState, Status
+from batchq.domain.times import milliseconds
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
 from tests.support import filters
@@ -107,6 +108,12 @@ async def test_an_environment_is_that_of_the_attempt_under_way(chosen):
     ]
 
     assert await chosen(jobs, environments=frozenset({"big"})) == whole(1)
+
+
+async def test_a_job_is_selected_if_it_was_created_before(chosen):
+    jobs = [job(number=number, created_at=NOON + timedelta(milliseconds=number)) for number in (1, 2, 3)]
+
+    assert await chosen(jobs, created_before=milliseconds(NOON) + 2) == whole(1)
 
 
 async def test_an_array_is_selected_as_a_whole(chosen):
@@ -267,6 +274,7 @@ SELECTIONS = st.builds(
     queues=SETS,
     statuses=st.none() | st.frozensets(st.sampled_from(Status)),
     environments=st.none() | st.frozensets(st.sampled_from(["local", "other"])),
+    created_before=st.none() | st.integers(-1, 1).map(lambda it: milliseconds(NOON) + it),
     visibility=st.none() | st.builds(Visibility, user=WORDS, accounts=st.frozensets(WORDS, max_size=2)),
 )
 

@@ -110,6 +110,7 @@ def _is_selected(job: Job, selection: JobFilter) -> bool:
     return (
         job.status not in FINISHED
         and all(values is None or value in values for values, value in wanted)
+        and (selection.created_before is None or milliseconds(job.created_at) < selection.created_before)
         and (selection.names is None or any(_like_folded(job.spec.name, it) for it in selection.names))
         and visible(owner, selection.visibility)
     )
