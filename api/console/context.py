@@ -9,6 +9,7 @@ from batchq.api.authentication import HealthReport, KeyAuthentication
 from batchq.api.console.hints import Hints
 from batchq.api.console.pressure import Pressure
 from batchq.api.console.invocations import Invocations
+from batchq.api.console.recent_stops import RecentStops
 from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.ports.clock import Clock
@@ -57,3 +58,4 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     account: str
     region: str
     invocations: Invocations = field(default_factory=Invocations)
+    recent_stops: RecentStops = field(default_factory=RecentStops)

@@ -5,6 +5,7 @@ import re
 from aiohttp import web
 
 from batchq.api.console import (
+    bulk_stop_page,
     jobs,
     live,
     log_page,
@@ -39,6 +40,7 @@ TABLES = (
     live.pages,
     settings.pages,
     stop_page.pages,
+    bulk_stop_page.pages,
 )
 
 

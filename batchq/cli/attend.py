@@ -31,7 +31,7 @@ from batchq.cli.output import (
 )
 from batchq.cli.server_requests import FINISHED, fetch_explanation, fetch_job_documents, fetch_log_lines
 from batchq.cli.times import elapsed, format_duration
-from batchq.domain.stop_words import DONE, text_of
+from batchq.domain.stop_words import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.escapes import escape
 
@@ -277,4 +277,4 @@ def stop_attended(url: str, job_id: str, *, answer: Answer) -> None:
             if "outcome" in each:
                 outcome = str(each["outcome"])
                 message = f": {each['message']}" if each.get("message") else ""
-                print_notice(f"{job_id}  {text_of(outcome, DONE)}{message}")
+                print_notice(f"{job_id}  {outcome_text(outcome, DONE)}{message}")

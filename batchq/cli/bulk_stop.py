@@ -21,7 +21,14 @@ from batchq.cli.output import (
     print_notice,
 )
 from batchq.cli.stop_report import SUCCESSFUL_OUTCOMES, JsonReporter, LineReporter, StepNotes
-from batchq.domain.stop_words import DONE, WOULD_BE_DONE, consequences_of_cancel, consequences_of_terminate, summary
+from batchq.domain.stop_words import (
+    DONE,
+    WIDE,
+    WOULD_BE_DONE,
+    consequences_of_cancel,
+    consequences_of_terminate,
+    summary,
+)
 from batchq.errors import BatchqError, Invalid, Misused, NotFound, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"
@@ -29,7 +36,6 @@ TERMINATE = "/v1/batchq/terminatejobs"
 WHO_AM_I = "/v1/batchq/whoami"
 TIMEOUT = 120.0  # seconds until the first byte of the response, and between two of them
 DAY = 86_400  # seconds
-WIDE = 20  # jobs that are stopped without a question
 
 
 class Declined(BatchqError):

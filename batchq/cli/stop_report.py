@@ -11,7 +11,7 @@ from batchq.cli.http_client import Response
 from batchq.cli.output import write_line
 from batchq.cli.server_requests import WAITING, fetch_job_documents
 from batchq.cli.times import clock_time, local_time, now
-from batchq.domain.stop_words import DONE, WOULD_BE_DONE, node_note, summary, text_of
+from batchq.domain.stop_words import DONE, WOULD_BE_DONE, node_note, outcome_text, summary
 from batchq.errors import BatchqError
 from batchq.escapes import escape
 
@@ -70,7 +70,7 @@ class LineReporter:
         note = self._notes.note(str(job.get("jobId")), status=str(job.get("status")))
         note = note and f"; {note}"
         if outcome not in self._texts:
-            reason = str(job.get("message") or text_of(outcome, self._texts))
+            reason = str(job.get("message") or outcome_text(outcome, self._texts))
             reason = reason.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
             write_line(escape(f"{job.get('jobId')}  {reason}{note}"), flush=False)
             return

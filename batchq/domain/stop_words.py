@@ -6,6 +6,8 @@ needs.
 
 from collections.abc import Mapping
 
+#: Jobs that filters may stop without a confirmation.
+WIDE = 20
 DONE = {
     "CANCELLED": "cancelled",
     "TERMINATED": "terminated",
@@ -51,12 +53,12 @@ def consequences_of_terminate(
 def summary(counts: Mapping[str, int], texts: Mapping[str, str], consequences: Mapping[str, str]) -> list[str]:
     """`12 cancelled (FAILED at once, no container is created)` for each outcome. `texts`: DONE or WOULD_BE_DONE."""
     return [
-        f"{count} {text_of(outcome, texts)}" + (f" ({consequences[outcome]})" if outcome in consequences else "")
+        f"{count} {outcome_text(outcome, texts)}" + (f" ({consequences[outcome]})" if outcome in consequences else "")
         for outcome, count in counts.items()
     ]
 
 
-def text_of(outcome: str, texts: Mapping[str, str]) -> str:
+def outcome_text(outcome: str, texts: Mapping[str, str]) -> str:
     """The text of an outcome: from `texts`, else the outcome's name in lower case."""
     return texts.get(outcome) or outcome.lower().replace("_", " ")
 

@@ -1,0 +1,182 @@
+"""The pages that cancel or terminate several jobs: a preview, the order, and its outcomes.
+
+An order is for the jobs of the preview that the user saw. Up to MAX_NAMED jobs it names them; beyond, it selects with
+the same filters the jobs that were created before the preview.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
+from typing import Annotated
+from urllib.parse import urlencode
+
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.recent_stops import OutcomeCounts, StopPreview
+from batchq.api.console.stop_page import ReasonForm, reason_values
+from batchq.domain.access.accounts import AccountName, Caller
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind, outcome_message
+from batchq.domain.job import Status
+from batchq.domain.stop_words import (
+    DONE,
+    WIDE,
+    WOULD_BE_DONE,
+    consequences_of_cancel,
+    consequences_of_terminate,
+    outcome_text,
+)
+from batchq.domain.times import milliseconds
+from batchq.errors import Invalid, NotFound
+from batchq.services.bulk_stop import JobSelector, Outcomes, require_stop_ids
+
+_OPERATIONS = {Kind.CANCEL: "CancelJobsByFilter", Kind.TERMINATE: "TerminateJobsByFilter"}
+Words = Annotated[list[Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)]], Field(max_length=1000)]
+
+pages = PageTable()
+
+
+class JobSelection(BaseModel):
+    """The jobs to stop: by ids or by filters. Another filter is refused, because without it more jobs would match."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    job: Words = Field(default_factory=list)
+    queue: Words = Field(default_factory=list)
+    state: list[Status] = Field(default_factory=list)
+    name: Words = Field(default_factory=list)
+    user: Words = Field(default_factory=list)
+    account: Words = Field(default_factory=list)
+    environment: Words = Field(default_factory=list)
+
+    def filters(self) -> list[tuple[str, str]]:
+        """The names and values of the filters that are given."""
+        return [(name, value) for name in JobSelection.model_fields for value in getattr(self, name)]
+
+    def selector(self, created_before: int) -> JobSelector:
+        """The selected jobs. Raises Invalid without a filter, and for a text that is not an id."""
+        if not self.filters():
+            raise Invalid("No jobs are selected: choose jobs, or give a filter.")
+        require_stop_ids(self.job)
+        rest = JobFilter(
+            names=_set(self.name),
+            users=_set(self.user),
+            queues=_set(self.queue),
+            statuses=frozenset(self.state) or None,
+            environments=_set(self.environment),
+            created_before=created_before,
+        )
+        accounts = frozenset(map(AccountName, self.account)) or None
+        return JobSelector(ids=tuple(self.job) or None, accounts=accounts, rest=rest)
+
+
+class BulkStopQuery(JobSelection):
+    """A preview."""
+
+    kind: Kind = Kind.TERMINATE
+
+
+class BulkStopForm(ReasonForm, JobSelection):
+    """An order for the jobs of a preview, whose invocation it carries."""
+
+    kind: Kind
+    #: The number of jobs, as it was typed; needed for more than WIDE jobs.
+    count: Annotated[str, Field(max_length=20)] = ""
+
+
+@pages.get("/stop")
+async def bulk_stop_page(context: ConsoleContext, visit: Visit[BulkStopQuery]) -> PageAnswer:
+    return await _preview_page(context, visit.input.kind, visit.input, visit.caller)
+
+
+@pages.post("/stop")
+async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) -> PageAnswer:
+    form = visit.input
+
+    async def order() -> str:
+        preview = context.recent_stops.find(StopPreview, visit.caller, form.invocation)
+        if preview is None or preview.kind is not form.kind:
+            raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
+        _check_count(form.count, preview.changed)
+        wanted = BulkStopOrder(kind=form.kind, reason=form.whole_reason())
+        result = OutcomeCounts(kind=form.kind)
+        caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
+        await _collect(result, await context.bulk_stops.stop(wanted, preview.target(), caller=caller))
+        context.recent_stops.keep(visit.caller, form.invocation, result)
+        return f"/ui/stop/results/{form.invocation}"
+
+    try:
+        return Redirect(location=await context.invocations.once(visit.caller, form, order))
+    except NotFound:
+        raise
+    except Invalid as why:
+        return await _preview_page(context, form.kind, form, visit.caller, form, error=str(why))
+
+
+@pages.get("/stop/results/{invocation}")
+async def bulk_stop_result(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    result = context.recent_stops.find(OutcomeCounts, visit.caller, visit.path["invocation"])
+    if result is None:
+        raise NotFound("The result is not stored.")
+    values = {"result": result, "lines": _lines(result, DONE), "message": outcome_message, "texts": DONE}
+    return Page(template="bulk_stop_result.html", title="Outcome of the order", values=values)
+
+
+async def _preview_page(
+    context: ConsoleContext,
+    kind: Kind,
+    selection: JobSelection,
+    caller: Caller,
+    form: BulkStopForm | None = None,
+    *,
+    error: str = "",
+) -> Page:
+    selector = selection.selector(milliseconds(context.clock.now()))
+    await context.bulk_stops.check(selector, caller=caller)
+    preview = StopPreview(kind=kind, selector=selector)
+    order = BulkStopOrder(kind=kind, reason="")
+    await _collect(preview, await context.bulk_stops.preview(order, selector, caller=caller))
+    values = reason_values(form, error)
+    context.recent_stops.keep(caller, str(values["invocation"]), preview)
+    values |= {
+        "preview": preview,
+        "lines": _lines(preview, WOULD_BE_DONE),
+        "message": outcome_message,
+        "texts": WOULD_BE_DONE,
+        "filters": selection.filters(),
+        "must_type": preview.changed > WIDE,
+        "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *selection.filters()])}",
+    }
+    status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
+    return Page(template="bulk_stop.html", title=f"{kind.capitalize()} jobs", values=values, status=status)
+
+
+async def _collect(into: OutcomeCounts, outcomes: AsyncIterator[Outcomes]) -> None:
+    async for each in outcomes:
+        into.add(each)
+
+
+def _lines(of: OutcomeCounts, texts: Mapping[str, str]) -> list[tuple[int, str, str]]:
+    """For each outcome the number of jobs, its text, and what follows for the jobs."""
+    if of.kind is Kind.CANCEL:
+        consequences = consequences_of_cancel()
+    else:
+        consequences = consequences_of_terminate(signal=None, grace=None, checkpoint=False, force=False)
+    return [(count, outcome_text(it, texts), consequences.get(it, "")) for it, count in sorted(of.counts.items())]
+
+
+def _check_count(typed: str, count: int) -> None:
+    """Raise Invalid unless the number of jobs was typed, if they are many, or if there are none."""
+    if not count:
+        raise Invalid("The order would change nothing.")
+    if count > WIDE and typed.strip().replace(",", "") != str(count):
+        raise Invalid(f"Type the number of jobs, {count:,}, to confirm the order.")
+
+
+def _other(kind: Kind) -> Kind:
+    return Kind.CANCEL if kind is Kind.TERMINATE else Kind.TERMINATE
+
+
+def _set(words: list[str]) -> frozenset[str] | None:
+    return frozenset(words) or None

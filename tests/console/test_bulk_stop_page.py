@@ -1,0 +1,139 @@
+"""The pages that cancel or terminate several jobs."""
+
+import asyncio
+import re
+from uuid import uuid4
+
+import pytest
+
+
+def form_in(page, **fields):
+    """The pairs of the form in a page, with these fields."""
+    return [*re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.body), *fields.items()]
+
+
+async def preview(browser, query, **fields):
+    return form_in(await browser.open(f"/ui/stop?{query}"), **fields)
+
+
+async def statuses(browser, ids):
+    jobs = (await browser.call("describejobs", {"jobs": ids}))["jobs"]
+    return {it["jobId"]: it["status"] for it in jobs}
+
+
+@pytest.fixture
+async def held(browser):
+    """A function that submits jobs that wait; returns their ids."""
+    first = await browser.submit("first", command=["sleep", "60"])
+
+    async def held(count, name="sim"):
+        return [await browser.submit(f"{name}-{it}", dependsOn=[{"jobId": first}]) for it in range(count)]
+
+    return held
+
+
+async def test_chosen_jobs_are_previewed_and_stopped_with_the_reason(browser, held):
+    ids = await held(3)
+    query = "&".join(f"job={it}" for it in ids[:2])
+    page = await browser.open(f"/ui/stop?{query}")
+    assert "2 would be terminated: FAILED at once, no container is created" in page.text
+    answer = await browser.post("/ui/stop", form_in(page, reason="<i>enough</i>"))
+    result = await browser.open(answer.headers["Location"])
+    assert "2 terminated: FAILED at once, no container is created" in result.text
+    found = await statuses(browser, ids)
+    assert [found[it] for it in ids] == ["FAILED", "FAILED", "PENDING"]
+    jobs = (await browser.call("describejobs", {"jobs": ids[:1]}))["jobs"]
+    assert jobs[0]["statusReason"] == "<i>enough</i>"
+
+
+async def test_a_filter_stops_the_jobs_of_the_preview_and_none_that_came_later(browser, held):
+    ids = await held(3)
+    form = await preview(browser, "kind=CANCEL&name=sim-*", reason="enough")
+    late = await held(1, name="sim-late")
+    await browser.post("/ui/stop", form)
+    found = await statuses(browser, [*ids, *late])
+    assert [found[it] for it in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
+
+
+async def test_more_jobs_than_an_order_names_are_selected_by_creation(browser, held, monkeypatch):
+    monkeypatch.setattr("batchq.api.console.recent_stops.MAX_NAMED", 2)
+    ids = await held(3)
+    form = await preview(browser, "name=sim-*", reason="enough")
+    late = await held(1, name="sim-late")
+    await browser.post("/ui/stop", form)
+    found = await statuses(browser, [*ids, *late])
+    assert [found[it] for it in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
+
+
+async def test_many_jobs_are_stopped_only_if_their_number_is_typed(browser, held):
+    ids = await held(21)
+    for typed in ("", "20", "all"):
+        form = await preview(browser, "name=sim-*", reason="enough", count=typed)
+        page = await browser.post("/ui/stop", form, status=400)
+        assert "Type the number of jobs, 21, to confirm the order." in page.text
+        assert 'value="enough"' in page.body
+    assert set((await statuses(browser, ids)).values()) == {"PENDING"}
+    await browser.post("/ui/stop", await preview(browser, "name=sim-*", reason="enough", count="21"))
+    assert set((await statuses(browser, ids)).values()) == {"FAILED"}
+
+
+async def test_a_form_without_a_reason_orders_nothing(browser, held):
+    ids = await held(1)
+    page = await browser.post("/ui/stop", await preview(browser, f"job={ids[0]}"), status=400)
+    assert "Give a reason" in page.text
+    await browser.post("/ui/stop", form_in(page, preset="wrong input"))
+    assert (await statuses(browser, ids))[ids[0]] == "FAILED"
+
+
+async def test_a_form_that_is_sent_twice_orders_once(browser, held):
+    form = await preview(browser, f"job={(await held(1))[0]}", reason="enough")
+    answers = await asyncio.gather(browser.post("/ui/stop", form), browser.post("/ui/stop", form))
+    assert len({it.headers["Location"] for it in answers}) == 1
+    assert "1 terminated" in (await browser.open(answers[1].headers["Location"])).text
+
+
+async def test_a_form_without_its_preview_orders_nothing(browser, held):
+    ids = await held(1)
+    form = dict(await preview(browser, f"job={ids[0]}", reason="enough")) | {"invocation": str(uuid4())}
+    page = await browser.post("/ui/stop", form, status=400)
+    assert "The preview is no longer stored: nothing was ordered." in page.text
+    assert (await statuses(browser, ids))[ids[0]] == "PENDING"
+
+
+async def test_the_preview_lists_the_first_hundred_jobs(browser):
+    array = await browser.submit("sweep", command=["sleep", "60"], arrayProperties={"size": 130})
+    await browser.wait_for(f"{array}:0", "RUNNING")
+    page = await browser.open("/ui/stop?state=RUNNING&state=RUNNABLE&name=sweep")
+    assert page.body.count('data-label="Outcome"') == 100
+    assert "The first 100 of 130 jobs are listed." in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("", "No jobs are selected"),
+        ("kind=TERMINATE", "No jobs are selected"),
+        ("job=x", "is not the id of a job"),
+        ("state=PAUSED", "state"),
+        ("definition=simple", "definition"),
+        ("name=a&kind=PAUSE", "kind"),
+    ],
+)
+async def test_a_query_that_could_select_more_than_it_means_is_refused(browser, query, sentence):
+    assert sentence in (await browser.open(f"/ui/stop?{query}", status=400)).text
+
+
+async def test_a_queue_that_does_not_exist_has_the_page_of_everything_unknown(browser):
+    unknown = await browser.open("/ui/stop?queue=none", status=404)
+    assert unknown.body == (await browser.open("/ui/none", status=404)).body
+
+
+async def test_a_result_that_is_not_stored_is_unknown(browser):
+    await browser.open(f"/ui/stop/results/{uuid4()}", status=404)
+
+
+async def test_the_audit_log_names_the_operation_of_the_api(browser, held):
+    ids = await held(1)
+    await browser.post("/ui/stop", await preview(browser, f"job={ids[0]}", reason="enough"))
+    records = (await browser.call("batchq/listaudit", {"job": ids[0]}))["records"]
+    assert "TerminateJobsByFilter" in {it["operation"] for it in records}
