@@ -7,8 +7,8 @@ from msgspec import Struct, field
 from batchq.accounts.admin import AccountAdmin
 from batchq.api.authentication import HealthReport, KeyAuthentication
 from batchq.api.console.hints import Hints
-from batchq.api.console.pressure import Pressure
 from batchq.api.console.invocations import Invocations
+from batchq.api.console.pressure import Pressure
 from batchq.api.console.recent_stops import RecentStops
 from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
