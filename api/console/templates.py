@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from batchq.api.console.job_words import condition, job_title
+from batchq.domain.console_paths import job_path
 from batchq.domain.explanation import words
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.stop_order import latest_order
@@ -86,12 +87,6 @@ def short_id(job_id: str) -> str:
     """The first digits of a job's id, with the index of a child or node."""
     whole, separator, part = _split(job_id)
     return f"{whole[:SHORT_ID]}{separator}{part}"
-
-
-def job_path(job_id: str) -> str:
-    """The path of a job's page. A URL cannot have the `#` of a node."""
-    whole, separator, part = _split(job_id)
-    return f"/ui/jobs/{whole}/nodes/{part}" if separator == "#" else f"/ui/jobs/{whole}{separator}{part}"
 
 
 def quoted_list(words_of: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "why": ("job_detail:add_why", "print why a job waits, or has failed"),
         "history": ("job_detail:add_history", "print the states of a job, with times"),
         "logs": ("job_logs:add_logs", "print the output of jobs, or follow it"),
+        "console": ("console:add_console", "open the web console in a browser, logged in"),
         "top": ("top:add_top", "show queues, capacity and jobs, refreshed"),
         "events": ("events:add_events", "print status changes of jobs, or follow them"),
         "wait": ("job_wait:add_wait", "wait until jobs have ended"),

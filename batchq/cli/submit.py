@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,14 @@ from msgspec import Struct
 from batchq.cli.arguments import parse_count
 from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.config import defaults
+from batchq.cli.console import job_url
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.image_definition import container_properties, find_or_register, image_definition_name, short_name
 from batchq.cli.job_columns import short_id
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_handles import resolve_job
 from batchq.cli.main import CommandParser
-from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, print_error, print_notice, write_line
+from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, is_terminal, print_error, print_notice, write_line
 from batchq.cli.server_requests import send_submission
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.errors import Invalid, Misused
@@ -118,6 +120,8 @@ def run_submit(args: Namespace) -> int:
     url = url_of(args)
     _, job = submit_planned(url, plan)
     write_line(job)
+    if is_terminal() and (page := job_url(url, job)):
+        print_notice(page)
     return attend(url, job, shows_output=False, stops_on_exit=args.stop_on_exit) if args.wait else DONE
 
 
@@ -236,5 +240,6 @@ def run_run(args: Namespace) -> int:
         request, job_id = submit_planned(url, plan)
     except Invalid as refused:
         return print_error(str(refused), NO_EXIT_CODE)
-    print_notice(f"{request['jobName']} {short_id(job_id)} in queue {request['jobQueue']}")
+    page = job_url(url, job_id) if is_terminal(sys.stderr) else ""
+    print_notice(f"{request['jobName']} {short_id(job_id)} in queue {request['jobQueue']}  {page}".rstrip())
     return attend(url, job_id, shows_output=True, stops_on_exit=args.stop_on_exit)

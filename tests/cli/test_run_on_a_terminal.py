@@ -1,5 +1,7 @@
 """`batchq run` on a terminal: each answer to Ctrl-C, the line while the job waits, and control sequences of jobs."""
 
+import os
+
 import pytest
 
 from tests.cli.job_server import JOB, attempt, state
@@ -79,7 +81,10 @@ async def test_the_line_of_a_waiting_job_is_replaced_by_its_output(job_server):
     seen = await play()
 
     assert WAITING in seen["output"]
-    assert seen["screen"] == ["batchq: busybox 8f2c51a7 in queue default", "one", "batchq: train SUCCEEDED after 3 s"]
+    *first, output, last = seen["screen"]
+    page = f"{os.environ['BATCHQ_URL']}/ui/jobs/{JOB}"
+    assert "".join(first) == f"batchq: busybox 8f2c51a7 in queue default  {page}"
+    assert (output, last) == ("one", "batchq: train SUCCEEDED after 3 s")
 
 
 async def test_output_keeps_its_colours_and_no_other_control_sequence(job_server):

@@ -4,12 +4,13 @@ import json
 import re
 from urllib.parse import quote, urlsplit
 
+import aiohttp
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState, new_key
+from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState, machine_user, new_key
 from batchq.api.console.login import INSECURE, OLD_LINK, TOO_MANY, WRONG_KEY
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import Directory, Role, User
@@ -396,3 +397,40 @@ async def test_without_authentication_there_is_no_login(browser):
     made = await browser.call("batchq/consolelogin", {"page": "/ui/queues"})
     assert made == {"url": f"{browser.url}/ui/queues", "path": "/ui/queues"}
     assert "Log out" not in (await browser.open("/ui/")).text
+
+
+async def login_by_socket(path):
+    """The status of CreateConsoleLogin by the unix socket, and its answer."""
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(path=str(path))) as session,
+        session.post("http://localhost/v1/batchq/consolelogin", json={"page": "/ui/queues"}) as answer,
+    ):
+        return answer.status, await answer.json()
+
+
+async def test_a_caller_of_the_socket_gets_the_url_of_tcp_if_it_needs_no_login(tmp_path):
+    async with console_of(tmp_path / "data", socket=tmp_path / "b.sock") as browser:
+        made = await login_by_socket(tmp_path / "b.sock")
+
+    assert made == (200, {"url": f"{browser.url}/ui/queues", "path": "/ui/queues"})
+
+
+@pytest.mark.fault("SE52")
+async def test_a_caller_of_the_socket_gets_no_session_without_a_key(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    me = machine_user()
+    AccountsFile(data).change(lambda _: Directory(users={me: User(name=me, role=Role.ADMIN)}))
+    async with console_of(data, socket=tmp_path / "b.sock", auth=Auth.SIGV4):
+        status, answer = await login_by_socket(tmp_path / "b.sock")
+
+    assert (status, answer["__type"]) == (403, "AccessDeniedException")
+    assert "needs an access key" in answer["message"]
+
+
+async def test_without_tcp_there_is_no_console_for_browsers(tmp_path):
+    async with console_of(tmp_path / "data", socket=tmp_path / "b.sock", no_tcp=True):
+        status, answer = await login_by_socket(tmp_path / "b.sock")
+
+    assert (status, answer["__type"]) == (400, "ClientException")
+    assert "without --no-tcp" in answer["message"]
