@@ -222,7 +222,9 @@ def _rendered(context: ConsoleContext, caller: Caller, request: web.Request, pag
     body = template.render(values) if fragment is None else _block(template, fragment, values)
     context.pressure.rendered(perf_counter() - began)
     if fragment is None:
-        return _html(body, page.status)
+        response = _html(body, page.status)
+        response.enable_compression()  # fragments are not: their watchers are many, and the engine needs the CPU
+        return response
     tag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
     if request.headers.get("If-None-Match") == tag:
         return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})

@@ -9,6 +9,7 @@ from batchq.api.console.templates import STATIC, static_path
 MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
     "Cache-Control": "public, max-age=31536000, immutable",
+    "Vary": "Accept-Encoding",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -21,6 +22,8 @@ def mount(app: web.Application) -> None:
 
 def _serve(body: bytes, media: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def serve(_: web.Request) -> web.Response:
-        return web.Response(body=body, content_type=media, charset="utf-8", headers=HEADERS)
+        response = web.Response(body=body, content_type=media, charset="utf-8", headers=HEADERS)
+        response.enable_compression()
+        return response
 
     return serve
