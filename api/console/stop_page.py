@@ -16,9 +16,10 @@ from pydantic import Field
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.invocations import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
-from batchq.api.console.templates import job_path, short_id
+from batchq.api.console.templates import short_id
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind
+from batchq.domain.console_paths import job_path
 from batchq.domain.explanation import words
 from batchq.domain.ids import JobId, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
