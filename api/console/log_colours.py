@@ -14,14 +14,15 @@ from msgspec.structs import replace
 
 from batchq.escapes import escape_lines, split_colours
 
-COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 MAX_CHANGES = 200  # changes of colour in a line; the rest of the line keeps the last one
 _CURSOR = re.compile(r"\x1b\[[<=>?]?[0-9;:]{0,32}[ -/]{0,2}[@-ln-~]")  # control sequences apart from colours
-_NAMED, _BRIGHT, _CUBE, _GREYS = 8, 16, 232, 256  # the ends of the ranges of the palette of 256 colours
+_BRIGHT, _CUBE, _GREYS = 16, 232, 256  # the ends of the ranges of the palette of 256 colours
+_DARK = 128  # of 256: a colour whose strongest part is weaker is black
 
 
 class _Style(Struct, frozen=True, kw_only=True):
-    colour: str = ""
+    #: From 0, black, to 7, white; None: the text's own.
+    colour: int | None = None
     bold: bool = False
     dim: bool = False
     italic: bool = False
@@ -30,15 +31,12 @@ class _Style(Struct, frozen=True, kw_only=True):
     background: bool = False
 
     def classes(self) -> str:
-        names = {
-            f"log-{self.colour}": bool(self.colour),
-            "log-bold": self.bold,
-            "log-dim": self.dim,
-            "log-italic": self.italic,
-            "log-underline": self.underline,
-            "log-mark": self.reversed or self.background,
-        }
-        return " ".join(name for name, is_set in names.items() if is_set)
+        """The classes of the style sheet, each named by its parameter of the control sequence."""
+        switches = {1: self.bold, 2: self.dim, 3: self.italic, 4: self.underline, 7: self.reversed or self.background}
+        codes = [*(code for code, is_set in switches.items() if is_set)]
+        if self.colour is not None:
+            codes.append(30 + self.colour)
+        return " ".join(f"sgr-{it}" for it in codes)
 
 
 _PLAIN = _Style()
@@ -68,6 +66,11 @@ def coloured(text: str) -> Markup:
     return Markup("").join(html)
 
 
+def marked(text: str) -> Markup:
+    """A line as HTML that is marked as a whole, without colours."""
+    return Markup("<mark>{}</mark>").format(plain(text))
+
+
 def plain(text: str) -> str:
     """A line as text, without colours."""
     return "".join(_shown(part) for part in split_colours(text)[::2])
@@ -89,14 +92,14 @@ def _changed(style: _Style, parameters: str) -> _Style:
             case 0:
                 style = _PLAIN
             case 38 | 48:
-                name = _extended(codes)
-                style = replace(style, colour=name) if code == 38 else replace(style, background=True)  # noqa: PLR2004
+                colour = _extended(codes)
+                style = replace(style, colour=colour) if code == 38 else replace(style, background=True)  # noqa: PLR2004
             case 39:
-                style = replace(style, colour="")
+                style = replace(style, colour=None)
             case 49:
                 style = replace(style, background=False)
             case _ if code in range(30, 38) or code in range(90, 98):
-                style = replace(style, colour=COLOURS[code % 10])
+                style = replace(style, colour=code % 10)
             case _ if code in range(40, 48) or code in range(100, 108):
                 style = replace(style, background=True)
             case _ if code in _SWITCHES:
@@ -106,33 +109,28 @@ def _changed(style: _Style, parameters: str) -> _Style:
     return style
 
 
-def _extended(codes: Iterator[int]) -> str:
-    """The nearest of COLOURS to a colour of the palette (`5;N`) or to a mixed one (`2;R;G;B`); empty if malformed."""
+def _extended(codes: Iterator[int]) -> int | None:
+    """The nearest of the eight colours to one of the palette (`5;N`) or a mixed one (`2;R;G;B`); None if malformed."""
     match next(codes, None):
         case 5:
             return _of_palette(next(codes, _GREYS))
         case 2:
-            levels = [next(codes, 0) for _ in range(3)]
-            return _nearest(*levels)
+            return _nearest(*[next(codes, 0) for _ in range(3)])
         case _:
-            return ""
+            return None
 
 
-def _of_palette(index: int) -> str:
+def _of_palette(index: int) -> int | None:
     if index < _BRIGHT:
-        return COLOURS[index % _NAMED]
+        return index % 8
     if index < _CUBE:
         red, green, blue = (index - _BRIGHT) // 36, (index - _BRIGHT) // 6 % 6, (index - _BRIGHT) % 6
         return _nearest(red * 51, green * 51, blue * 51)
-    if index < _GREYS:
-        return _nearest(*[(index - _CUBE) * 11] * 3)
-    return ""
+    return _nearest(*[(index - _CUBE) * 11] * 3) if index < _GREYS else None
 
 
-def _nearest(red: int, green: int, blue: int) -> str:
+def _nearest(red: int, green: int, blue: int) -> int:
     strongest = max(red, green, blue)
-    middle = 128
-    if strongest < middle:
-        return COLOURS[0]
-    bits = [level > strongest // 2 for level in (red, green, blue)]
-    return COLOURS[bits[0] + 2 * bits[1] + 4 * bits[2]]
+    if strongest < _DARK:
+        return 0
+    return sum(1 << bit for bit, level in enumerate((red, green, blue)) if level > strongest // 2)

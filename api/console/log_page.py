@@ -1,7 +1,7 @@
 """The log of a job: a page of its lines, which follows the output; a search in all of it; and the whole as a download.
 
-The script follows a log by requests for the fragment `lines` with `after` (the attribute `data-next` of the list) and
-`wait`; each is answered once there are further lines, or after the wait with an empty list. The attribute `data-over`
+The script follows a log whose list has `data-follow`, by requests for the fragment `lines` with `after` (`data-next` of
+the list) and `wait`; each is answered once there are further lines, or after the wait with an empty list. `data-over`
 says whether no more lines can come.
 """
 
@@ -19,7 +19,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.log_colours import coloured, plain
+from batchq.api.console.log_colours import coloured, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
 from batchq.api.http import while_connected
 from batchq.domain.ids import JobId, Tag
@@ -126,9 +126,11 @@ def _node(path: Mapping[str, str]) -> JobId:
 
 
 async def _page(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) -> Page:
-    query = visit.input
-    log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
-    if visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None:
+    query, after = visit.input, _position(visit.input.after)
+    follows = visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None
+    attempt = query.attempt if follows or after is None else after.attempt
+    log = await context.log_windows.find(job_id, attempt=attempt, container=query.container, caller=visit.caller)
+    if follows:
         page = context.job_log.page(_next_lines(query, log), caller=visit.caller)
         return _followed(query, log, await while_connected(visit.http, page))
     if log.tag is None or not log.has_run:
@@ -208,7 +210,7 @@ def _windowed(query: LogQuery, log: JobLog, window: LogPage, *, is_end: bool) ->
         log,
         lines=window.lines,
         first=_first_number(query, window),
-        next=f"{log.tag.attempt}.{window.end}" if is_end else None,
+        next=f"{log.tag.attempt}.{window.end}" if is_end and query.at is None else None,
         older=window.start or None,
         newer=None if is_end else window.end,
     )
@@ -220,6 +222,7 @@ def _followed(query: LogQuery, log: JobLog, page: JobLogPage) -> Page:
     return _rendered(
         query,
         log,
+        template="log_lines.html",
         lines=page.lines,
         attempt=None if at is None else at.attempt,
         next=_BEGINNING if at is None else f"{at.attempt}.{at.position}",
@@ -227,21 +230,23 @@ def _followed(query: LogQuery, log: JobLog, page: JobLogPage) -> Page:
     )
 
 
-def _rendered(query: LogQuery, log: JobLog, *, attempt: int | None = None, **values: object) -> Page:
+def _rendered(
+    query: LogQuery, log: JobLog, *, attempt: int | None = None, template: str = "log.html", **values: object
+) -> Page:
     number = log.tag.attempt if log.tag is not None and attempt is None else attempt
     job = log.job
     attempts = () if job is None else job.all_attempts
     name = str(log.job_id) if job is None else job.spec.name
     started = next((it.started_at for it in attempts if it.number == number), None)
     return Page(
-        template="log.html",
+        template=template,
         title=f"Log of {name}",
         values={
             "log": log,
             "job": job,
             "query": query,
             "attempt": number,
-            "shown": lambda line: _shown(line, query.times, started),
+            "shown": lambda line, is_found=False: _shown(line, query.times, started, is_found=is_found),
             "clock": lambda line: _clock(_time_of(line) or _EPOCH),
             "empty": _empty_sentence(log),
             "link": partial(_link, query, log, number),
@@ -250,7 +255,7 @@ def _rendered(query: LogQuery, log: JobLog, *, attempt: int | None = None, **val
             "first": None,
             "older": None,
             "newer": None,
-            "next": _BEGINNING if query.attempt is None and not log.parts else None,
+            "next": _BEGINNING if query.attempt is None and log.captured and not log.parts else None,
             "over": False,
         }
         | values,
@@ -281,24 +286,22 @@ def _first_number(query: LogQuery, window: LogPage) -> int | None:
 def _empty_sentence(log: JobLog) -> str:
     """What a page without lines says."""
     if log.job is None or log.tag is None:
-        return "The job has not started. Its output appears here as soon as it writes any."
+        return "The job has not started. Its output appears here once it writes any."
     if not log.captured:
         return "The log driver of the job does not store its output in batchq."
-    if not log.has_run:
-        return "The container is starting. Its output appears here as soon as it writes any."
     if log.tag.attempt in {it.number for it in log.job.attempts}:
         return f"Attempt {log.tag.attempt} wrote no output."
-    return "There is no output yet. It appears here as soon as the job writes any."
+    return "The output appears here once the job writes any."
 
 
-def _shown(line: StoredLine, times: Times, started: datetime | None) -> ShownLine:
+def _shown(line: StoredLine, times: Times, started: datetime | None, *, is_found: bool) -> ShownLine:
     is_folded = len(line.message) > FOLDED_CHARACTERS
     time, iso = _times(_time_of(line), times, started)
     return ShownLine(
         position=line.position,
         time=time,
         iso=iso,
-        html=coloured(line.message),
+        html=marked(line.message) if is_found else coloured(line.message),
         summary=plain(line.message[:_SUMMARY_CHARACTERS]) if is_folded else "",
         size=len(line.message),
     )

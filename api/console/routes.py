@@ -11,6 +11,7 @@ from batchq.api.console import (
     log_page,
     login,
     overview,
+    queue_pages,
     settings,
     static_files,
     stop_page,
@@ -41,6 +42,7 @@ TABLES = (
     settings.pages,
     stop_page.pages,
     bulk_stop_page.pages,
+    queue_pages.pages,
 )
 
 

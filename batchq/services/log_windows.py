@@ -10,7 +10,7 @@ from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, stream_nam
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.container_rules import spec_of
-from batchq.errors import NotFound
+from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
 from batchq.logs.service import LogQuery, LogSearchPosition, LogService
 from batchq.ports.logs import LogPage, StoredLine
@@ -133,8 +133,7 @@ class LogWindowService:
         assert log.tag is not None
         after = LogSearchPosition()
         if beyond is not None:
-            at = (await self.after(log.tag, position=beyond, limit=1)).lines[0].at
-            after = LogSearchPosition(after_key=(at, log.tag.log_id, beyond))
+            after = LogSearchPosition(after_key=((await self._line(log.tag, beyond)).at, log.tag.log_id, beyond))
         name = stream_name(log.job.spec.definition.name, log.tag)
         events, more = await self._logs.filter(
             LogQuery(names=(name,), span=Span(), pattern=pattern),
@@ -147,7 +146,7 @@ class LogWindowService:
         for event in events:
             _add(groups, await self._with_lines_around(log.tag, event.line), event.line.position)
         key = None if more is None else more.after_key
-        compared = None if key is None else (await self.after(log.tag, position=key[2], limit=1)).lines[0]
+        compared = None if key is None else await self._line(log.tag, key[2])
         return Matches(groups=tuple(groups), count=len(events), compared=compared)
 
     async def text(self, tag: Tag) -> AsyncIterator[bytes]:
@@ -161,6 +160,12 @@ class LogWindowService:
             text = "".join(f"{it.message}\n" for it in page.lines if it.position < end)
             yield text.encode("utf-8", "backslashreplace")
             position = page.end
+
+    async def _line(self, tag: Tag, position: int) -> StoredLine:
+        lines = (await self.after(tag, position=position, limit=1)).lines
+        if not lines:
+            raise Invalid(f"invalid position in the log: {position}")
+        return lines[0]
 
     async def _with_lines_around(self, tag: Tag, line: StoredLine) -> LogPage:
         limit = 2 * LINES_AROUND + 1

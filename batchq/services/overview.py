@@ -115,7 +115,7 @@ class OverviewService:
             engine=state,
             sentence=sentence,
             since=None if obstacle is None else obstacle.since,
-            queues=await self._queues(caller),
+            queues=await self.queues(caller=caller),
             environments=environments,
             host=self._engine.host(),
             memory_mib=usage.sums.get(MEMORY, 0),
@@ -124,7 +124,8 @@ class OverviewService:
             failures=replace(failures, groups=failures.groups[:MAX_FAILURE_GROUPS]),
         )
 
-    async def _queues(self, caller: Caller) -> tuple[QueueOverview, ...]:
+    async def queues(self, *, caller: Caller) -> tuple[QueueOverview, ...]:
+        """The queues that the caller may use, as in the overview."""
         groups = {it: count for it, count in self._engine.job_counts().items() if _sees(caller, it)}
         counts, arrays, waiting = Counter[tuple[QueueName, Status]](), Counter[QueueName](), set[WaitingQuery]()
         for group, count in groups.items():

@@ -10,6 +10,7 @@ import pytest
 from yarl import URL
 
 from batchq.bootstrap import serving
+from batchq.compute.simulated.script import script_variable
 from batchq.settings import Runtime, Settings
 
 VOID = {"link", "meta", "input", "rect", "path", "br", "hr", "img", "circle", "line"}
@@ -81,8 +82,8 @@ class Browser:
             assert answer.ok, await answer.text()
             return await answer.json()
 
-    async def submit(self, name="a-job", *, image="busybox", command=("true",), **members):
-        """Submit a job of the definition `simple`; returns its id."""
+    async def submit(self, name="a-job", *, image="busybox", command=("true",), script=None, **members):
+        """Submit a job of the definition `simple`; returns its id. `script`: of its simulated containers."""
         definition = {
             "jobDefinitionName": "simple",
             "type": "container",
@@ -93,7 +94,9 @@ class Browser:
         }
         await self.call("registerjobdefinition", definition)
         job = {"jobName": name, "jobQueue": "default", "jobDefinition": "simple"}
-        override = {"containerOverrides": {"command": list(command)}}
+        variables = [] if script is None else [script_variable(script)]
+        environment = [{"name": key, "value": value} for key, value in variables]
+        override = {"containerOverrides": {"command": list(command), "environment": environment}}
         return (await self.call("submitjob", job | override | members))["jobId"]
 
     async def wait_for(self, job_id, status):

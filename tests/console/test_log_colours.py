@@ -15,19 +15,19 @@ PIECES = ["\x1b[", "\x1b]", "m", "31", "38;5;", "38;2;", ";", "<b>", "&", '"', "
     ("text", "html"),
     [
         ("plain", "plain"),
-        ("\x1b[31mred\x1b[0m plain", '<span class="log-red">red</span> plain'),
-        ("\x1b[1;92mgreen\x1b[22m\x1b[39mplain", '<span class="log-green log-bold">green</span>plain'),
+        ("\x1b[31mred\x1b[0m plain", '<span class="sgr-31">red</span> plain'),
+        ("\x1b[1;92mgreen\x1b[22m\x1b[39mplain", '<span class="sgr-1 sgr-32">green</span>plain'),
         ("\x1b[mx", "x"),
-        ("\x1b[41mx\x1b[49my", '<span class="log-mark">x</span>y'),
-        ("\x1b[7mx\x1b[27my", '<span class="log-mark">x</span>y'),
-        ("\x1b[2;3;4mx", '<span class="log-dim log-italic log-underline">x</span>'),
-        ("\x1b[38;5;9mx", '<span class="log-red">x</span>'),
-        ("\x1b[38;5;46mx", '<span class="log-green">x</span>'),
-        ("\x1b[38;5;255mx", '<span class="log-white">x</span>'),
-        ("\x1b[38;2;20;20;250mx", '<span class="log-blue">x</span>'),
-        ("\x1b[38:5:3mx", '<span class="log-yellow">x</span>'),
+        ("\x1b[41mx\x1b[49my", '<span class="sgr-7">x</span>y'),
+        ("\x1b[7mx\x1b[27my", '<span class="sgr-7">x</span>y'),
+        ("\x1b[2;3;4mx", '<span class="sgr-2 sgr-3 sgr-4">x</span>'),
+        ("\x1b[38;5;9mx", '<span class="sgr-31">x</span>'),
+        ("\x1b[38;5;46mx", '<span class="sgr-32">x</span>'),
+        ("\x1b[38;5;255mx", '<span class="sgr-37">x</span>'),
+        ("\x1b[38;2;20;20;250mx", '<span class="sgr-34">x</span>'),
+        ("\x1b[38:5:3mx", '<span class="sgr-33">x</span>'),
         ("\x1b[38mx", "x"),
-        ("\x1b[48;5;3;31mx", '<span class="log-red log-mark">x</span>'),
+        ("\x1b[48;5;3;31mx", '<span class="sgr-7 sgr-31">x</span>'),
         ("\x1b[999mx", "x"),
     ],
 )
@@ -54,13 +54,13 @@ def test_other_control_characters_are_removed_or_shown_escaped(text, shown):
 def test_the_rest_of_a_line_with_too_many_changes_keeps_one_colour():
     html = coloured("\x1b[31mr\x1b[32mg" * MAX_CHANGES)
     assert html.count("<span") == MAX_CHANGES
-    assert html.endswith(f'<span class="log-green">{"gr" * (MAX_CHANGES // 2)}g</span>')
+    assert html.endswith(f'<span class="sgr-32">{"gr" * (MAX_CHANGES // 2)}g</span>')
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3)).map("".join))
 def test_no_text_makes_markup_or_control_characters(text):
     html = coloured(text)
     rest = html.replace("</span>", "")
-    assert rest.count("<") == rest.count('<span class="log-')
+    assert rest.count("<") == rest.count('<span class="sgr-')
     assert not set(html) & CONTROLS
     assert not set(plain(text)) & CONTROLS

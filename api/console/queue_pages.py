@@ -1,0 +1,65 @@
+"""The pages of job queues: the list, and one queue with the jobs that start next, its shares and its limits."""
+
+from msgspec import Struct
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.domain.access.accounts import Permission
+from batchq.domain.catalog import SchedulingPolicy
+from batchq.domain.ids import QueueName
+from batchq.errors import NotFound
+from batchq.ports.catalog import Snapshot
+
+pages = PageTable()
+QUEUE = "/queues/{name:[^/]{1,256}}"
+
+
+class ShareRow(Struct, frozen=True, kw_only=True):
+    """A share of a fair-share queue."""
+
+    #: Its identifier; of an entry of the policy, it may end with `*`.
+    share: str
+    weight: float
+    #: Thousandths of a vCPU that its jobs hold; None: not known, or not visible.
+    millicpus: int | None
+
+
+@pages.get("/queues")
+async def queues_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    """All queues that the caller may use."""
+    queues = await context.overviews.queues(caller=visit.caller)
+    why = await context.explanations.heads([it.queue.name for it in queues], caller=visit.caller)
+    return Page(template="queues.html", title="Queues", values={"queues": queues, "why": why})
+
+
+@pages.get(QUEUE)
+async def queue_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    """One queue."""
+    caller, name = visit.caller, QueueName(visit.path["name"])
+    snapshot = await context.jobs.snapshot(name, caller=caller)
+    shown = next((it for it in await context.overviews.queues(caller=caller) if it.queue.name == name), None)
+    if shown is None:  # it was deleted meanwhile
+        raise NotFound(f"JobQueue {name} not found.")
+    jobs = [job for job, _ in await context.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)]
+    policy = None if shown.queue.policy is None else context.catalog.policies.get(shown.queue.policy)
+    values = {
+        "it": shown,
+        "queue": shown.queue,
+        "jobs": jobs,
+        "since": dict(snapshot.jobs),
+        "why": await context.explanations.explain(jobs, caller=caller),
+        "snapshot": snapshot,
+        "policy": policy,
+        "shares": () if policy is None else _shares(policy, snapshot),
+        "environments": [context.catalog.environments[it] for it in shown.queue.environments],
+        "may_change": caller.has(Permission.CATALOG),
+    }
+    return Page(template="queue.html", title=f"Queue {name}", values=values)
+
+
+def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:
+    """The entries of the policy, then the other shares whose jobs hold vCPUs."""
+    held = dict(snapshot.shares)
+    named = {it.identifier: it.weight for it in policy.shares}
+    rows = named | {share: policy.weight(share) for share in held if share not in named}
+    return [ShareRow(share=share, weight=weight, millicpus=held.get(share)) for share, weight in rows.items()]
