@@ -128,15 +128,15 @@ class FakeEngine:
         await self._enter()
         sweep = BulkStop(number=1, order=order)
         await self._store.commit(Changes(bulk_stops=((sweep, selection),)))
-        meant = await self._store.next_targets(1, 10**6)
+        targets = await self._store.next_targets(1, 10**6)
         over = Progress(bulk_stop=1, order=-1, part=None, complete=True)
-        for it in meant:
+        for it in targets:
             await self.deliver(it.job.id, request(order, it.part), caller=caller)
         await self._store.commit(Changes(progress=(over,)))
-        return self._heard(order, meant)
+        return self._outcomes(order, targets)
 
-    async def _heard(self, order, meant):
-        for it in meant:
+    async def _outcomes(self, order, targets):
+        for it in targets:
             job, kind = it.job, order.kind
             yield (
                 JobOutcome(

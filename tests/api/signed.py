@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 KEY = AccessKey(id="BQIAEXAMPLEEXAMPLE22", secret="a secret/of+forty=letters-and~then~some", user="ada", created_at=NOW)
 SESSION = botocore.session.get_session()
 TOKENS = None, "of+a/session=="
-LETTERS = string.ascii_letters + string.digits + string.punctuation
+CHARACTERS = string.ascii_letters + string.digits + string.punctuation
 ODD = "aZ09-_.~ +/?&=%#é\u4e2d\U0001f600:;,'\"<>*"
 
 
@@ -115,7 +115,7 @@ class Boto3:
 
 
 def words(dice, most):
-    """At least one letter of those that clients, proxies and servers quote each in their own way."""
+    """At least one character of those that clients, proxies and servers quote each in their own way."""
     return "".join(dice.choices(ODD, k=dice.randint(1, most)))
 
 
@@ -124,7 +124,7 @@ def header(sent, name):
 
 
 def with_header(sent, name, value):
-    """In the place of the one it has, or beside the others."""
+    """Replace the header, or add it."""
     kept = tuple(it for it in sent.headers if it[0].lower() != name.lower())
     return replace(sent, headers=(*kept, (name, value)))
 
@@ -134,7 +134,7 @@ def without(sent, name):
 
 
 def one_byte_changed(sent, seed):
-    """Any byte of what is signed: method, target, a signed header's value, what is said of the signature, body.
+    """Change one byte of the signed parts: method, target, value of a signed header, Authorization, body.
 
     White space is not changed: its length between words is not signed.
     """
@@ -153,6 +153,6 @@ def one_byte_changed(sent, seed):
 
 
 def _changed(text, dice):
-    at = dice.choice([at for at, letter in enumerate(text) if letter != " "])
-    other = dice.choice(LETTERS.replace(text[at], ""))
+    at = dice.choice([at for at, character in enumerate(text) if character != " "])
+    other = dice.choice(CHARACTERS.replace(text[at], ""))
     return text[:at] + other + text[at + 1 :]

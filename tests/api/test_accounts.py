@@ -186,7 +186,7 @@ async def test_every_user_can_rotate_the_own_key(send, data):
     status, _ = await send("ada", "UpdateKey", {"id": old["id"], "state": "DISABLED"})
     again, _ = await send("ada", "UpdateKey", {"id": old["id"], "state": "ACTIVE"})
 
-    assert (status, again) == (FOUND, FORBIDDEN), "a key that was taken from him is not his to take back"
+    assert (status, again) == (FOUND, FORBIDDEN), "a user enabled the own disabled key"
     _, answers = await send("ada", "ListKeys")
     assert {it["id"]: it["state"] for it in answers["keys"]} == {old["id"]: "DISABLED", new["id"]: "ACTIVE"}
     assert "secret" not in str(answers)

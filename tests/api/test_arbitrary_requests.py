@@ -36,7 +36,7 @@ DESCRIBE_REQUESTS = {
 }
 PARSER = create_parser("rest-json")
 
-# Each operation, asked as it may be asked.
+# Valid requests of each operation.
 RETRY = {"attempts": 2, "evaluateOnExit": [{"onReason": "Cannot*", "onExitCode": "1*", "action": "retry"}]}
 LIMITS = [
     {

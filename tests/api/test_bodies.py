@@ -56,7 +56,7 @@ async def test_unknown_members_are_ignored(server, default_queue, http):
 
     statuses = {(await http.post(name, body=body))[0] for name in POSTED}
 
-    assert statuses == {200, 400}  # 200 where nothing must be said
+    assert statuses == {200, 400}  # 200 for operations without required members
 
 
 WRONG_NUMBERS = [

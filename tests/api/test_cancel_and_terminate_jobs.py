@@ -15,7 +15,7 @@ FOREIGN = f"arn:aws:batch:eu-central-1:210987654321:job/{UNKNOWN_ID}"
     params=[("cancel_jobs", "isCancelled"), ("terminate_jobs", "isTerminated")], ids=["cancel", "terminate"]
 )
 def order(request, boto):
-    """One of the two: how it is asked, and the flag it leaves."""
+    """A bulk operation, and the flag that it sets."""
     operation, flag = request.param
     return SimpleNamespace(send=getattr(boto, operation), flag=flag)
 

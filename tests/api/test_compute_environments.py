@@ -207,9 +207,9 @@ async def test_only_a_disabled_environment_without_queues_can_be_deleted(default
     assert (await boto.describe_compute_environments())["computeEnvironments"] == []
 
 
-@pytest.mark.parametrize("said", ["nowhere", ARN + "compute-environment/nowhere"])
-async def test_deleting_an_unknown_resource_is_not_an_error(boto, said):
-    answer = await boto.delete_compute_environment(computeEnvironment=said)
+@pytest.mark.parametrize("identifier", ["nowhere", ARN + "compute-environment/nowhere"])
+async def test_deleting_an_unknown_resource_is_not_an_error(boto, identifier):
+    answer = await boto.delete_compute_environment(computeEnvironment=identifier)
 
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
 

@@ -25,7 +25,7 @@ def force(http):
 
 @pytest.fixture
 def command(server, capsys):
-    """Run `batchq force-fail` against the server; its status and what it said."""
+    """Run `batchq force-fail` against the server. Returns the exit status and the output."""
 
     async def command(*words):
         status = await asyncio.to_thread(main, ["force-fail", *words, "--url", server.url])
@@ -112,10 +112,10 @@ async def test_the_command_prints_why_a_job_was_refused(submit, command):
 
 @pytest.mark.parametrize("name", ["../../v1/submitjob", "", "a\x1b[31m"])
 async def test_the_command_reports_a_malformed_id(server, command, name):
-    status, said = await command(name)
+    status, output = await command(name)
 
     assert status == 2
-    assert said == f"batchq: {name!r} is not a job: give an id, its first 8 digits or more, a name, or @"
+    assert output == f"batchq: {name!r} is not a job: give an id, its first 8 digits or more, a name, or @"
 
 
 async def test_the_command_accepts_the_beginning_of_an_id(server, submit, command):

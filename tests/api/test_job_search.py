@@ -118,7 +118,7 @@ async def test_what_is_not_valid_is_named(http, members, message):
     ("members", "message"),
     [
         ({"queues": ["nowhere"]}, "JobQueue nowhere not found."),
-        ({"users": ["nobody"]}, "User nobody not found."),
+        ({"users": ["unknown"]}, "User unknown not found."),
         ({"accounts": ["none"]}, "Account none not found."),
     ],
 )

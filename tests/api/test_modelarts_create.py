@@ -188,7 +188,7 @@ async def test_names_are_compared_in_their_case_and_within_a_project(create, htt
 OBS = {"remote": {"obs": {"obs_url": "obs://lab/in"}}}
 REFUSED = {
     "a name with a space": ({"name": "a b"}, "2788"),
-    "a name of 65 letters": ({"name": "a" * 65}, "2788"),
+    "a name of 65 characters": ({"name": "a" * 65}, "2788"),
     "another kind": ({"kind": "hetero_job"}, "2858"),
     "tasks": ({"tasks": [{"role": "learner"}]}, "2858"),
     "volumes": ({"spec": {"volumes": [{"nfs": {"local_path": "/data"}}]}}, "2858"),
@@ -229,7 +229,7 @@ REFUSED = {
     "a long variable": ({"algorithm": {"environments": {"A": "x" * 4097}}}, "2788"),
     "minutes": ({"spec": {"auto_stop": {"time_unit": "MINUTES", "duration": 1}}}, "2788"),
     "retries without end": ({"metadata": {"annotations": {"fault-tolerance/job-retry-num": "-1"}}}, "2788"),
-    "a description of 257 letters": ({"metadata": {"description": "x" * 257}}, "2788"),
+    "a description of 257 characters": ({"metadata": {"description": "x" * 257}}, "2788"),
     "more than is stored": (
         {"algorithm": {"environments": {f"V{it}": "x" * 4096 for it in range(9)}}},
         "2788",

@@ -45,7 +45,7 @@ class Known:
 
 
 class Model:
-    """What must be so after what was asked. Nothing is placed here: a job is SUBMITTED until it is called off."""
+    """The expected state after the requests. No job is placed: a job is SUBMITTED until it is stopped."""
 
     def __init__(self):
         self.backend = Backend()
@@ -54,7 +54,7 @@ class Model:
         self.jobs = {}
 
     async def send(self, name, **members):
-        """The answer, or None where it was refused."""
+        """The response, or None after an error."""
         body = reply(members).body
         call = BatchRequest(
             body=body, arns=BatchArns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), caller=ADMIN

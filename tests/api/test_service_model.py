@@ -14,7 +14,7 @@ REFUSED = (400, "ClientException")
 
 
 def snake(name):
-    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).removeprefix("_")
+    return "".join("_" + it.lower() if it.isupper() else it for it in name).removeprefix("_")
 
 
 def request_of(name, *, whole=False):

@@ -15,7 +15,7 @@ DESCRIBE = b"POST /v1/describejobs HTTP/1.1\r\n"
 
 
 async def exchange(server, *sent, until_closed=True):
-    """Say it, and hear the server out."""
+    """Send the bytes, and return what the server sends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
         for words in sent:

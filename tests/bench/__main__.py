@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def compile_into(folder: Path) -> None:
-    """Let servers cache their bytecode in `folder`, as installed ones do, whatever the environment says."""
+    """Let servers cache their bytecode in `folder`, as installed ones do, despite PYTHONDONTWRITEBYTECODE."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 

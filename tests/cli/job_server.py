@@ -41,7 +41,7 @@ class JobServer:
         #: Whether submissions are accepted and not answered.
         self.is_mute = False
         #: Set at the first submission.
-        self.is_asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.submitted, self.stops, self.log_requests, self.described = [], [], [], 0
         self.is_followed = asyncio.Event()
 
@@ -75,7 +75,7 @@ class JobServer:
         if content["jobQueue"] == "none":
             return web.json_response({"message": "JobQueue none not found."}, status=400)
         self.submitted.append(content)
-        self.is_asked.set()
+        self.requested.set()
         if self.is_mute:
             await asyncio.sleep(60)
         return web.json_response({"jobId": JOB, "jobName": "train"})

@@ -24,7 +24,7 @@ class Server:
         self.media = "application/x-ndjson"
         self.breaks_off = False
         self.holds_after = None
-        self.is_asked, self.never = asyncio.Event(), asyncio.Event()
+        self.requested, self.never = asyncio.Event(), asyncio.Event()
 
     def app(self):
         app = web.Application()
@@ -53,7 +53,7 @@ class Server:
         if self.holds_after != 0:
             await response.prepare(request)
             await response.write(text[:-40])
-        self.is_asked.set()
+        self.requested.set()
         if self.holds_after is not None:
             await self.never.wait()
         request.transport.abort()

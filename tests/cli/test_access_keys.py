@@ -14,7 +14,7 @@ from batchq.cli.main import main
 from batchq.errors import Unavailable
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-NOBODY = 65534
+UNPRIVILEGED = 65534
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def anothers():
         roots.write_text("root's")
         data.mkdir(parents=True)
         for it in (data, data.parent):
-            os.chown(it, NOBODY, NOBODY)
+            os.chown(it, UNPRIVILEGED, UNPRIVILEGED)
         yield data, roots
 
 
@@ -85,7 +85,7 @@ def test_files_that_root_creates_belong_to_the_owner_of_the_data(anothers, capsy
     assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 0
 
     assert {it.name for it in data.iterdir()} > {"keys.json", "keys.lock", "accounts.lock", "audit.log", "audit.lock"}
-    assert {it.stat().st_uid for it in data.iterdir()} == {NOBODY}
+    assert {it.stat().st_uid for it in data.iterdir()} == {UNPRIVILEGED}
     assert os.geteuid() == 0
 
 
@@ -120,13 +120,13 @@ def test_a_symlink_of_another_user_is_followed_with_that_users_rights(anothers, 
     data, roots = anothers
     data.rmdir()
     data.symlink_to(roots.parent)
-    os.lchown(data, NOBODY, NOBODY)
+    os.lchown(data, UNPRIVILEGED, UNPRIVILEGED)
 
     assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 1
     assert sorted(it.name for it in roots.parent.iterdir()) == ["home", "roots-file"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '[{"id": "a", "secret": "told to nobody"}]'])
+@pytest.mark.parametrize("content", ["", "{", "[1]", '[{"id": "a", "secret": "a secret"}]'])
 def test_an_invalid_key_file_is_reported_in_one_line_without_its_content(tmp_path, capsys, content):
     file = tmp_path / "keys.json"
     file.touch(mode=0o600)
@@ -136,7 +136,7 @@ def test_an_invalid_key_file_is_reported_in_one_line_without_its_content(tmp_pat
 
     text = capsys.readouterr().err
     assert text.startswith(f"batchq: {file} is not a valid file of access keys")
-    assert "told to nobody" not in text
+    assert "a secret" not in text
     assert text.count("\n") == 1
 
 

@@ -89,14 +89,14 @@ def test_the_first_user_with_a_key_is_an_admin(data, batchq, capsys):
 
 def test_where_there_is_nothing_no_line_is_printed(group, data, batchq):
     assert batchq("key", "list", "--user", "ada") == ""
-    assert batchq("audit", "--data", str(data), "--user", "nobody") == ""
+    assert batchq("audit", "--data", str(data), "--user", "unknown") == ""
 
 
 def test_the_next_must_be_a_user(group, refused):
     assert refused("key", "create", "--user", "eve") == "batchq: there is no user eve\n"
 
 
-def test_an_account_has_what_its_parent_has_unless_it_says(group, batchq):
+def test_an_account_has_the_limits_of_its_parent_by_default(group, batchq):
     (team,) = described(batchq, "account", "show", "team")["accounts"]
 
     assert team["queues"] is team["allowance"] is None

@@ -59,33 +59,33 @@ async def safe_url(app, files):
         yield url
 
 
-def asks(*members, **more):
+def send(*members, **more):
     return asyncio.to_thread(call, *members, **more)
 
 
 async def test_a_call_without_content_is_a_get_and_with_content_a_post(url):
-    assert await asks(url, "/echo") == {"method": "GET", "members": ""}
-    assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
+    assert await send(url, "/echo") == {"method": "GET", "members": ""}
+    assert await send(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
 async def test_a_4xx_response_is_invalid_with_the_servers_message(url):
     with pytest.raises(Invalid, match=r"^It cannot be\.$"):
-        await asks(url, "/refuse/400")
+        await send(url, "/refuse/400")
 
 
 async def test_a_5xx_response_is_unavailable_with_the_servers_message(url):
     with pytest.raises(Unavailable, match=r"^It cannot be\.$"):
-        await asks(url, "/refuse/500")
+        await send(url, "/refuse/500")
 
 
 async def test_a_response_that_is_not_json_is_not_from_batchq(url):
     with pytest.raises(Unavailable, match="is not batchq"):
-        await asks(url, "/page")
+        await send(url, "/page")
 
 
 async def test_a_redirect_is_not_followed(url):
     with pytest.raises(Unavailable, match="is not batchq"):
-        await asks(url, "/away")
+        await send(url, "/away")
 
 
 async def test_an_unreachable_server_is_reported_with_its_url(url):
@@ -94,19 +94,19 @@ async def test_an_unreachable_server_is_reported_with_its_url(url):
         mute = f"http://127.0.0.1:{door.getsockname()[1]}"
 
         with pytest.raises(Unavailable, match=f"cannot reach a batchq server at {mute}: .*refused"):
-            await asks(mute, "/echo")
+            await send(mute, "/echo")
 
 
 async def test_a_server_that_never_responds_times_out():
     with closing(create_server(("127.0.0.1", 0))) as mute, pytest.raises(Unavailable, match="timed out"):
-        await asks(f"http://127.0.0.1:{mute.getsockname()[1]}", "/echo", timeout=0.2)
+        await send(f"http://127.0.0.1:{mute.getsockname()[1]}", "/echo", timeout=0.2)
 
 
 async def test_a_server_on_another_machine_is_called_through_the_proxy_of_the_environment(url, monkeypatch):
     monkeypatch.setenv("http_proxy", url)
     monkeypatch.setenv("no_proxy", "")
 
-    assert await asks("http://batch.example.invalid", "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
+    assert await send("http://batch.example.invalid", "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
 async def test_no_proxy_names_servers_that_are_called_directly(url, monkeypatch):
@@ -114,7 +114,7 @@ async def test_no_proxy_names_servers_that_are_called_directly(url, monkeypatch)
     monkeypatch.setenv("no_proxy", "example.invalid")
 
     with pytest.raises(Unavailable, match=r"cannot reach a batchq server at http://batch\.example\.invalid"):
-        await asks("http://batch.example.invalid", "/echo")
+        await send("http://batch.example.invalid", "/echo")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -122,25 +122,25 @@ async def test_a_server_on_loopback_is_never_called_through_a_proxy(url, monkeyp
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
 
-    assert (await asks(url.replace("127.0.0.1", host), "/echo"))["method"] == "GET"
+    assert (await send(url.replace("127.0.0.1", host), "/echo"))["method"] == "GET"
 
 
 async def test_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files):
     url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle), config=None))
 
-    assert await asks(url, "/echo") == {"method": "GET", "members": ""}
-    assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
+    assert await send(url, "/echo") == {"method": "GET", "members": ""}
+    assert await send(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
 async def test_aws_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files, monkeypatch):
     monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
 
-    assert (await asks(safe_url, "/echo"))["method"] == "GET"
+    assert (await send(safe_url, "/echo"))["method"] == "GET"
 
 
 async def test_an_unknown_authority_is_reported_with_the_flag_that_trusts_it(safe_url):
     with pytest.raises(Unavailable, match=r"unable to get local issuer certificate; set --ca-bundle or AWS_CA_BUNDLE"):
-        await asks(safe_url, "/echo")
+        await send(safe_url, "/echo")
 
 
 async def test_a_certificate_of_another_host_is_rejected(app, tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ async def test_a_certificate_of_another_host_is_rejected(app, tmp_path, monkeypa
 
     async with serving(app, certificate=files.certificate()) as url:
         with pytest.raises(Unavailable, match=r"IP address mismatch, .*'127.0.0.1'\.$"):
-            await asks(url, "/echo")
+            await send(url, "/echo")
 
 
 async def test_an_expired_certificate_is_rejected(app, tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ async def test_an_expired_certificate_is_rejected(app, tmp_path, monkeypatch):
 
     async with serving(app, certificate=files.certificate()) as url:
         with pytest.raises(Unavailable, match=r"certificate has expired$"):
-            await asks(url, "/echo")
+            await send(url, "/echo")
 
 
 @pytest.mark.parametrize("bundle", ["/no/such.pem", "/etc/passwd", "/etc"])

@@ -207,7 +207,7 @@ def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, close
 
 @pytest.mark.process
 def test_any_command_can_be_interrupted(tmp_path):
-    pipe = tmp_path / "nobody-writes"
+    pipe = tmp_path / "without-a-writer"
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "batchq", "whoami", "--config", str(pipe)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running, pipe.open("w"):

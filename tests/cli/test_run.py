@@ -204,7 +204,7 @@ async def test_a_refused_request_has_no_exit_code(job_server, capsys):
 async def test_ctrl_c_during_the_submission_says_that_the_job_may_exist(job_server, command):
     job_server.is_mute = True
     process = await started("busybox", "--name", "train 1", command=command)
-    await job_server.is_asked.wait()
+    await job_server.requested.wait()
 
     process.send_signal(signal.SIGINT)
     out, err = await process.communicate()

@@ -49,7 +49,7 @@ def test_the_states_and_outcomes_of_the_server_are_known():
 
 
 async def test_no_match_is_success(server, capsys):
-    assert await batchq("cancel", "-n", "nobody") == 0
+    assert await batchq("cancel", "-n", "unknown") == 0
 
     assert capsys.readouterr().out == "no job matches\n"
 
@@ -242,7 +242,7 @@ async def test_an_interrupt_reports_the_outcomes_so_far(server, holds_after, pri
     command = [sys.executable, "-u", "-m", "batchq", "cancel", "-t", "all"]
     piped = asyncio.subprocess.PIPE
     running = await asyncio.create_subprocess_exec(*command, env=os.environ, stdout=piped, stderr=piped)
-    await server.is_asked.wait()
+    await server.requested.wait()
     described = [await running.stdout.readline() for _ in range(holds_after)]
 
     running.send_signal(signal.SIGINT)

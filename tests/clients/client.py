@@ -16,7 +16,7 @@ PATIENCE = 200  # seconds: a machine may be busy, and an engine starts itself an
 
 
 class Client:
-    """They are told where the server is by `AWS_ENDPOINT_URL`, and nothing else about it."""
+    """Runs the installed clients, which find the server by `AWS_ENDPOINT_URL` only."""
 
     def __init__(self, service: Service, folder: Path) -> None:
         assert BIN.exists(), "the clients are not installed: run .ci/clients"
@@ -32,7 +32,7 @@ class Client:
     def run(
         self, *words: object, status: int | None = 0, stdin: str | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command of theirs in a folder of its own; None takes any exit status."""
+        """Run a command in the folder of the test; with the status None any exit status is allowed."""
         done = subprocess.run(
             [str(word) for word in words],
             input=stdin,
@@ -46,8 +46,8 @@ class Client:
         assert status in (None, done.returncode), f"{words} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
-    def tells(self, program: str, *words: object, **variables: str) -> Any:
-        """What a program of `programs/` says in its last line, as JSON."""
+    def result_of(self, program: str, *words: object, **variables: str) -> Any:
+        """Run a program of `programs/`, and parse the last line of its output as JSON."""
         done = self.run("python", self.program(program), *words, **variables)
         return json.loads(done.stdout.splitlines()[-1])
 

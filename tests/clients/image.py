@@ -1,6 +1,6 @@
 """The image for jobs of workflow engines: the busybox of the test images, this machine's bash and Python, the engines.
 
-Engines run themselves inside their jobs, by bash and Python. No registry is asked: all of it is here already.
+Jobs of engines run the engine, by bash and Python. The image is made from files of this machine, without a registry.
 """
 
 import hashlib
@@ -54,25 +54,25 @@ def revision(engine: Any) -> str | None:
 
 def environment(loaded: list[Path]) -> list[str]:
     folders = ":".join(sorted({str(it.parent) for it in loaded}))
-    # Pip has nobody to ask, and what a job installs for itself has all it needs beside it.
+    # pip has no index; the wheels that jobs install are in the image.
     pip = f"PIP_NO_INDEX=1 PIP_NO_DEPS=1 PIP_FIND_LINKS={WHEELS}"
     return [f"ENV PATH={BIN}:/bin:/usr/bin LD_LIBRARY_PATH={folders} HOME=/tmp LANG=C.UTF-8 {pip}"]
 
 
 def gathered() -> tuple[list[Path], list[Path]]:
     """The files that engines are made of, and the shared libraries of the system that these load."""
-    asking = "import sys, sysconfig; print(sys._base_executable, sysconfig.get_paths()['stdlib'])"
-    executable, standard = told(BIN / "python", "-c", asking).split()
+    program = "import sys, sysconfig; print(sys._base_executable, sysconfig.get_paths()['stdlib'])"
+    executable, standard = output_of(BIN / "python", "-c", program).split()
     python = Path(executable).resolve()
-    engines = [Path(it) for it in json.loads(told(BIN / "python", PROGRAMS / "files_of.py", *ENGINES))]
+    engines = [Path(it) for it in json.loads(output_of(BIN / "python", PROGRAMS / "files_of.py", *ENGINES))]
     library = [it for it in Path(standard).rglob("*") if "site-packages" not in it.parts]
     own = sorted({it for it in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if wanted(it)})
     binaries = [python, *TOOLS, *(it for it in own if ".so" in it.suffixes)]
-    loaded = {Path(it) for it in LOADED.findall(told("ldd", *binaries))}
+    loaded = {Path(it) for it in LOADED.findall(output_of("ldd", *binaries))}
     return [*own, python, *TOOLS], sorted(it for it in loaded if not it.is_relative_to(INSTALLED))
 
 
-def told(*words: object) -> str:
+def output_of(*words: object) -> str:
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False).stdout
 
 

@@ -81,8 +81,8 @@ def test_a_running_job_is_terminated(aws, submit):
     assert aws("batch", "terminate-job", "--job-id", job, "--reason", "enough") == []
 
     await_status(aws, job, "FAILED")
-    told = aws("batch", "describe-jobs", "--jobs", job, "--query", "jobs[0].[statusReason,isTerminated,isCancelled]")
-    assert told == ["enough", "True", "False"]
+    printed = aws("batch", "describe-jobs", "--jobs", job, "--query", "jobs[0].[statusReason,isTerminated,isCancelled]")
+    assert printed == ["enough", "True", "False"]
 
 
 def test_a_waiting_job_is_cancelled(aws, submit, client):
@@ -93,8 +93,8 @@ def test_a_waiting_job_is_cancelled(aws, submit, client):
     aws("batch", "cancel-job", "--job-id", second, "--reason", "not-now")
 
     reaches(client.service.client(), second, "FAILED")
-    told = aws("batch", "describe-jobs", "--jobs", second, "--query", "jobs[0].[statusReason,isCancelled]")
-    assert told == ["not-now", "True"]
+    printed = aws("batch", "describe-jobs", "--jobs", second, "--query", "jobs[0].[statusReason,isCancelled]")
+    assert printed == ["not-now", "True"]
     aws("batch", "terminate-job", "--job-id", first, "--reason", "done")
 
 
@@ -126,9 +126,9 @@ def test_resources_are_made_shown_tagged_and_deleted(aws):
     assert aws(*describing) == []
 
 
-def test_a_refusal_is_told_as_the_services_own(aws):
+def test_a_refusal_is_printed_as_the_services_own(aws):
     naming = ("--job-name", "lost", "--job-queue", "nowhere", "--job-definition", "nothing")
 
-    told = " ".join(aws("batch", "submit-job", *naming, status=255))
+    printed = " ".join(aws("batch", "submit-job", *naming, status=255))
 
-    assert "An error occurred (ClientException) when calling the SubmitJob operation" in told
+    assert "An error occurred (ClientException) when calling the SubmitJob operation" in printed

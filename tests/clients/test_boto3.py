@@ -36,11 +36,11 @@ def pages(client):
         )["jobId"]
         for _ in range(3)
     ]
-    told = client.tells("boto3_pages", json.dumps(asked()))
+    pages = client.result_of("boto3_pages", json.dumps(queries()))
     for job in jobs:
         batch.terminate_job(jobId=job, reason="seen")
         reaches(batch, job, "FAILED")
-    return told
+    return pages
 
 
 def environment(batch, name):
@@ -51,7 +51,7 @@ def environment(batch, name):
     )
 
 
-def asked():
+def queries():
     every_job = [{"name": "JOB_NAME", "values": ["paged"]}]
     return {
         "describe_job_definitions": {"status": "ACTIVE"},
@@ -62,10 +62,10 @@ def asked():
     }
 
 
-def test_every_paginator_ends_and_tells_each_resource_once(pages):
-    walked = {operation: told for operation, told in pages.items() if operation not in REFUSED}
+def test_every_paginator_ends_and_returns_each_resource_once(pages):
+    walked = {operation: found for operation, found in pages.items() if operation not in REFUSED}
 
-    counts = {operation: len(told) for operation, told in walked.items() if isinstance(told, list)}
+    counts = {operation: len(found) for operation, found in walked.items() if isinstance(found, list)}
     assert counts == {
         "describe_compute_environments": 3,
         "describe_job_definitions": 3,
@@ -75,5 +75,5 @@ def test_every_paginator_ends_and_tells_each_resource_once(pages):
         "list_jobs_by_consumable_resource": 3,
         "list_scheduling_policies": 3,
     }, walked
-    assert all(len(set(told)) == len(told) for told in walked.values())
-    assert {operation: told for operation, told in pages.items() if operation in REFUSED and "not" not in told} == {}
+    assert all(len(set(found)) == len(found) for found in walked.values())
+    assert {operation: found for operation, found in pages.items() if operation in REFUSED and "not" not in found} == {}

@@ -7,8 +7,8 @@ import pytest
 TASK = """version 1.0
 task greet {
   input { String who }
-  command <<< echo "hello ~{who}" | tee said.txt; test ~{who} != nobody >>>
-  output { String said = read_string("said.txt") }
+  command <<< echo "hello ~{who}" | tee written.txt; test ~{who} != unwelcome >>>
+  output { String written = read_string("written.txt") }
   runtime { docker: "IMAGE" cpu: 1 memory: "64M" }
 }
 """
@@ -40,11 +40,11 @@ def miniwdl(client, image):
 def test_miniwdl_runs_a_task_and_reads_its_output(miniwdl):
     done = miniwdl("you", status=0)
 
-    assert json.loads(done.stdout)["outputs"] == {"greet.said": "hello you"}
+    assert json.loads(done.stdout)["outputs"] == {"greet.written": "hello you"}
 
 
 def test_miniwdl_tells_a_failed_command_from_trouble(miniwdl):
-    done = miniwdl("nobody", status=1)
+    done = miniwdl("unwelcome", status=1)
 
     assert "task command failed with exit status 1" in done.stderr
     assert 'statusReason: "Essential container in task exited"' in done.stderr

@@ -51,8 +51,8 @@ def until_training(aws, name):
 
 
 def test_the_cli_stops_a_trainer_that_writes_a_checkpoint_at_sigterm(aws, client):
-    asked = request("cli-stopped", TRAINER, HyperParameters={"lr": "0.1"}, CheckpointConfig={"S3Uri": "s3://b/k"})
-    aws("create-training-job", "--cli-input-json", json.dumps(asked))
+    members = request("cli-stopped", TRAINER, HyperParameters={"lr": "0.1"}, CheckpointConfig={"S3Uri": "s3://b/k"})
+    aws("create-training-job", "--cli-input-json", json.dumps(members))
     until_training(aws, "cli-stopped")
 
     aws("stop-training-job", "--training-job-name", "cli-stopped")
@@ -77,9 +77,9 @@ def test_inputs_and_the_model_are_folders_below_the_s3_root(aws, client):
     (bucket / "in" / "x").write_text("data")
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/in"}}
     script = "cat /opt/ml/input/data/train/x > /opt/ml/model/weights; ! touch /opt/ml/input/data/train/y"
-    asked = request("cli-stored", script, InputDataConfig=[{"ChannelName": "train", "DataSource": source}])
+    members = request("cli-stored", script, InputDataConfig=[{"ChannelName": "train", "DataSource": source}])
 
-    aws("create-training-job", "--cli-input-json", json.dumps(asked))
+    aws("create-training-job", "--cli-input-json", json.dumps(members))
     aws("wait", "training-job-completed-or-stopped", "--training-job-name", "cli-stored")
 
     job = aws("describe-training-job", "--training-job-name", "cli-stored")

@@ -14,8 +14,8 @@ from tests.clients.client import BIN
 
 HASTE = ("--seconds-between-status-checks", "1", "--latency-wait", "1")
 WORKFLOW = """
-rule says:
-    output: "said.txt"
+rule writes:
+    output: "written.txt"
     shell: "echo from a job > {output}"
 """
 FAILING = """
@@ -75,9 +75,9 @@ def snakemake(client, image, storage):
 def test_snakemake_runs_a_rule_as_a_job_and_has_its_output(snakemake, storage, client):
     snakemake(WORKFLOW, status=0)
 
-    assert storage.Object("said.txt").get()["Body"].read() == b"from a job\n"
+    assert storage.Object("written.txt").get()["Body"].read() == b"from a job\n"
     batch = client.service.client()
-    listed = batch.list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["snakejob-says-*"]}])
+    listed = batch.list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["snakejob-writes-*"]}])
     assert [it["status"] for it in listed["jobSummaryList"]] == ["SUCCEEDED"]
 
 

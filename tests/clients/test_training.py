@@ -86,10 +86,10 @@ def test_a_job_is_paused_resumed_and_cancelled_with_a_final_checkpoint(training)
 
 
 def test_a_job_that_ignores_its_cancel_is_cancelled_by_force(training):
-    deaf = ["sh", "-c", "trap '' TERM; echo ready; sleep 600"]
+    hanging = ["sh", "-c", "trap '' TERM; echo ready; sleep 600"]
 
     _, _, cancelling, forced, _ = training(
-        creation("deaf", command=deaf),
+        creation("hanging", command=hanging),
         ["UNTIL", "/$id", "running", {}],
         ["POST", "/$id/cancel", {"reason": "flat"}, {}],
         ["POST", "/$id/cancel", {"reason": "now", "force": True}, {"Prefer": "wait=60"}],

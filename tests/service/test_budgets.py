@@ -106,7 +106,7 @@ def test_the_cost_of_a_job_and_the_report_agree(service):
         ("setbudget", {"account": "root", "soft": -1}, 400),
         ("setbudget", {"account": "root", "soft": "1"}, 400),
         ("setbudget", {"account": "root", "soft": 1, "period": "WEEK"}, 400),
-        ("setbudget", {"account": "nobody", "soft": 1}, 404),
+        ("setbudget", {"account": "unknown", "soft": 1}, 404),
         ("setbudget", {"jobQueue": "nowhere", "soft": 1}, 404),
         ("removebudget", {"account": "root"}, 404),
         ("listbudgets", {"more": 1}, 400),

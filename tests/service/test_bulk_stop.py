@@ -140,13 +140,13 @@ def test_an_unknown_user_is_named_in_the_error(queue):
 
 
 def test_a_second_terminate_names_the_time_and_the_author_of_the_first(queue):
-    deaf = queue.running(script=Script(seconds=None))
-    batchq("terminate", deaf, "--grace", "60")
+    hanging = queue.running(script=Script(seconds=None))
+    batchq("terminate", hanging, "--grace", "60")
 
-    again, summary = batchq("terminate", deaf).out
+    again, summary = batchq("terminate", hanging).out
 
     order = rf"already stopping since [0-9:]+, by {USER} \('Terminated by {USER}'\)"
-    assert re.fullmatch(rf"{deaf}  stopping  sim \(RUNNING\): {order}", again)
+    assert re.fullmatch(rf"{hanging}  stopping  sim \(RUNNING\): {order}", again)
     assert summary == "1 already stopping"
 
 

@@ -28,11 +28,11 @@ def p99(took):
 
 
 class Many:
-    """So many deaf jobs on a server, by its own HTTP."""
+    """So many jobs that ignore SIGTERM, by HTTP."""
 
     def __init__(self, service, number):
         self._service = service
-        self._lay_ground(number)
+        self._make_definition(number)
         with ThreadPoolExecutor(AT_ONCE) as clients:
             self._ids = list(clients.map(self._submit, range(number)))
 
@@ -56,11 +56,11 @@ class Many:
 
     def statuses(self):
         pages = (self._ids[first : first + 100] for first in range(0, len(self._ids), 100))
-        return {job["status"] for page in pages for job in self._ask("describejobs", jobs=page)["jobs"]}
+        return {job["status"] for page in pages for job in self._request("describejobs", jobs=page)["jobs"]}
 
     def reasons(self):
         some = self._ids[:: len(self._ids) // 8]
-        return {job["statusReason"] for job in self._ask("describejobs", jobs=some)["jobs"]}
+        return {job["statusReason"] for job in self._request("describejobs", jobs=some)["jobs"]}
 
     def threads(self):
         status = Path(f"/proc/{self._service.process.pid}/status").read_text()
@@ -78,11 +78,11 @@ class Many:
 
     def _time_one(self):
         began = time.monotonic()
-        self._ask("describejobs", jobs=self._ids[:1])
+        self._request("describejobs", jobs=self._ids[:1])
         return began, time.monotonic()
 
-    def _lay_ground(self, number):
-        self._ask("updatecomputeenvironment", computeEnvironment="local", computeResources={"maxvCpus": number})
+    def _make_definition(self, number):
+        self._request("updatecomputeenvironment", computeEnvironment="local", computeResources={"maxvCpus": number})
         name, value = script_variable(IGNORES_SIGTERM)
         container = {
             "image": "batchq-test:latest",
@@ -90,15 +90,19 @@ class Many:
             "environment": [{"name": name, "value": value}],
             "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "6"}],
         }
-        self._ask("registerjobdefinition", jobDefinitionName="deaf", type="container", containerProperties=container)
+        self._request(
+            "registerjobdefinition", jobDefinitionName="hanging", type="container", containerProperties=container
+        )
 
     def _submit(self, number):
-        return self._ask("submitjob", jobName=f"deaf-{number}", jobQueue="default", jobDefinition="deaf")["jobId"]
+        return self._request("submitjob", jobName=f"hanging-{number}", jobQueue="default", jobDefinition="hanging")[
+            "jobId"
+        ]
 
     def _terminate(self, job_id):
-        self._ask("terminatejob", jobId=job_id, reason="all of them")
+        self._request("terminatejob", jobId=job_id, reason="all of them")
 
-    def _ask(self, operation, **content):
+    def _request(self, operation, **content):
         return call(self._service.url, f"/v1/{operation}", content)
 
 

@@ -84,10 +84,10 @@ def test_a_trainer_is_paused_with_a_checkpoint_and_resumed(simulated, batchq, su
 
 
 def test_a_terminate_with_a_checkpoint_waits_for_it_and_force_does_not(simulated, batchq, submit):
-    trainer, deaf = submit(TRAINER, "--name", "saved", *TAGS), submit(IGNORES_SIGTERM, "--name", "deaf")
+    trainer, hanging = submit(TRAINER, "--name", "saved", *TAGS), submit(IGNORES_SIGTERM, "--name", "hanging")
     batch = simulated.client()
     reaches(batch, trainer, "RUNNING")
-    reaches(batch, deaf, "RUNNING")
+    reaches(batch, hanging, "RUNNING")
 
     saved = batchq("terminate", trainer, "--checkpoint", "--no-keep-checkpoints", "--reason", "flat loss")
     assert "final checkpoint, SIGTERM, SIGKILL after the grace period" in saved
@@ -95,14 +95,14 @@ def test_a_terminate_with_a_checkpoint_waits_for_it_and_force_does_not(simulated
     until(lambda: "epoch-1" not in batchq("checkpoints", trainer))
     assert [it.split("\t")[1:3] for it in batchq("checkpoints", trainer).splitlines()] == [["epoch-2", "final"]]
 
-    batchq("terminate", deaf)
-    forced = batchq("terminate", deaf, "--force")
+    batchq("terminate", hanging)
+    forced = batchq("terminate", hanging, "--force")
     assert "SIGKILL, FAILED whatever the exit code" in forced
-    ended = reaches(batch, deaf, "FAILED")
+    ended = reaches(batch, hanging, "FAILED")
     assert ended["attempts"][0]["container"]["exitCode"] == 137
-    assert "forced" in batchq("history", deaf)
+    assert "forced" in batchq("history", hanging)
 
-    _, error = batchq("terminate", deaf, "--force", "--checkpoint", status=2, errors=True)
+    _, error = batchq("terminate", hanging, "--force", "--checkpoint", status=2, errors=True)
     assert "--force kills at once: it cannot be combined with --checkpoint" in error
 
 
@@ -124,7 +124,7 @@ def test_a_job_that_does_not_exist_is_refused_in_text_and_json(batchq, command):
     assert printed == {"jobs": [], "errors": [{"jobId": UNKNOWN, "error": f"Job {UNKNOWN} not found."}]}
 
 
-def test_json_is_what_the_description_of_the_api_says(simulated, batchq, submit):
+def test_json_conforms_to_the_description_of_the_api(simulated, batchq, submit):
     job = submit(TRAINER, *TAGS, "--after", submit(TRAINER))
 
     held = json.dumps(json.loads(batchq("hold", job, "--json"))["jobs"][0])

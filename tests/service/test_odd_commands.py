@@ -8,7 +8,7 @@ pytestmark = pytest.mark.docker
 
 FINE = {
     "none": [],
-    "a parameter nobody gave": ["test", "Ref::missing", "=", "Ref::missing"],
+    "a missing parameter": ["test", "Ref::missing", "=", "Ref::missing"],
     "twenty kilobytes": ["test", "x" * 20_000],
     "a line break": ["printf", "a\n\x1b[31mb"],
 }

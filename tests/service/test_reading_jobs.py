@@ -44,7 +44,7 @@ def jobs(shared):
         (["resource", "list"], ("POST", "/v1/listconsumableresources")),
     ],
 )
-def test_json_is_what_the_description_of_the_api_says(batchq, jobs, words, route):
+def test_json_conforms_to_the_description_of_the_api(batchq, jobs, words, route):
     printed = batchq(*words, "--json")
 
     assert trouble((*route, ""), 200, "application/json", printed) == ""

@@ -8,7 +8,7 @@ from tests.support.service import serving
 pytestmark = pytest.mark.docker
 
 OPEN = ("--runtime", "simulated", "--host", "0.0.0.0")
-NOBODY, REACHED, REFUSED = 0, 2, 4  # the first digit of the status
+NO_SERVER, REACHED, REFUSED = 0, 2, 4  # the first digit of the status
 
 ASKS = r"""
 server=$(ip route | awk '/default/ {print $3}')
@@ -46,7 +46,7 @@ def calls(here):
 
 @pytest.mark.fault("SE16")
 def test_a_job_does_not_reach_a_server_on_loopback(here, calls):
-    assert calls(here, "localhost") == NOBODY
+    assert calls(here, "localhost") == NO_SERVER
 
 
 @pytest.mark.fault("SE16")

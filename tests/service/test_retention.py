@@ -24,9 +24,11 @@ def log_files(data):
 
 def test_a_job_that_ended_a_month_ago_is_deleted_with_its_log(simulated):
     batch = simulated.client()
-    says = container("true") | {"environment": [{"name": "BATCHQ_SIMULATED", "value": '{"output": ["text"]}'}]}
-    batch.register_job_definition(jobDefinitionName="says", type="container", containerProperties=says)
-    old, new = (batch.submit_job(jobName="says", jobQueue="default", jobDefinition="says")["jobId"] for _ in range(2))
+    properties = container("true") | {"environment": [{"name": "BATCHQ_SIMULATED", "value": '{"output": ["text"]}'}]}
+    batch.register_job_definition(jobDefinitionName="prints", type="container", containerProperties=properties)
+    old, new = (
+        batch.submit_job(jobName="prints", jobQueue="default", jobDefinition="prints")["jobId"] for _ in range(2)
+    )
     stream = reaches(batch, old, "SUCCEEDED")["container"]["logStreamName"]
     reaches(batch, new, "SUCCEEDED")
     until(lambda: log_files(simulated.data) == 2)

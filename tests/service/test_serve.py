@@ -225,7 +225,7 @@ def test_an_invalid_database_is_reported_in_one_line(tmp_path):
 
 @pytest.mark.fault("EN23")
 def test_without_an_engine_the_server_runs_and_jobs_wait(tmp_path, monkeypatch):
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/missing.sock")
     with serving(tmp_path / "data") as service:
         batch = service.client()
         register(batch, "waits", "true")

@@ -16,7 +16,7 @@ from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.service import BATCHQ, Service
 
 VOICELESS = {
-    "all goes to a pipe that nobody reads": "2>&1 | true",
+    "all goes to a pipe without a reader": "2>&1 | true",
     "the disk of the log is full": "2>/dev/full",
     "all disks are full": ">/dev/full 2>/dev/full",
     "all is closed": "<&- >&- 2>&-",

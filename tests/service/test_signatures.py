@@ -210,7 +210,7 @@ def sends(served, key):
 
 
 def test_equal_submissions_in_one_second_create_separate_jobs(sends, jobs):
-    """They have one signature, and cannot be told apart from a repetition: see decision 0021."""
+    """Equal requests have equal signatures and cannot be distinguished from repetitions: see decision 0021."""
     before = jobs()
 
     answers = [sends(str(uuid4())) for _ in range(20)]

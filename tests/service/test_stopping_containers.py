@@ -58,18 +58,18 @@ def ready(service, submit):
 
 @pytest.mark.docker
 def test_a_terminate_signals_and_kills_active_jobs_and_ends_queued_ones(batch, submit, ready):
-    polite, deaf = ready("stop-polite", HANDLES_SIGTERM), ready("stop-deaf", IGNORES_SIGTERM)
+    handles, hanging = ready("stop-handles", HANDLES_SIGTERM), ready("stop-hanging", IGNORES_SIGTERM)
     waits = submit("stop-waits", WAITS)
 
     done = batchq("terminate", "-n", "stop-*", "--signal", "int", "--grace", "5", "--reason", "enough")
 
     assert (done.status, done.err) == (0, "")
     assert set(done.out[:3]) == {
-        f"{polite}  stopping  stop-polite (RUNNING)",
-        f"{deaf}  stopping  stop-deaf (RUNNING)",
+        f"{handles}  stopping  stop-handles (RUNNING)",
+        f"{hanging}  stopping  stop-hanging (RUNNING)",
         f"{waits}  terminated  stop-waits (RUNNABLE)",
     }
-    ended = [reaches(batch, it, "FAILED") for it in (polite, deaf, waits)]
+    ended = [reaches(batch, it, "FAILED") for it in (handles, hanging, waits)]
     assert [it["statusReason"] for it in ended] == ["enough"] * 3
     assert [[one["container"]["exitCode"] for one in it["attempts"]] for it in ended] == [[3], [137], []]
 

@@ -136,7 +136,7 @@ def test_the_group_of_the_socket_may_connect_and_others_may_not(folder):
 
 
 @pytest.mark.fault("SE47")
-def test_a_lost_accounts_file_admits_nobody(folder):
+def test_a_lost_accounts_file_admits_no_user(folder):
     data, path = folder / "data", folder / "batchq.sock"
     add_users(data)
 

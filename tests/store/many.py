@@ -15,7 +15,7 @@ FIRST = job(number=0, status=Status.SUCCEEDED, attempts=(attempt(started_at=NOON
 WALK_TO = {Status.RUNNABLE: 1, Status.SUCCEEDED: 4}
 WALK = [moment(FIRST, status=it) for it in (Status.SUBMITTED, Status.RUNNABLE, Status.STARTING, Status.RUNNING)]
 
-# Copies of the first job: its row, what was asked for, its walk and its stream, under ids and times of their own.
+# Copies of the first job: its row, its spec, its history and its stream, under ids and times of their own.
 COPIES = """
 CREATE TEMP TABLE numbers AS
 WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < :last) SELECT n FROM counted;

@@ -7,9 +7,9 @@ SCRIPT = """
 -- A column with a default, and one that is computed from JSON.
 ALTER TABLE jobs ADD COLUMN zone TEXT NOT NULL DEFAULT 'here';
 ALTER TABLE jobs ADD COLUMN image TEXT;
-UPDATE jobs SET image = asked.image
-FROM (SELECT ord, json_extract(spec, '$.container.image') AS image FROM job_specs) AS asked
-WHERE asked.ord = jobs.ord;
+UPDATE jobs SET image = specs.image
+FROM (SELECT ord, json_extract(spec, '$.container.image') AS image FROM job_specs) AS specs
+WHERE specs.ord = jobs.ord;
 
 -- An index that is replaced.
 DROP INDEX jobs_active;

@@ -29,8 +29,8 @@ class AtNoon:
     async def sleep(self, seconds): ...
 
 
-class Lossy(InlineStore):
-    """It takes acts over, and says that it did not, so often."""
+class LosingAnswersStore(InlineStore):
+    """Ingests audit records, and then fails, `fails` times."""
 
     fails = 0
 
@@ -43,7 +43,7 @@ class Lossy(InlineStore):
 
 @pytest.fixture
 def store():
-    return Lossy()
+    return LosingAnswersStore()
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def audit(store, journal):
     return AuditLog(store=store, journal=journal, clock=AtNoon(), retention=YEAR)
 
 
-async def told(audit):
+async def stored_records(audit):
     return [it.record for it in await audit.records(ALL)]
 
 
@@ -64,7 +64,7 @@ async def test_a_journal_record_is_listed_at_once(audit, journal, tmp_path):
     journal.append(DONE)
     journal.append(replace(DONE, user="bob"))
 
-    assert {it.user for it in await told(audit)} == {"ada", "bob"}
+    assert {it.user for it in await stored_records(audit)} == {"ada", "bob"}
     assert (tmp_path / "audit.log").read_bytes() == b""
 
 
@@ -74,7 +74,7 @@ async def test_a_record_ingested_twice_is_listed_once(audit, journal, store):
     with pytest.raises(Unavailable):
         await audit.records(ALL)
 
-    assert await told(audit) == [DONE]
+    assert await stored_records(audit) == [DONE]
 
 
 async def test_a_record_journaled_during_ingestion_is_kept(journal):
@@ -95,7 +95,7 @@ async def test_old_audit_records_are_deleted_and_no_others(audit, store):
 
     await audit.run_once()
 
-    assert await told(audit) == [new]
+    assert await stored_records(audit) == [new]
 
 
 async def test_without_a_retention_period_nothing_is_deleted(store, journal):
@@ -107,7 +107,7 @@ async def test_without_a_retention_period_nothing_is_deleted(store, journal):
 
 
 @pytest.mark.parametrize(
-    ("asked", "index"),
+    ("query", "index"),
     [
         (AuditQuery(limit=5), "audit_log_by_time"),
         (AuditQuery(limit=5, since=NOON), "audit_log_by_time"),
@@ -119,8 +119,8 @@ async def test_without_a_retention_period_nothing_is_deleted(store, journal):
         (AuditQuery(limit=5, visibility=Visibility(user="ada"), before=(NOON, 7)), "audit_log_by_user"),
     ],
 )
-def test_a_page_is_read_from_an_index_in_its_order(asked, index):
-    assert_index(index, *select_records(asked))
+def test_a_page_is_read_from_an_index_in_its_order(query, index):
+    assert_index(index, *select_records(query))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ ROUNDS = 5
 
 @contextmanager
 def busy(data):
-    """A process that saves jobs as fast as it can. The answer waits for some, and tells the last acknowledged."""
+    """A process that saves jobs as fast as it can. It yields a function that waits for some."""
     command = [sys.executable, "-m", "tests.store.writer", str(data)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, bufsize=1) as writer:
         try:

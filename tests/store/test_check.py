@@ -62,13 +62,13 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("wrong", "told"), WRONG.items(), ids=WRONG)
-def test_a_damaged_row_is_reported(data, wrong, told):
+@pytest.mark.parametrize(("wrong", "message"), WRONG.items(), ids=WRONG)
+def test_a_damaged_row_is_reported(data, wrong, message):
     changed_by(data, wrong)
 
     problems = check_file(data / NAME).problems
 
-    assert told in problems[0]
+    assert message in problems[0]
     assert "\n" not in problems[0]
 
 
@@ -132,7 +132,7 @@ def test_the_check_command_fails_for_a_damaged_database(data, capsys):
 
     status = main(["check", str(data / NAME)])
 
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert status == 1
-    assert "JobQueue default is unreadable" in said.out
-    assert said.err == f"batchq: {data}/batchq.db is damaged\n"
+    assert "JobQueue default is unreadable" in printed.out
+    assert printed.err == f"batchq: {data}/batchq.db is damaged\n"

@@ -26,7 +26,7 @@ def started(*arguments):
 
 
 def acked_until_killed(data):
-    """The orders of the jobs that a writer was told are saved, before it was killed in the middle of its work."""
+    """The orders of the jobs whose commits a writer had acknowledged before it was killed."""
     writer = started("tests.store.writer", data)
     lines = [writer.stdout.readline() for _ in range(ACKED_BEFORE_THE_KILL)]
     os.kill(writer.pid, signal.SIGKILL)
@@ -53,11 +53,11 @@ async def test_a_writer_killed_repeatedly_loses_no_acknowledged_commit(tmp_path)
 
 @pytest.mark.fault("DB05", "DB18")
 def test_a_commit_is_acknowledged_only_when_it_is_durable(tmp_path):
-    """Where the kernel answers every fsync with an input/output error, a commit that asked for none would be told."""
-    deaf = started("tests.store.deaf_disk", tmp_path)
+    """Every fsync fails with an input/output error: a commit that calls none would succeed."""
+    process = started("tests.store.failing_fsync", tmp_path)
 
-    told = deaf.stdout.read().splitlines()
-    deaf.stdout.close()
+    lines = process.stdout.read().splitlines()
+    process.stdout.close()
 
-    assert deaf.wait() == 0
-    assert told == ["saved", "StoreFailed: disk I/O error", "kept: [0]"]
+    assert process.wait() == 0
+    assert lines == ["saved", "StoreFailed: disk I/O error", "kept: [0]"]

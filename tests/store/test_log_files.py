@@ -161,24 +161,24 @@ async def test_a_failed_write_is_reported(files, file):
 
 @pytest.mark.process
 def test_an_append_is_acknowledged_only_when_it_is_durable(files, file):
-    """Where the kernel answers every fsync with an input/output error, an append that asked for none would be told."""
+    """Every fsync fails with an input/output error: an append that calls none would succeed."""
     asyncio.run(files.append(TASK, [line("a")]))
 
-    program = [sys.executable, "-c", DEAF_APPEND, file.parent.parent, TASK]
-    deaf = subprocess.run(program, check=False, cwd=ROOT, capture_output=True, text=True)
+    program = [sys.executable, "-c", APPEND, file.parent.parent, TASK]
+    process = subprocess.run(program, check=False, cwd=ROOT, capture_output=True, text=True)
 
-    assert (deaf.stdout, deaf.returncode) == ("StoreFailed\n", 0), deaf.stderr
+    assert (process.stdout, process.returncode) == ("StoreFailed\n", 0), process.stderr
 
 
-DEAF_APPEND = """
+APPEND = """
 import asyncio, sys
 from pathlib import Path
 from batchq.errors import StoreFailed
 from batchq.store.log_files import LogFiles
 from batchq.ports.logs import LogLine
-from tests.store.deaf_disk import deafen
+from tests.store.failing_fsync import fail_fsync
 files = LogFiles(Path(sys.argv[1]))
-deafen()
+fail_fsync()
 try:
     asyncio.run(files.append(sys.argv[2], [LogLine(at=1, message="b")]))
 except StoreFailed as why:

@@ -38,9 +38,9 @@ class Counter:
     def __call__(self):
         self.steps += 1
 
-    async def cost(self, asked):
+    async def cost(self, query):
         before = self.steps
-        await asked
+        await query
         return self.steps - before
 
 
@@ -67,20 +67,20 @@ async def costs_of_looking(data, count):
 
 
 async def costs_of_ones_own(data, count):
-    """Of lists of somebody who has ten jobs and a log stream, and of one who coordinates his account."""
+    """The costs of lists for a user with ten jobs and a log stream, and for the coordinator of the account."""
     filled(data, count)
     store = await SqliteStore.open(data)
     own = [job(number=count + number, status=Status.SUCCEEDED, owner=ADA) for number in range(10)]
     streams = (log_stream(job(status=Status.RUNNING), owner=ADA),)
     await store.commit(Changes(inserted=tuple(own), streams=streams))
     counter = await watched(store)
-    asked = JobQuery(queue=QueueName("default"), limit=100)
-    named = replace(asked, filter=Filter.JOB_NAME, values=("a*",))
-    asked = [asked, named, replace(asked, status=Status.SUCCEEDED), replace(asked, status=Status.RUNNING)]
+    plain = JobQuery(queue=QueueName("default"), limit=100)
+    named = replace(plain, filter=Filter.JOB_NAME, values=("a*",))
+    queries = [plain, named, replace(plain, status=Status.SUCCEEDED), replace(plain, status=Status.RUNNING)]
     reaches = [Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab", "team"}))]
     costs = [
         await counter.cost(store.list(replace(query, visibility=visibility)))
-        for query in asked
+        for query in queries
         for visibility in reaches
     ]
     costs += [await counter.cost(store.streams(visibility=visibility)) for visibility in reaches]

@@ -117,11 +117,11 @@ async def test_a_damaged_job_can_be_updated(store):
 
 
 async def test_an_unreadable_history_entry_is_skipped(store):
-    told = job(number=1)
-    await store.commit(Changes(inserted=(told,), history=(moment(told), moment(told))))
+    stored = job(number=1)
+    await store.commit(Changes(inserted=(stored,), history=(moment(stored), moment(stored))))
     await change(store, f"UPDATE job_history SET value = {BLOB} WHERE number = 1")
 
-    assert await store.history(told.id) == (moment(told),)
+    assert await store.history(stored.id) == (moment(stored),)
 
 
 async def test_an_unreadable_log_stream_is_skipped_and_the_page_is_full(store):

@@ -99,7 +99,7 @@ async def test_the_write_ahead_log_of_a_lost_database_is_not_applied_to_the_back
 
 
 async def test_data_in_use_by_a_reader_is_not_replaced(data, copy):
-    """Whoever has it open would go on by its name, and with what belongs to the backup."""
+    """A server with the database open would write to the restored files."""
     with closing(sqlite3.connect(data / NAME, timeout=0)) as reader:
         reader.execute("SELECT * FROM jobs").fetchone()
         with pytest.raises(StoreRefused, match="cannot be replaced"):
@@ -180,10 +180,10 @@ def killed(*_):
 async def test_the_restore_command_reports_its_result(data, copy, capsys):
     status = main(["restore", str(copy), "--data", str(data)])
 
-    said = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out.splitlines()
     assert status == 0
-    assert said[0].startswith(f"the previous database of {data} is kept as {data}/batchq.db.before-")
-    assert said[1].startswith(f"{data} is restored; ")
+    assert printed[0].startswith(f"the previous database of {data} is kept as {data}/batchq.db.before-")
+    assert printed[1].startswith(f"{data} is restored; ")
 
 
 async def test_the_restore_command_reports_containers_of_the_replaced_instance(tmp_path, data, copy, capsys):

@@ -154,15 +154,15 @@ def test_every_environment_survives_a_round_trip(environment):
 
 
 @given(st.text(alphabet=st.characters(), max_size=20))
-def test_every_text_can_be_written(said):
-    broken = job(status_reason=said, name=said, tags=((said, said),), share_identifier=said)
+def test_every_text_can_be_written(text):
+    broken = job(status_reason=text, name=text, tags=((text, text),), share_identifier=text)
     row = rows.new_job_row(broken) | rows.spec_row(broken)
 
     read = rows.job(row["state"], row["spec"])
 
     assert {type(value) for value in row.values()} <= {str, int, type(None)}
     assert [row[name].encode() for name in ("name", "share_identifier", "state", "spec")]
-    assert read.status_reason == said.encode(errors="replace").decode()
+    assert read.status_reason == text.encode(errors="replace").decode()
 
 
 def test_members_with_their_default_are_omitted():
@@ -191,14 +191,14 @@ def test_rows_of_the_first_version_are_readable():
         '"reason":"enough","ordered_at":"2026-11-21T12:00:00Z","steps":[{"wait":"PT30S"}]}],'
         '"tags":[["k","v"]],"version":7}'
     )
-    asked = (
+    spec = (
         '{"name":"n","queue":"q","definition":{"name":"d","revision":3},"container":{"image":"i","resources":'
         '{"millicpus":250,"memory_mib":64},"command":["a","b"],"environment":[["A","1"]]},'
         '"retry":{"attempts":2,"evaluate_on_exit":[{"action":"RETRY","on_exit_code":"1*"}]},"timeout":"PT1M",'
         '"depends_on":[{"job_id":"00000000-0000-4000-8000-000000000009"}],"stop_grace":"PT30S"}'
     )
 
-    read = rows.job(state, asked)
+    read = rows.job(state, spec)
 
     second = timedelta(seconds=1)
     assert read == Job(

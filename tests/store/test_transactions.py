@@ -301,18 +301,18 @@ class Writer:
     def __init__(self, name, store):
         self._name, self._store = name, store
         self._read = None
-        self.told = []
+        self.acknowledged = []
 
     async def step(self, *, reads):
         if reads or self._read is None:
             self._read = (await self._store.jobs([ID]))[ID]
             return
-        mark = (self._name, str(len(self.told)))
+        mark = (self._name, str(len(self.acknowledged)))
         try:
             await self._store.commit(Changes(updated=(replace(self._read, tags=(*self._read.tags, mark)),)))
         except Conflict:
             return
-        self.told.append(mark)
+        self.acknowledged.append(mark)
 
 
 async def play(steps):
@@ -324,13 +324,13 @@ async def play(steps):
         await writers[name].step(reads=reads)
     kept = (await store.jobs([ID]))[ID].tags
     await store.close()
-    return kept, [mark for it in writers.values() for mark in it.told]
+    return kept, [mark for it in writers.values() for mark in it.acknowledged]
 
 
 @pytest.mark.fault("DB02")
 @settings(max_examples=examples(200), deadline=None)
 @given(STEPS)
 def test_concurrent_updates_keep_exactly_the_acknowledged_writes(steps):
-    kept, told = asyncio.run(play(steps))
+    kept, acknowledged = asyncio.run(play(steps))
 
-    assert sorted(kept) == sorted(told)
+    assert sorted(kept) == sorted(acknowledged)

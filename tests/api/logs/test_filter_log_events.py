@@ -88,7 +88,7 @@ async def test_an_unsupported_pattern_is_refused(boto):
 
 async def test_an_unknown_stream_is_refused(boto, two):
     with pytest.raises(boto.exceptions.ResourceNotFoundException, match="The specified log stream does not exist"):
-        await boto.filter_log_events(logGroupName=GROUP, logStreamNames=[two[0].name, "nobody"])
+        await boto.filter_log_events(logGroupName=GROUP, logStreamNames=[two[0].name, "unknown"])
 
 
 async def test_names_and_a_prefix_exclude_each_other(boto):
@@ -127,23 +127,23 @@ class Tail:
 
     def __init__(self, boto):
         self._boto = boto
-        self._asked = {"logGroupName": GROUP, "interleaved": True, "limit": 3}
-        self._told = defaultdict(set)
+        self._query = {"logGroupName": GROUP, "interleaved": True, "limit": 3}
+        self._printed = defaultdict(set)
 
     async def poll(self):
-        """What is new."""
+        """The new messages."""
         news = []
         while True:
-            page = await self._boto.filter_log_events(**self._asked)
+            page = await self._boto.filter_log_events(**self._query)
             for event in page["events"]:
-                if event["eventId"] not in self._told[event["timestamp"]]:
-                    self._told[event["timestamp"]].add(event["eventId"])
+                if event["eventId"] not in self._printed[event["timestamp"]]:
+                    self._printed[event["timestamp"]].add(event["eventId"])
                     news.append(event["message"])
             if "nextToken" not in page:
                 break
-            self._asked["nextToken"] = page["nextToken"]
-        newest = max(self._told)
-        self._told = defaultdict(set, {newest: self._told[newest]})
-        self._asked.pop("nextToken", None)
-        self._asked["startTime"] = newest
+            self._query["nextToken"] = page["nextToken"]
+        newest = max(self._printed)
+        self._printed = defaultdict(set, {newest: self._printed[newest]})
+        self._query.pop("nextToken", None)
+        self._query["startTime"] = newest
         return news

@@ -75,7 +75,7 @@ async def _watch(session: ClientSession, number: int) -> None:
     due, tag = 0.0, ""
     while True:
         async with session.get("/ui/live") as stream:
-            if stream.status == 503:  # no more streams: the page asks now and then
+            if stream.status == 503:  # no more streams: the page polls
                 await asyncio.sleep(5)
                 tag = await _refresh(session, path, tag)
                 continue

@@ -1,4 +1,4 @@
-"""Airflow's BatchOperator, and the hook behind it. Says what became of three jobs."""
+"""Airflow's BatchOperator, and the hook behind it. Prints the outcomes of three jobs."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from airflow.providers.amazon.aws.operators.batch import BatchOperator
 
 
 class Instance:
-    """The part of a task instance that the operator's links ask for."""
+    """The part of a task instance that the operator's links use."""
 
     def xcom_push(self, **_):
         pass
@@ -23,13 +23,13 @@ def run(name, definition, **choices):
     )  # fmt: skip
     operator.hook.status_retries = 100
     try:
-        told = operator.execute({"ti": Instance(), "task_instance": Instance()})
+        returned = operator.execute({"ti": Instance(), "task_instance": Instance()})
     except Exception as why:  # noqa: BLE001 - which one it is differs between Airflow's versions
-        told = f"{type(why).__name__}: {why}"
-    return operator.job_id, told
+        returned = f"{type(why).__name__}: {why}"
+    return operator.job_id, returned
 
 
-good, told = run("good", sys.argv[1], parameters={"word": "airflow"}, poll_interval=1)
+good, returned = run("good", sys.argv[1], parameters={"word": "airflow"}, poll_interval=1)
 bad, why = run("bad", sys.argv[1], container_overrides={"command": ["sh", "-c", "exit 4"]}, poll_interval=1)
 hook = BatchClientHook(aws_conn_id=None, region_name="eu-central-1")
 long = hook.client.submit_job(
@@ -39,7 +39,7 @@ hook.poll_for_job_running(long, delay=1)
 hook.terminate_job(long, "Task killed by the user")
 hook.poll_for_job_complete(long, delay=1)
 outcome = {
-    "good": told == good,
+    "good": returned == good,
     "bad": why,
     "long": hook.get_job_description(long)["statusReason"],
     "logs": hook.get_job_awslogs_info(good),

@@ -1,4 +1,4 @@
-"""Airflow's SageMakerTrainingOperator: one job that completes, and one that fails. Prints what became of them."""
+"""Airflow's SageMakerTrainingOperator: one job that completes, and one that fails. Prints their outcomes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Walks every paginator of boto3's batch client, a resource a page. Says what each told, or the refusal."""
+"""Runs every paginator of boto3's batch client with one resource a page. Prints the resources, or the error."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import sys
 import boto3
 from botocore.exceptions import ClientError
 
-WORDS = json.loads(sys.argv[1])  # by operation, what it is to be asked
+WORDS = json.loads(sys.argv[1])  # the members of the request, by operation
 
 batch = boto3.client("batch")
 operations = [it for it in sorted(batch.meta.method_to_api_mapping) if batch.can_paginate(it)]

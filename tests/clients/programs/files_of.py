@@ -16,7 +16,7 @@ def closure(names):
             continue
         try:
             seen[name] = distribution(name)
-        except PackageNotFoundError:  # for another system, or of an extra nobody asked for
+        except PackageNotFoundError:  # for another system, or of an extra that is not installed
             continue
         needs = map(Requirement, seen[name].requires or ())
         left += [it.name for it in needs if it.marker is None or it.marker.evaluate({"extra": ""})]

@@ -1,4 +1,4 @@
-"""Two tasks of luigi.contrib.batch in Luigi's own scheduler. Says what came of them."""
+"""Two tasks of luigi.contrib.batch in Luigi's own scheduler. Prints their outcomes."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import sys
 import luigi
 from luigi.contrib.batch import BatchClient, BatchTask
 
-said = []
+outcomes = []
 
 
 class Greeting(BatchTask):
@@ -18,20 +18,20 @@ class Greeting(BatchTask):
         return {"word": self.word}
 
     def complete(self):
-        return f"SUCCESS {self.word}" in said
+        return f"SUCCESS {self.word}" in outcomes
 
 
 @BatchTask.event_handler(luigi.Event.SUCCESS)
 def success(task):
-    said.append(f"SUCCESS {task.word}")
+    outcomes.append(f"SUCCESS {task.word}")
 
 
 @BatchTask.event_handler(luigi.Event.FAILURE)
 def failure(task, exception):
-    said.append(f"FAILURE {exception}")
+    outcomes.append(f"FAILURE {exception}")
 
 
 definition = BatchClient().register_job_definition(sys.argv[1])["jobDefinitionArn"]
 common = {"job_definition": definition, "job_queue": None, "job_name": None}
 luigi.build([Greeting(word="hello", **common), Greeting(word="fail", **common)], local_scheduler=True)
-print(json.dumps(sorted(said)))
+print(json.dumps(sorted(outcomes)))

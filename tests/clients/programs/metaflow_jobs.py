@@ -1,4 +1,4 @@
-"""Metaflow's client of AWS Batch: what a step decorated with @batch goes through. Says what it saw of three jobs."""
+"""Metaflow's client of AWS Batch: the requests of a step decorated with @batch. Prints the outcomes of three jobs."""
 
 import json
 

@@ -9,9 +9,9 @@ REGION = "eu-central-1"
 
 
 def submit(script, **choices):
-    asked = {"containerOverrides": {"command": ["sh", "-c", script]}}
+    definition = {"containerOverrides": {"command": ["sh", "-c", script]}}
     settings = {"job_name": "by-redun", "memory": 0.0625, "role": "none", "aws_region": REGION, "timeout": 600}
-    return aws_batch.batch_submit(asked, "default", sys.argv[1], **settings, **choices)["jobId"]
+    return aws_batch.batch_submit(definition, "default", sys.argv[1], **settings, **choices)["jobId"]
 
 
 def ended(*ids):

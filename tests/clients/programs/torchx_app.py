@@ -1,4 +1,4 @@
-"""TorchX runs an application of two roles as a gang of nodes. Says what it saw."""
+"""TorchX runs an application of two roles as a multi-node job. Prints the outcome."""
 
 import json
 import sys

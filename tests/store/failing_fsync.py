@@ -1,6 +1,6 @@
-"""Commits once on a good disk and once on one that takes nothing for good, and says what came of it.
+"""Commits twice, before and after every fsync begins to fail, and prints the outcomes.
 
-The disk is made deaf by a seccomp filter: from then on the kernel answers fsync and fdatasync of this process with EIO.
+A seccomp filter lets the kernel answer fsync and fdatasync of this process with EIO.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
 
 
-def deafen():
+def fail_fsync():
     fsync, fdatasync, seccomp = CALLS[platform.machine()]
     steps = [
         (LOAD_NUMBER, 0, 0, 0),
@@ -50,7 +50,7 @@ async def commit_twice(data):
     store = await SqliteStore.open(data)
     await store.commit(Changes(inserted=(job(number=0),)))
     print("saved")
-    deafen()
+    fail_fsync()
     try:
         await store.commit(Changes(inserted=(job(number=1),)))
         print("saved")
@@ -58,7 +58,7 @@ async def commit_twice(data):
         print(f"StoreFailed: {why}")
     kept = await store.jobs([job_id(0), job_id(1)])
     print("kept:", [it.order for it in kept.values()], flush=True)
-    os._exit(0)  # to close the database is to write to it
+    os._exit(0)  # a close would write to the database
 
 
 if __name__ == "__main__":
