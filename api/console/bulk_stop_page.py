@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.orders import give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.recent_stops import OutcomeCounts, StopPreview
 from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.domain.access.accounts import AccountName, Caller
@@ -106,12 +107,10 @@ async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) ->
         context.recent_stops.keep(visit.caller, form.invocation, result)
         return f"/ui/stop/results/{form.invocation}"
 
-    try:
-        return Redirect(location=await context.invocations.once(visit.caller, form, order))
-    except NotFound:
-        raise
-    except Invalid as why:
-        return await _preview_page(context, form.kind, form, visit.caller, form, error=str(why))
+    async def show_again(error: str, _: HTTPStatus) -> Page:
+        return await _preview_page(context, form.kind, form, visit.caller, form, error=error)
+
+    return await give_order(context, visit.caller, form, order, show_again)
 
 
 @pages.get("/stop/results/{invocation}")

@@ -6,6 +6,8 @@ from aiohttp import web
 
 from batchq.api.console import (
     bulk_stop_page,
+    catalog_forms,
+    hold_pages,
     jobs,
     live,
     log_page,
@@ -43,6 +45,8 @@ TABLES = (
     stop_page.pages,
     bulk_stop_page.pages,
     queue_pages.pages,
+    hold_pages.pages,
+    catalog_forms.pages,
 )
 
 

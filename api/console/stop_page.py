@@ -15,7 +15,8 @@ from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.invocations import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.orders import give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.templates import short_id
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind
@@ -25,7 +26,7 @@ from batchq.domain.ids import JobId, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle.stop_order import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop
-from batchq.errors import Invalid, NotFound, StateChanged
+from batchq.errors import Invalid, NotFound
 
 MAX_REASON = 1024
 MAX_GRACE = 86_400  # seconds
@@ -39,7 +40,6 @@ REASONS = (
     "was only a test",
 )
 SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL")
-CHANGED = "The state of the job has changed: nothing was ordered. Read what an order would do now, and order again."
 _OPERATIONS = {Kind.CANCEL: "CancelJob", Kind.TERMINATE: "TerminateJob"}
 
 pages = PageTable()
@@ -129,15 +129,11 @@ async def post_stop(context: ConsoleContext, visit: Visit[StopForm]) -> PageAnsw
         await _deliver(context, subject.job.id, wanted, expected=form.state, caller=caller)
         return job_path(subject.job.id)
 
-    try:
-        return Redirect(location=await context.invocations.once(visit.caller, form, order))
-    except StateChanged:
-        subject = await _subject(context, visit.path, visit.caller)
-        return await _page(context, subject, visit.caller, form, error=CHANGED, status=HTTPStatus.CONFLICT)
-    except NotFound:
-        raise
-    except Invalid as why:
-        return await _page(context, subject, visit.caller, form, error=str(why), status=HTTPStatus.BAD_REQUEST)
+    async def show_again(error: str, status: HTTPStatus) -> Page:
+        now = await _subject(context, visit.path, visit.caller)
+        return await _page(context, now, visit.caller, form, error=error, status=status)
+
+    return await give_order(context, visit.caller, form, order, show_again)
 
 
 @pages.get("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
@@ -154,15 +150,10 @@ async def post_force_fail(context: ConsoleContext, visit: Visit[ForceFailForm]) 
         await context.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
         return job_path(subject.job.id)
 
-    try:
-        return Redirect(location=await context.invocations.once(visit.caller, form, order))
-    except StateChanged:
-        subject = await _subject(context, visit.path, visit.caller)
-        return _force_fail_page(subject, form, error=CHANGED, status=HTTPStatus.CONFLICT)
-    except NotFound:
-        raise
-    except Invalid as why:
-        return _force_fail_page(subject, form, error=str(why), status=HTTPStatus.BAD_REQUEST)
+    async def show_again(error: str, status: HTTPStatus) -> Page:
+        return _force_fail_page(await _subject(context, visit.path, visit.caller), form, error=error, status=status)
+
+    return await give_order(context, visit.caller, form, order, show_again)
 
 
 async def _deliver(

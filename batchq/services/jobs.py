@@ -202,14 +202,16 @@ class JobService:
         """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
         return await self._deliver_orders(on.TerminateRequested(reason=reason, user=caller.user), ids, caller=caller)
 
-    async def hold(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
+    async def hold(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
         """Keep a queued job from being placed until it is released. A job that is held already is unchanged.
 
         Of an array all children are held, also those that are not created yet, and active ones after their attempt.
 
-        Raises NotFound; Invalid for an active or finished job, or a node.
+        `expected`: the `stop_state` that the job must have; None: any. Raises NotFound; StateChanged; Invalid for an
+        active or finished job, or a node.
         """
-        await self._deliver_hold(job_id, on.HoldRequested(reason=reason, user=caller.user), caller=caller)
+        event = on.HoldRequested(reason=reason, user=caller.user)
+        await self._deliver_hold(job_id, event, caller=caller, expected=expected)
 
     async def release(self, job_id: JobId, *, caller: Caller) -> None:
         """Let a held or paused job be placed again, at its old position. A job that is not held is unchanged.
@@ -218,14 +220,16 @@ class JobService:
         """
         await self._deliver_hold(job_id, on.ReleaseRequested(user=caller.user), caller=caller)
 
-    async def pause(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
+    async def pause(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
         """Hold a queued job; stop the attempt of an active job, with a final checkpoint, and hold the job after it.
 
         The checkpoints are kept: the next attempt continues from them. The attempt does not count against the retries.
-        A job that is pausing or paused is unchanged. Raises NotFound; Invalid for a job that is being stopped, was
-        cancelled or has finished, and for a node.
+        A job that is pausing or paused is unchanged. `expected`: the `stop_state` that the job must have; None: any.
+        Raises NotFound; StateChanged; Invalid for a job that is being stopped, was cancelled or has finished, and for a
+        node.
         """
-        await self._deliver_hold(job_id, on.PauseRequested(reason=reason, user=caller.user), caller=caller)
+        event = on.PauseRequested(reason=reason, user=caller.user)
+        await self._deliver_hold(job_id, event, caller=caller, expected=expected)
 
     async def resume_job(self, job_id: JobId, *, caller: Caller) -> None:
         """Let a paused or held job be placed again, at its old position. A job that is not held is unchanged.
@@ -236,12 +240,14 @@ class JobService:
         """
         await self._deliver_hold(job_id, on.ResumeRequested(user=caller.user), caller=caller)
 
-    async def _deliver_hold(self, job_id: JobId, event: HoldEvent, *, caller: Caller) -> None:
+    async def _deliver_hold(
+        self, job_id: JobId, event: HoldEvent, *, caller: Caller, expected: str | None = None
+    ) -> None:
         whole, node = node_of(job_id)
         if node is not None:
             raise Invalid(f"Job {job_id} is a node: name the whole job {whole}.")
         await self._must_exist(job_id, caller)
-        await self._engine.deliver(job_id, event, caller=caller)
+        await self._engine.deliver(job_id, event, caller=caller, expected=expected)
 
     async def leave_safe_mode(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:
         """End safe mode after a restore. Orphaned containers are removed with `purge`, else left alone permanently.

@@ -1,0 +1,151 @@
+"""The pages that hold, release, pause and resume a job. Each describes first what the order does to the job now."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import Field
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.invocations import Form, new_invocation
+from batchq.api.console.orders import give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
+from batchq.api.console.stop_page import MAX_REASON
+from batchq.api.console.templates import short_id
+from batchq.domain.access.accounts import Caller
+from batchq.domain.console_paths import job_path
+from batchq.domain.ids import JobId
+from batchq.domain.job import FINISHED, QUEUED, Job
+from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.lifecycle.stop_order import stop_state
+from batchq.errors import Invalid, NotFound
+
+HELD = "The job keeps its place in the queue, holds up no other job, and does not start until it is released."
+PAUSED = (
+    "The attempt is stopped: a final checkpoint is requested if the job has a checkpoint directory, then it gets the "
+    "stop signal, and SIGKILL after its grace period. The job then waits in its queue, its resources are free, and the "
+    "attempt does not count against the retries."
+)
+FROM_START = "The job has no checkpoint directory: its next attempt does not continue from this one."
+CHILDREN = "This holds for all its children, also for those that are not created yet."
+RELEASED = "The job may start again, at its old place in the queue."
+
+pages = PageTable()
+
+
+class HoldForm(Form):
+    """An order to hold, release, pause or resume a job."""
+
+    #: The `stop_state` that the page described.
+    state: Annotated[str, Field(max_length=200)]
+    #: Empty: the user's name is the reason.
+    reason: Annotated[str, Field(max_length=4 * MAX_REASON)] = ""
+
+
+class HoldAction(Struct, frozen=True, kw_only=True):
+    """One of the four orders."""
+
+    #: As in the path of its page.
+    name: str
+    #: The name of the operation of the API, as audit records have it.
+    operation: str
+    #: What the order does to a job in its present state.
+    effect: Callable[[Job], str]
+    #: The default reason without the user's name; empty: the order has no reason.
+    default_reason: str = ""
+
+
+def _held(job: Job) -> str:
+    if job.status not in QUEUED:
+        return ""
+    return f"{HELD} {CHILDREN}" if is_parent(job) else HELD
+
+
+def _paused(job: Job) -> str:
+    if is_parent(job):
+        return f"Children that run: {PAUSED} Other children are held. {CHILDREN}"
+    if job.status in QUEUED:
+        return HELD
+    return PAUSED if job.spec.checkpoints is not None else f"{PAUSED} {FROM_START}"
+
+
+def _released(job: Job) -> str:
+    return RELEASED if job.hold is not None else ""
+
+
+HOLD = HoldAction(name="hold", operation="HoldJob", effect=_held, default_reason="Held by")
+RELEASE = HoldAction(name="release", operation="ReleaseJob", effect=_released)
+PAUSE = HoldAction(name="pause", operation="PauseJob", effect=_paused, default_reason="Paused by")
+RESUME = HoldAction(name="resume", operation="ResumeJob", effect=_released)
+
+
+def _add_pages(action: HoldAction) -> None:
+    async def show(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+        return _page(action, await _job(context, visit.path["id"], visit.caller))
+
+    async def post(context: ConsoleContext, visit: Visit[HoldForm]) -> PageAnswer:
+        return await _post(action, context, visit)
+
+    show.__name__, post.__name__ = f"{action.name}_page", f"post_{action.name}"
+    pages.get(f"/jobs/{{id}}/{action.name}")(show)
+    pages.post(f"/jobs/{{id}}/{action.name}")(post)
+
+
+for _action in (HOLD, RELEASE, PAUSE, RESUME):
+    _add_pages(_action)
+
+
+async def _post(action: HoldAction, context: ConsoleContext, visit: Visit[HoldForm]) -> PageAnswer:
+    job, form = await _job(context, visit.path["id"], visit.caller), visit.input
+
+    async def order() -> str:
+        if len(form.reason) > MAX_REASON or "\0" in form.reason:
+            raise Invalid(f"The reason has {len(form.reason)} characters: {MAX_REASON} are allowed.")
+        caller = replace(visit.caller, operation=action.operation)
+        await _call(action, context, job.id, form.reason, expected=form.state, caller=caller)
+        return job_path(job.id)
+
+    async def show_again(error: str, status: HTTPStatus) -> Page:
+        return _page(action, await _job(context, job.id, visit.caller), form, error=error, status=status)
+
+    return await give_order(context, visit.caller, form, order, show_again)
+
+
+def _call(
+    action: HoldAction, context: ConsoleContext, job_id: JobId, reason: str, *, expected: str, caller: Caller
+) -> Awaitable[None]:
+    reason = reason.strip() or f"{action.default_reason} {caller.user or 'a request'}"
+    match action.name:
+        case "hold":
+            return context.jobs.hold(job_id, reason, caller=caller, expected=expected)
+        case "pause":
+            return context.jobs.pause(job_id, reason, caller=caller, expected=expected)
+        case "release":
+            return context.jobs.release(job_id, caller=caller)
+        case _:
+            return context.jobs.resume_job(job_id, caller=caller)
+
+
+async def _job(context: ConsoleContext, job_id: str, caller: Caller) -> Job:
+    found = await context.jobs.find(JobId(job_id), caller=caller)
+    if found is None:
+        raise NotFound(f"Job {job_id} not found.")
+    return found
+
+
+def _page(
+    action: HoldAction, job: Job, form: HoldForm | None = None, *, error: str = "", status: HTTPStatus = HTTPStatus.OK
+) -> Page:
+    values = {
+        "job": job,
+        "action": action,
+        "effect": "" if job.status in FINISHED else action.effect(job),
+        "state": stop_state(job),
+        "form": form,
+        "error": error,
+        "invocation": new_invocation(),
+    }
+    title = f"{action.name.capitalize()} {job.spec.name} {short_id(job.id)}"
+    return Page(template="hold.html", title=title, values=values, status=status)
