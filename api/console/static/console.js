@@ -4,7 +4,7 @@ const HIDDEN_FOR = 10_000; // ms until a hidden page closes its stream: browsers
 const POLL_INTERVAL = 5_000; // ms, of a page whose stream is refused
 const SLOW_INTERVAL = 30_000; // ms: hints are about jobs only, not about queues or the engine
 const SILENT_FOR = 8_000; // ms without an answer, until the banner is shown
-const LOG_WAIT = 20; // s that the server may wait for new log lines
+const LOG_WAIT = 20; // s that the server may wait for new lines
 const MAX_LOG_LINES = 2000;
 
 const find = (selector, within = document) => within.querySelector(selector);
@@ -27,7 +27,7 @@ async function fetchFragment(url, name, etag) {
   return { body: parsed.body, etag: response.headers.get("ETag") };
 }
 
-// ---- Merging: equal nodes stay untouched, so focus, selection, scroll and open details stay
+// ---- Merging: equal nodes stay untouched, and focus, selection, scroll and open details stay
 
 /** Change `shown` to `fresh`. `before` is what the server sent for `shown`: this script has changed it since. */
 function merge(shown, before, fresh) {
@@ -45,7 +45,7 @@ function mergeChildren(shown, before, fresh) {
   const [shownNodes, beforeNodes] = [[...shown.childNodes], [...before.childNodes]];
   const matches = matchNodes(beforeNodes, fresh.childNodes);
   const kept = new Set(matches.values());
-  shownNodes.forEach((node, index) => kept.has(index) || node.remove());
+  shownNodes.forEach((node, index) => (node.id !== undefined && kept.has(index)) || node.remove());
   let next = shown.firstChild;
   for (const node of fresh.childNodes) {
     const index = matches.get(node);
@@ -56,9 +56,9 @@ function mergeChildren(shown, before, fresh) {
   }
 }
 
-/** The index of the old node that each new one continues: that of the same id, or the next of the same kind. */
+/** The index of the old node that each new one continues: of the same id, or the next of the same kind. */
 function matchNodes(oldNodes, newNodes) {
-  const kind = (node) => `${node.nodeName} ${node.id ?? ""}`;
+  const kind = (node) => `${node.nodeName} ${node.id}`;
   const indexes = new Map();
   oldNodes.forEach((node, index) => indexes.set(kind(node), [...(indexes.get(kind(node)) ?? []), index]));
   const matches = [...newNodes].map((node) => [node, indexes.get(kind(node))?.shift()]);
@@ -81,9 +81,9 @@ function flash(element, name) {
 const area = find("#live");
 const liveButton = find("#live-status");
 const banner = find("#not-live");
-let before = area?.cloneNode(true); // the live part as the server sent it
+let before = area?.cloneNode(true); // as the server sent it
 let [etag, stream] = [null, null];
-let number = document.body.dataset.number; // of the last change that the page knows of
+let number = document.body.dataset.number; // of the newest change that the page shows
 let paused = false;
 let calm = 0; // s between two fetches at least, while the server is busy
 let fetchedAt = Date.now();
@@ -108,9 +108,8 @@ function refreshSoon() {
 
 async function refresh() {
   clearTimeout(refreshTimer);
-  refreshTimer = 0;
   if (fetching) return;
-  fetching = true;
+  [refreshTimer, fetching] = [0, true];
   fetchedAt = Date.now();
   try {
     const answer = await fetchFragment(location.href, "live", etag);
@@ -224,8 +223,8 @@ function relative(at, form) {
   return seconds < 0 ? `in ${duration(-seconds)}` : `${duration(seconds)} ago`;
 }
 
-function showTimes() {
-  for (const time of findAll("time[datetime]")) {
+function showTimes(selector = "time[datetime]") {
+  for (const time of findAll(selector)) {
     const at = new Date(time.dateTime);
     const text = "relative" in time.dataset ? relative(at, time.dataset.relative) : absolute(at);
     if (time.textContent !== text) time.textContent = text;
@@ -296,7 +295,7 @@ function countChosen() {
   for (const place of findAll("[data-chosen]")) place.textContent = String(count);
 }
 
-/** Click or focus the element with this data-key: in the current row, or else in the page. */
+/** Click or focus the element with this data-key, in the current row or else in the page. */
 function activate(key) {
   const elements = findAll(`[data-key="${key}"]`);
   const element = elements.find((it) => currentRow()?.contains(it)) ?? elements[0];
@@ -326,7 +325,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-// ---- The grid of an array's children: the pointer or an arrow shows a child, a click or Enter opens it
+// ---- The grid of children: the pointer or an arrow shows a child, a click or Enter opens it
 
 function startGrid(grid) {
   const columns = Number(grid.dataset.columns);
@@ -360,7 +359,7 @@ function startGrid(grid) {
 async function followLog(log) {
   log.scrollTop = log.scrollHeight;
   for (let over = false; !over; ) {
-    const url = new URL(location.href);
+    const url = new URL(log.dataset.path ?? "", location);
     url.searchParams.set("after", log.dataset.next);
     url.searchParams.set("wait", LOG_WAIT);
     try {
@@ -378,6 +377,7 @@ async function followLog(log) {
 function appendLines(log, lines) {
   const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
   log.append(...lines.children);
+  showTimes();
   if (!atEnd) return;
   while (log.children.length > MAX_LOG_LINES) log.firstElementChild.remove();
   log.scrollTop = log.scrollHeight;
@@ -388,13 +388,13 @@ function appendLines(log, lines) {
 setServerTime(document.body.dataset.now);
 showTimes();
 countChosen();
-setInterval(() => document.hidden || showTimes(), 1000);
+setInterval(() => document.hidden || showTimes("time[data-relative]"), 1000);
 document.addEventListener("click", onClick);
 document.addEventListener("change", countChosen);
 document.addEventListener("copy", onCopy);
 if (!hasCookie("shortcuts=off")) document.addEventListener("keydown", onKey);
 if (area) startLive();
 findAll("svg[data-columns]").forEach(startGrid);
-findAll("ol#log[data-follow]").forEach(followLog);
-liveButton.hidden = !find("#live, ol#log[data-follow]");
+findAll("#log[data-follow]").forEach(followLog);
+liveButton.hidden = !find("#live, #log[data-follow]");
 liveButton.addEventListener("click", togglePaused);
