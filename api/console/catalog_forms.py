@@ -43,14 +43,14 @@ async def post_undrain_queue(context: ConsoleContext, visit: Visit[None]) -> Pag
 
 @pages.get("/definitions/{ref}/deregister")
 async def deregister_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
-    definition = await _definition(context, visit.path["ref"], visit.caller)
+    definition = await find_definition(context, visit.path["ref"], visit.caller)
     values = {"definition": definition, "path": f"/ui/definitions/{definition.ref}"}
     return Page(template="deregister.html", title=f"Deregister {definition.ref}", values=values)
 
 
 @pages.post("/definitions/{ref}/deregister")
 async def post_deregister(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
-    definition = await _definition(context, visit.path["ref"], visit.caller)
+    definition = await find_definition(context, visit.path["ref"], visit.caller)
     caller = replace(visit.caller, operation="DeregisterJobDefinition")
     await context.catalog.definitions.deregister(definition.ref, caller=caller)
     return Redirect(location=f"/ui/definitions/{definition.ref}")
@@ -74,7 +74,7 @@ def _to_queue(name: QueueName) -> Redirect:
     return Redirect(location=f"/ui/queues/{quote(name, safe='')}")
 
 
-async def _definition(context: ConsoleContext, text: str, caller: Caller) -> JobDefinition:
+async def find_definition(context: ConsoleContext, text: str, caller: Caller) -> JobDefinition:
     """The revision `name:revision`. Raises NotFound."""
     parts = _REF.fullmatch(text)
     if parts is not None:

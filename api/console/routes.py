@@ -7,6 +7,7 @@ from aiohttp import web
 from batchq.api.console import (
     bulk_stop_page,
     catalog_forms,
+    definition_pages,
     hold_pages,
     jobs,
     live,
@@ -45,6 +46,7 @@ TABLES = (
     stop_page.pages,
     bulk_stop_page.pages,
     queue_pages.pages,
+    definition_pages.pages,
     hold_pages.pages,
     catalog_forms.pages,
 )

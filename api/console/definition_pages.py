@@ -1,0 +1,177 @@
+"""The pages of job definitions: the list, the revisions of one name, and one revision beside another."""
+
+import asyncio
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Annotated
+
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.console.catalog_forms import find_definition
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.domain.access.accounts import Caller
+from batchq.domain.catalog import DefinitionStatus, JobDefinition
+from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import DefinitionRef
+from batchq.errors import Invalid, NotFound
+from batchq.ports.job_search import JobPage, JobSearchQuery
+
+MAX_READ = 500  # revisions that are read for a page of the list
+MAX_REVISIONS = 100  # of one name on a page
+LAST_JOBS = 20
+CONTEXT_LINES = 3  # lines around a difference
+_REF = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128}):(?P<revision>[0-9]{1,9})")
+
+pages = PageTable()
+
+Revision = Annotated[int, Field(ge=1, lt=10**9)] | None
+
+
+class DefinitionsQuery(BaseModel):
+    """A page of the list of definitions."""
+
+    model_config = ConfigDict(frozen=True)
+
+    #: Only names and revisions after this `NAME:REVISION`.
+    after: Annotated[str, Field(max_length=140)] | None = None
+    #: Whether INACTIVE revisions are listed too.
+    inactive: bool = False
+
+
+class DefinitionQuery(BaseModel):
+    """What the page of a definition shows beside it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    #: Another revision of the name, whose differences are shown.
+    other: Annotated[Revision, Field(alias="with")] = None
+    #: Of the page of a name: only revisions before this.
+    before: Revision = None
+
+
+class NameRow(Struct, frozen=True, kw_only=True):
+    """A name of the list."""
+
+    #: The last listed revision of the name.
+    newest: JobDefinition
+    #: How many revisions of the name this page of the list has.
+    count: int
+
+
+@pages.get("/definitions")
+async def definitions_page(context: ConsoleContext, visit: Visit[DefinitionsQuery]) -> Page:
+    """The names that the caller may use, each with its newest revision."""
+    query = visit.input
+    found = await context.catalog.definitions.page(
+        name=None,
+        status=None if query.inactive else DefinitionStatus.ACTIVE.value,
+        limit=MAX_READ,
+        after=None if query.after is None else _parse_ref(query.after),
+        caller=visit.caller,
+    )
+    values = {
+        "query": query,
+        "rows": list(_names(found)),
+        "more": found[-1].ref if len(found) == MAX_READ else None,
+    }
+    return Page(template="definitions.html", title="Job definitions", values=values)
+
+
+@pages.get("/definitions/{ref:[^/]{1,256}}")
+async def definition_page(context: ConsoleContext, visit: Visit[DefinitionQuery]) -> Page:
+    """A revision `NAME:3`, or all revisions of a name."""
+    ref, caller = visit.path["ref"], visit.caller
+    if ":" not in ref:
+        return await _name_page(context, ref, visit.input.before, caller)
+    definition = await find_definition(context, ref, caller)
+    document, other = _pretty(definition), visit.input.other
+    difference = None
+    if other is not None:
+        before = await find_definition(context, f"{definition.ref.name}:{other}", caller)
+        difference = await asyncio.to_thread(_difference, _pretty(before), document)
+    jobs = await _last_jobs(context, str(definition.ref), caller)
+    values = {
+        "definition": definition,
+        "document": document,
+        "other": other,
+        "difference": difference,
+        "containers": list(_containers(definition)),
+        "jobs": jobs,
+        "may_deregister": definition.status is DefinitionStatus.ACTIVE and caller.reaches(definition.owner),
+    }
+    return Page(template="definition.html", title=f"Definition {definition.ref}", values=values)
+
+
+async def _name_page(context: ConsoleContext, name: str, before: int | None, caller: Caller) -> Page:
+    revisions = await _revisions(context, name, before, caller)
+    if not revisions:
+        raise NotFound(f"JobDefinition {name} not found.")
+    values = {
+        "name": name,
+        "revisions": revisions,
+        "newest": next((it for it in revisions if it.status is DefinitionStatus.ACTIVE), None),
+        "older": revisions[-1].ref.revision if revisions[-1].ref.revision > 1 else None,
+        "before": before,
+        "jobs": await _last_jobs(context, name, caller),
+    }
+    return Page(template="definition_name.html", title=f"Definition {name}", values=values)
+
+
+async def _revisions(context: ConsoleContext, name: str, before: int | None, caller: Caller) -> list[JobDefinition]:
+    """The newest revisions of a name, newest first. Revisions are numbered without gaps."""
+    end = before
+    if end is None:
+        try:
+            end = (await context.catalog.definitions.find(name, None, caller=caller)).ref.revision + 1
+        except NotFound:  # no revision is ACTIVE
+            end = 1
+    after = DefinitionRef(name=name, revision=max(0, end - 1 - MAX_REVISIONS))
+    limit = MAX_REVISIONS if before is not None else MAX_READ
+    found = await context.catalog.definitions.page(name=name, status=None, limit=limit, after=after, caller=caller)
+    listed = [it for it in found if before is None or it.ref.revision < before]
+    return listed[::-1][:MAX_REVISIONS]
+
+
+async def _last_jobs(context: ConsoleContext, definition: str, caller: Caller) -> JobPage:
+    query = JobSearchQuery(definitions=frozenset({definition}), limit=LAST_JOBS)
+    return await context.search.search(query, caller=caller)
+
+
+def _parse_ref(text: str) -> DefinitionRef:
+    found = _REF.fullmatch(text)
+    if found is None:
+        raise Invalid("'after' is not NAME:REVISION.")
+    return DefinitionRef(name=found["name"], revision=int(found["revision"]))
+
+
+def _names(found: Iterable[JobDefinition]) -> Iterator[NameRow]:
+    for _, revisions in groupby(found, key=lambda it: it.ref.name):
+        listed = list(revisions)
+        yield NameRow(newest=listed[-1], count=len(listed))
+
+
+def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]]:
+    """The containers of a job of the definition, each with the name that tells it from the others."""
+    if definition.nodes is not None:
+        for it in definition.nodes.ranges:
+            yield from ((f"nodes {it.first} to {it.last}: {part.name}", part.spec) for part in it.task.containers)
+    elif definition.task is not None:
+        yield from ((it.name, it.spec) for it in definition.task.containers)
+    else:
+        yield "", definition.container
+
+
+def _pretty(definition: JobDefinition) -> str:
+    """The JSON that was registered, one member a line."""
+    return json.dumps(json.loads(definition.document), indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _difference(before: str, after: str) -> Sequence[str]:
+    """The lines of a unified difference without its head; empty if the texts are equal."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT_LINES)
+    return list(lines)[2:]
