@@ -190,6 +190,16 @@ class ChildQuery(Struct, frozen=True, kw_only=True):
     ended: bool = False
 
 
+class ChildRun(NamedTuple):
+    """Children of an array with successive indices and one status."""
+
+    status: Status
+    #: The index of the first child.
+    first: int
+    #: The index after the last one.
+    end: int
+
+
 class Filter(StrEnum):
     """AWS: the filters of ListJobs. Only SHARE_IDENTIFIER may be combined with a status."""
 
@@ -297,6 +307,9 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
         """The children of an array that match `query`, highest index first."""
+
+    async def child_runs(self, parent: JobId) -> tuple[ChildRun, ...]:
+        """The stored statuses of an array's children, by index; empty if the job is not an array."""
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
         """The jobs that require a consumable resource and match `query`, newest first."""

@@ -26,7 +26,7 @@ from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import ChildQuery, JobQuery, JobStore
+from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
 from batchq.services.catalog import CatalogService
 from batchq.services.pending_orders_view import PendingOrdersView
 from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
@@ -125,6 +125,11 @@ class JobService:
     async def list_children(self, query: ChildQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of an array's children; empty if the job is not an array."""
         return await self._projected.list_children(query) if await self._visible_jobs([query.parent], caller) else ()
+
+    async def child_runs(self, parent: JobId, *, caller: Caller) -> tuple[ChildRun, ...]:
+        """The statuses of an array's children, by index; empty if the job is not an array."""
+        array = (await self._visible_jobs([parent], caller)).get(parent)
+        return () if array is None or not arrays.is_parent(array) else await self._projected.child_runs(array)
 
     async def list_needing(self, query: NeedQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of the jobs that require a consumable resource. Raises NotFound for an unknown resource."""
@@ -274,9 +279,9 @@ class JobService:
         await self._engine.deliver(job_id, event, caller=caller, expected=expected)
         return await self._must_exist(job_id, caller)
 
-    async def dependents(self, job_id: JobId, *, limit: int, caller: Caller) -> tuple[Job, ...]:
-        """Of the first `limit` jobs that wait for a job, by order of submission, those that are visible."""
-        waiting = await self._store.dependents([job_id], limit=limit)
+    async def dependents(self, *ids: JobId, limit: int, caller: Caller) -> tuple[Job, ...]:
+        """Of the first `limit` jobs that wait for one of these, by order of submission, those that are visible."""
+        waiting = await self._store.dependents(ids, limit=limit)
         return tuple(it for it in waiting if caller.reaches(it.spec.owner))
 
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:

@@ -1,19 +1,19 @@
 """Reads of jobs as users see them, with the effects of orders to arrays that are still to be written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.ids import JobId, parent_of
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobPage, JobSearchQuery
-from batchq.ports.jobs import ChildQuery, JobQuery, JobStore
+from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
 
 
 def job_not_found(job_id: JobId, array: Job | None) -> NotFound:
@@ -23,6 +23,26 @@ def job_not_found(job_id: JobId, array: Job | None) -> NotFound:
     if array is None or not is_child or array.status not in FINISHED:
         return NotFound(f"Job {job_id} not found.")
     return NotFound(f"Job {job_id} does not exist: its array ended ({array.status}) before it created this child.")
+
+
+def joined_runs(runs: Iterable[ChildRun]) -> tuple[ChildRun, ...]:
+    """The runs with neighbours of one status joined."""
+    joined: list[ChildRun] = []
+    for run in runs:
+        if joined and joined[-1].status is run.status and joined[-1].end == run.first:
+            joined[-1] = joined[-1]._replace(end=run.end)
+        else:
+            joined.append(run)
+    return tuple(joined)
+
+
+def _unspawned(array: Job, *, first: int) -> tuple[ChildRun, ...]:
+    """The children from index `first` on as `unspawned_child` shows them; those with an order of their own end."""
+    stopped = {index for it in array.child_orders for index in it.indices}
+    if not stopped:
+        return (ChildRun(array.status, first, size(array)),) if first < size(array) else ()
+    each = range(first, size(array))
+    return tuple(ChildRun(Status.FAILED if it in stopped else array.status, it, it + 1) for it in each)
 
 
 class PendingOrdersView:
@@ -87,6 +107,16 @@ class PendingOrdersView:
         return self._project(
             pending, await self._store.list_children(replace(query, ended=query.parent in pending.parents))
         )
+
+    async def child_runs(self, array: Job) -> tuple[ChildRun, ...]:
+        """The statuses of the children of `array`, by index, also of those that it has not spawned yet."""
+        pending = self._pending_orders()
+        runs = await self._store.child_runs(array.id)
+        if array.status not in FINISHED:
+            runs += _unspawned(array, first=runs[-1].end if runs else 0)
+        if array.id in pending.parents:
+            runs = tuple(it._replace(status=Status.FAILED) if it.status in QUEUED else it for it in runs)
+        return joined_runs(runs)
 
     def _project(self, pending: PendingArrayOrders, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
         shown = tuple(map(pending.project, jobs)) if pending.parents else jobs

@@ -17,11 +17,11 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.ids import QueueName
+from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Age, ChildQuery, Filter, JobQuery
+from batchq.ports.jobs import Age, ChildQuery, ChildRun, Filter, JobQuery
 from batchq.ports.logs import LogStream
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
@@ -67,6 +67,20 @@ def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
     return job_reads.decode_jobs(
         connection.execute(SQL["children_with_status"], parameters | {"status": query.status.value})
     )
+
+
+def child_runs(connection: Connection, parent: JobId) -> tuple[ChildRun, ...]:
+    orders = job_reads.orders_of_children(connection, parent)
+    runs: list[ChildRun] = []
+    status, first, end = "", 0, 0
+    for order, found in connection.execute(SQL["statuses_of_children"], job_reads.order_range(orders)):
+        index = order - orders.start
+        if found != status or index != end:
+            if status:
+                runs.append(ChildRun(Status(status), first, end))
+            status, first = found, index
+        end = index + 1
+    return (*runs, ChildRun(Status(status), first, end)) if status else ()
 
 
 def count_unfinished(connection: Connection, queue: QueueName) -> int:

@@ -27,6 +27,7 @@ from batchq.ports.jobs import (
     Age,
     Changes,
     ChildQuery,
+    ChildRun,
     Failures,
     Finished,
     JobQuery,
@@ -196,6 +197,9 @@ class SqliteStore:
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
         return await self._browse(lambda it: lists.list_children(it, query))
+
+    async def child_runs(self, parent: JobId) -> tuple[ChildRun, ...]:
+        return await self._browse(lambda it: lists.child_runs(it, parent))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
         return await self._browse(lambda it: lists.list_jobs_requiring(it, query))

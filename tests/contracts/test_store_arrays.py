@@ -116,6 +116,7 @@ async def test_other_jobs_have_no_children(store, family):
 
     assert [await store.children(it, 0, 100) for it in for_none] == [()] * 5
     assert [await store.list_children(ChildQuery(parent=it, limit=100)) for it in for_none] == [()] * 5
+    assert [await store.child_runs(it) for it in for_none] == [()] * 5
 
 
 async def test_a_spawning_array_has_its_existing_children(store):
@@ -128,6 +129,20 @@ async def test_a_spawning_array_has_its_existing_children(store):
 
 async def test_children_are_listed_highest_index_first(store, family):
     assert await store.list_children(ChildQuery(parent=job_id(10), limit=100)) == family[::-1]
+
+
+async def test_the_statuses_of_children_are_read_as_runs(store):
+    parent = array(9, number=10)
+    statuses = [Status.FAILED, *[Status.SUCCEEDED] * 3, Status.FAILED, Status.FAILED]
+    gap = child(parent, 8, status=Status.FAILED)
+    await store.commit(Changes(inserted=(parent, job(number=20), *children(parent, *statuses), gap)))
+
+    assert await store.child_runs(parent.id) == (
+        (Status.FAILED, 0, 1),
+        (Status.SUCCEEDED, 1, 4),
+        (Status.FAILED, 4, 6),
+        (Status.FAILED, 8, 9),
+    )
 
 
 async def test_children_are_listed_by_status(store, family):

@@ -87,6 +87,18 @@ async def test_pages_of_failed_children_continue_where_they_ended():
     assert {it.status for it in (*first, *second)} == {Status.FAILED}
 
 
+async def test_the_statuses_of_children_are_those_of_the_children_as_shown():
+    harness = await harness_with()
+    await harness.process(submit(ONE, array_size=SIZE))
+    for message in (ContinueWork(), to(child_id(ONE, 4), CANCEL), to(ONE, TERMINATE), ContinueWork()):
+        array, *_ = (await shown(harness)).values()
+        runs = await shown_by(harness).child_runs(array)
+        statuses = [run.status for run in runs for _ in range(run.first, run.end)]
+        each = [await shown_by(harness).job(child_id(ONE, it), visibility=None) for it in range(SIZE)]
+        assert statuses == [it.status for it in each if it is not None]
+        await harness.process(message)
+
+
 async def test_an_order_that_is_not_saved_is_not_shown():
     harness = await array_of(SIZE)
     before = await shown(harness)

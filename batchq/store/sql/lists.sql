@@ -16,6 +16,9 @@ FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord BETWEEN :first AND :last AND status IN ('FAILED', 'SUBMITTED', 'PENDING', 'RUNNABLE')
 ORDER BY jobs.ord DESC LIMIT :limit;
 
+-- statuses_of_children
+SELECT ord, status FROM jobs WHERE ord BETWEEN :first AND :last ORDER BY ord;
+
 -- count_unfinished_in_queue
 SELECT count(*) FROM jobs
 WHERE queue = :queue AND parent_ord IS NULL AND status IN ('SUBMITTED', 'PENDING', 'RUNNABLE', 'STARTING', 'RUNNING');

@@ -1,0 +1,134 @@
+"""Pictures as SVG: the time axis of a job, the children of an array, and the jobs around a job. Pure.
+
+All markup is made of numbers and escaped text. The colour of a shape follows from its class, `shape-STATUS`; each
+picture has a text beside it with the same content.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from batchq.domain.job import Status
+from batchq.escapes import escape
+from batchq.ports.jobs import ChildRun
+
+AXIS_WIDTH, AXIS_HEIGHT = 1000, 14
+SHORTEST = 6  # of a span on the axis, so that each is visible
+MAX_COLUMNS = 100  # of the grid
+NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 132, 40, 44, 10
+MAX_NAME = 17  # characters of a name in a node
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """A time in one status."""
+
+    status: Status
+    seconds: float
+
+
+class GraphNode(Struct, frozen=True, kw_only=True):
+    """A job in the graph of dependencies."""
+
+    job_id: str
+    name: str
+    #: None: the job does not exist any more, or is not visible to the reader. It is no link.
+    status: Status | None
+    #: The path of its page.
+    path: str
+    #: Steps from the job of the page: negative for jobs that it waits for.
+    level: int
+
+
+def time_axis(spans: Sequence[Span], label: str) -> Markup:
+    """A bar whose parts are as long as the job was in each status."""
+    total = sum(it.seconds for it in spans)
+    free = AXIS_WIDTH - SHORTEST * len(spans)
+    widths = [SHORTEST + (free * it.seconds / total if total else free / len(spans)) for it in spans]
+    starts = accumulate(widths, initial=0.0)
+    parts = (
+        Markup('<rect class="shape-{}" x="{:.1f}" width="{:.1f}" height="{}"/>').format(
+            span.status.value, start, width, AXIS_HEIGHT
+        )
+        for span, start, width in zip(spans, starts, widths, strict=False)
+    )
+    head = Markup('<svg class="axis" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">')
+    return head.format(AXIS_WIDTH, AXIS_HEIGHT, escape(label)) + Markup("").join(parts) + Markup("</svg>")
+
+
+def grid_columns(size: int) -> int:
+    """The columns of the grid of an array with this many children: about twice as many as rows, if there is room."""
+    return max(1, min(MAX_COLUMNS, size, max(10, int((2 * size) ** 0.5))))
+
+
+def array_grid(runs: Iterable[ChildRun], *, size: int, job_id: str, label: str) -> Markup:
+    """A cell for each child, by index. Each status is one path of strokes; neighbours in a row are one stroke.
+
+    A stroke is half as long as a rectangle in text: 10,000 children in random states are below 100 KB.
+    """
+    columns = grid_columns(size)
+    strokes: dict[Status, list[str]] = {}
+    ends: dict[Status, tuple[int, int]] = {}
+    for run in runs:
+        of_status = strokes.setdefault(run.status, [])
+        for row, first, last in _rows(run, columns):
+            x, y = ends.get(run.status, (0, 0))
+            of_status.append(f"m{first - x} {row - y}h{last - first}")
+            ends[run.status] = last, row
+    head = Markup(
+        '<svg class="grid" viewBox="0 0 {0} {1}" data-columns="{0}" data-size="{2}" data-job="{3}" '
+        'role="img" tabindex="0" aria-label="{4}">'
+    ).format(columns, -(-size // columns), size, job_id, escape(label))
+    path = Markup('<path class="shape-{}" transform="translate(0 .5)" d="M0 0{}"/>')
+    paths = (path.format(status.value, "".join(it)) for status, it in sorted(strokes.items()))
+    return head + Markup("").join(paths) + Markup("</svg>")
+
+
+def _rows(run: ChildRun, columns: int) -> Iterable[tuple[int, int, int]]:
+    """The row, the first column and the column after the last one of each part of a run that lies in one row."""
+    at = run.first
+    while at < run.end:
+        row, column = divmod(at, columns)
+        stop = min(columns, column + run.end - at)
+        yield row, column, stop
+        at += stop - column
+
+
+def graph(nodes: Sequence[GraphNode], edges: Iterable[tuple[str, str]], label: str) -> Markup:
+    """The jobs around a job, a column for each step. `edges`: pairs of ids, the job that is waited for first."""
+    columns = sorted({it.level for it in nodes})
+    places: dict[str, tuple[int, int]] = {}
+    for x, level in enumerate(columns):
+        for y, it in enumerate(it for it in nodes if it.level == level):
+            places[it.job_id] = x * (NODE_WIDTH + GAP_X), y * (NODE_HEIGHT + GAP_Y)
+    width = len(columns) * (NODE_WIDTH + GAP_X) - GAP_X
+    height = max((y for _, y in places.values()), default=0) + NODE_HEIGHT
+    head = Markup(
+        '<svg class="graph" viewBox="-2 -2 {} {}" width="{}" height="{}" role="group" aria-label="{}">'
+    ).format(width + 4, height + 4, width + 4, height + 4, escape(label))
+    lines = (_edge(places[a], places[b]) for a, b in edges if a in places and b in places)
+    drawn = (_node(it, *places[it.job_id]) for it in nodes)
+    return head + Markup("").join(lines) + Markup("").join(drawn) + Markup("</svg>")
+
+
+def _edge(start: tuple[int, int], end: tuple[int, int]) -> Markup:
+    """A curve from the right of one node to the left of another."""
+    x1, y1, x2, y2 = start[0] + NODE_WIDTH, start[1] + NODE_HEIGHT // 2, end[0], end[1] + NODE_HEIGHT // 2
+    middle = (x1 + x2) // 2
+    return Markup('<path class="edge" d="M{} {}C{} {} {} {} {} {}"/>').format(x1, y1, middle, y1, middle, y2, x2, y2)
+
+
+_CURRENT: Mapping[bool, Markup] = {True: Markup(' class="current"'), False: Markup("")}
+
+
+def _node(node: GraphNode, x: int, y: int) -> Markup:
+    name = node.name if len(node.name) <= MAX_NAME else f"{node.name[: MAX_NAME - 1]}…"
+    box = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="6"/>').format(x, y, NODE_WIDTH, NODE_HEIGHT)
+    first = Markup('<text x="{}" y="{}">{}</text>').format(x + 10, y + 17, escape(name))
+    word = "not visible" if node.status is None else node.status.value
+    second = Markup('<text class="quiet" x="{}" y="{}">{}</text>').format(x + 10, y + 32, word)
+    drawn = Markup("<g{}>").format(_CURRENT[node.level == 0]) + box + first + second + Markup("</g>")
+    if node.status is None or node.level == 0:
+        return drawn
+    return Markup('<a href="{}">{}</a>').format(node.path, drawn)
