@@ -12,11 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.http import InvalidMember
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.domain.access.accounts import Caller
-from batchq.domain.job import Status
+from batchq.domain.job import FINISHED, Status
 from batchq.domain.times import duration_of, milliseconds
 from batchq.ports.job_search import JobSearchQuery, SearchOrder, SearchPosition
 
 MAX_PAGES = 20  # tokens of earlier pages in a URL, so that a page links to the one before it
+STOP_FILTERS = {"state", "queue", "name", "user", "account"}  # that an order to stop jobs has too
 MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
 
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
@@ -91,6 +92,15 @@ def jobs_path(*parts: list[tuple[str, str]]) -> str:
     """The path of a list of jobs with these members of the query."""
     pairs = [pair for part in parts for pair in part]
     return f"/ui/jobs?{urlencode(pairs)}" if pairs else "/ui/jobs"
+
+
+def stop_all_path(query: JobsQuery) -> str | None:
+    """The path of the page that stops all jobs of the filters; None for filters that an order to stop does not have."""
+    filters = query.filters()
+    has_same_meaning = all(name in STOP_FILTERS and not (name == "name" and "*" in it[:-1]) for name, it in filters)
+    if not filters or not has_same_meaning or FINISHED & set(query.state):
+        return None
+    return f"/ui/stop?{urlencode(filters)}"
 
 
 def chips(query: JobsQuery) -> Iterator[Chip]:

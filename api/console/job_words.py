@@ -1,10 +1,11 @@
-"""Words about jobs and their orders, as the command line has them."""
+"""Words about jobs, their orders and their history, as the command line has them."""
 
 from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint, latest_order
-from batchq.domain.order_words import ORDER_WORDS
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.order_words import ORDER_WORDS, STEP_WORDS
+from batchq.domain.stop_orders import StopKind, StopProgress, StopStep
+from batchq.ports.history import HistoryEntry, HoldChange
 
 
 def job_title(job: Job) -> str:
@@ -27,3 +28,30 @@ def condition(job: Job) -> str:
     if job.hold is None:
         return ""
     return "paused" if job.hold.paused else "held"
+
+
+def entry_words(entry: HistoryEntry) -> str:
+    """The reason of a history entry; of a step of an order what happened, and of a hold who holds or released it."""
+    if entry.hold is not None:
+        return _hold_words(entry.hold)
+    return entry.reason or "" if entry.stop is None else _step_words(entry.stop)
+
+
+def _step_words(step: StopStep) -> str:
+    text = STEP_WORDS.get(step.progress)
+    if text is None:
+        text = ORDER_WORDS[step.kind].verb + (f" by {step.user}" if step.user else "") + f", '{step.reason}'"
+    elif step.checkpoint is not None:
+        text = f"{text} {step.checkpoint}"
+    elif step.progress is StopProgress.FORCED and step.user:
+        text = f"{text} by {step.user}"
+    if step.container is not None:
+        return f"container {step.container}: {text}"
+    return text if step.node is None else f"node {step.node}: {text}"
+
+
+def _hold_words(change: HoldChange) -> str:
+    if change.hold is None:
+        return f"released by {change.released_by or 'the server'}"
+    verb = "paused" if change.hold.paused else "held"
+    return f"{verb} by {change.hold.user or 'the server'}: {change.hold.reason}"

@@ -17,6 +17,7 @@ from batchq.api.console.job_filter import (
     older_path,
     position,
     search_query,
+    stop_all_path,
 )
 from batchq.api.console.pages import Page, PageTable, Visit
 from batchq.domain.job import Job, Status
@@ -66,6 +67,7 @@ async def jobs_page(context: ConsoleContext, visit: Visit[JobsQuery]) -> Page:
         "older": older_path(query, found.next, context.tokens, caller),
         "newer": newer_path(query),
         "newest": jobs_path(query.filters(), query.view()),
+        "stop_all": stop_all_path(query),
         "listed_at": listed_at,
     }
     return Page(template="jobs.html", title="Jobs", values=values)

@@ -6,7 +6,6 @@ says whether no more lines can come.
 """
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -19,6 +18,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
+from batchq.api.console.job_paths import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import coloured, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
 from batchq.api.http import while_connected
@@ -37,8 +37,6 @@ _SUMMARY_CHARACTERS = 200  # of a folded line that are always shown
 _NEXT = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
 _BEGINNING = "0"  # the `after` of a follower before the first attempt
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-JOB = "/jobs/{job:[0-9a-f:-]{1,64}}"
-NODE = JOB + "/nodes/{node:[0-9]{1,6}}"
 
 Position = Annotated[int, Field(ge=0, lt=10**18)] | None
 
@@ -101,28 +99,16 @@ class ShownLine(Struct, frozen=True, kw_only=True):
 
 
 @pages.get(f"{JOB}/log")
-async def log_page(context: ConsoleContext, visit: Visit[LogQuery]) -> Page:
-    """The log of a job, or of a child of an array."""
-    return await _page(context, visit, JobId(visit.path["job"]))
-
-
 @pages.get(f"{NODE}/log")
-async def node_log_page(context: ConsoleContext, visit: Visit[LogQuery]) -> Page:
-    return await _page(context, visit, _node(visit.path))
+async def log_page(context: ConsoleContext, visit: Visit[LogQuery]) -> Page:
+    """The log of a job, of a child of an array or of a node."""
+    return await _page(context, visit, job_id_of(visit.path))
 
 
 @pages.get(f"{JOB}/log/text")
-async def log_text(context: ConsoleContext, visit: Visit[LogQuery]) -> web.StreamResponse:
-    return await _text(context, visit, JobId(visit.path["job"]))
-
-
 @pages.get(f"{NODE}/log/text")
-async def node_log_text(context: ConsoleContext, visit: Visit[LogQuery]) -> web.StreamResponse:
-    return await _text(context, visit, _node(visit.path))
-
-
-def _node(path: Mapping[str, str]) -> JobId:
-    return JobId(f"{path['job']}#{path['node']}")
+async def log_text(context: ConsoleContext, visit: Visit[LogQuery]) -> web.StreamResponse:
+    return await _text(context, visit, job_id_of(visit.path))
 
 
 async def _page(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) -> Page:

@@ -9,6 +9,7 @@ from batchq.api.console import (
     catalog_forms,
     definition_pages,
     hold_pages,
+    job_page,
     jobs,
     live,
     log_page,
@@ -40,6 +41,7 @@ PROFILE = DialectProfile(
 TABLES = (
     overview.pages,
     jobs.pages,
+    job_page.pages,
     log_page.pages,
     live.pages,
     settings.pages,

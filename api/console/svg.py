@@ -18,6 +18,7 @@ AXIS_WIDTH, AXIS_HEIGHT = 1000, 14
 SHORTEST = 6  # of a span on the axis, so that each is visible
 MAX_COLUMNS = 100  # of the grid
 NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 132, 40, 44, 10
+STEPS = 2  # of the graph, each way: it always has as many columns, so that its nodes have one size
 MAX_NAME = 17  # characters of a name in a node
 
 
@@ -63,24 +64,24 @@ def grid_columns(size: int) -> int:
 
 
 def array_grid(runs: Iterable[ChildRun], *, size: int, job_id: str, label: str) -> Markup:
-    """A cell for each child, by index. Each status is one path of strokes; neighbours in a row are one stroke.
+    """A cell for each child, by index. Each status is one path; neighbours in a row are one stroke of it.
 
-    A stroke is half as long as a rectangle in text: 10,000 children in random states are below 100 KB.
+    A stroke has half the characters of a rectangle: 10,000 random statuses are below 100 KB.
     """
     columns = grid_columns(size)
     strokes: dict[Status, list[str]] = {}
-    ends: dict[Status, tuple[int, int]] = {}
+    pens: dict[Status, tuple[int, int]] = {}
     for run in runs:
-        of_status = strokes.setdefault(run.status, [])
-        for row, first, last in _rows(run, columns):
-            x, y = ends.get(run.status, (0, 0))
-            of_status.append(f"m{first - x} {row - y}h{last - first}")
-            ends[run.status] = last, row
+        moves = strokes.setdefault(run.status, [])
+        for row, first, end in _rows(run, columns):
+            x, y = pens.get(run.status, (0, 0))
+            moves.append(f"m{first - x} {row - y}h{end - first}")
+            pens[run.status] = end, row
     head = Markup(
         '<svg class="grid" viewBox="0 0 {0} {1}" data-columns="{0}" data-size="{2}" data-job="{3}" '
         'role="img" tabindex="0" aria-label="{4}">'
     ).format(columns, -(-size // columns), size, job_id, escape(label))
-    path = Markup('<path class="shape-{}" transform="translate(0 .5)" d="M0 0{}"/>')
+    path = Markup('<path class="shape-{}" d="M0 .5{}"/>')
     paths = (path.format(status.value, "".join(it)) for status, it in sorted(strokes.items()))
     return head + Markup("").join(paths) + Markup("</svg>")
 
@@ -97,16 +98,14 @@ def _rows(run: ChildRun, columns: int) -> Iterable[tuple[int, int, int]]:
 
 def graph(nodes: Sequence[GraphNode], edges: Iterable[tuple[str, str]], label: str) -> Markup:
     """The jobs around a job, a column for each step. `edges`: pairs of ids, the job that is waited for first."""
-    columns = sorted({it.level for it in nodes})
     places: dict[str, tuple[int, int]] = {}
-    for x, level in enumerate(columns):
+    for level in range(-STEPS, STEPS + 1):
         for y, it in enumerate(it for it in nodes if it.level == level):
-            places[it.job_id] = x * (NODE_WIDTH + GAP_X), y * (NODE_HEIGHT + GAP_Y)
-    width = len(columns) * (NODE_WIDTH + GAP_X) - GAP_X
+            places[it.job_id] = (level + STEPS) * (NODE_WIDTH + GAP_X), y * (NODE_HEIGHT + GAP_Y)
+    width = (2 * STEPS + 1) * (NODE_WIDTH + GAP_X) - GAP_X
     height = max((y for _, y in places.values()), default=0) + NODE_HEIGHT
-    head = Markup(
-        '<svg class="graph" viewBox="-2 -2 {} {}" width="{}" height="{}" role="group" aria-label="{}">'
-    ).format(width + 4, height + 4, width + 4, height + 4, escape(label))
+    head = Markup('<svg class="graph" viewBox="-2 -2 {} {}" role="group" aria-label="{}">')
+    head = head.format(width + 4, height + 4, escape(label))
     lines = (_edge(places[a], places[b]) for a, b in edges if a in places and b in places)
     drawn = (_node(it, *places[it.job_id]) for it in nodes)
     return head + Markup("").join(lines) + Markup("").join(drawn) + Markup("</svg>")

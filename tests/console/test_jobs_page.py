@@ -3,8 +3,7 @@
 import re
 
 from tests.console.world import HOSTILE
-
-WAITS = ["sleep", "600"]
+from tests.service.job_queue import ENDLESS
 
 
 def rows(page):
@@ -24,7 +23,7 @@ async def test_an_empty_server_shows_two_commands_to_copy(browser):
 
 
 async def test_the_newest_job_is_first_and_each_has_its_status_and_why(browser):
-    first = await browser.submit("train-1", command=WAITS)
+    first = await browser.submit("train-1", script=ENDLESS)
     await browser.wait_for(first, "RUNNING")
     second = await browser.submit("train-2", dependsOn=[{"jobId": first}])
     page = await browser.open("/ui/jobs")
@@ -34,8 +33,8 @@ async def test_the_newest_job_is_first_and_each_has_its_status_and_why(browser):
 
 
 async def test_filters_are_combined_and_each_has_a_link_that_removes_it(browser):
-    first = await browser.submit("train-1", command=WAITS)
-    await browser.submit("blast-1", command=WAITS)
+    first = await browser.submit("train-1", script=ENDLESS)
+    await browser.submit("blast-1", script=ENDLESS)
     await browser.wait_for(first, "RUNNING")
     page = await browser.open("/ui/jobs?state=RUNNING&state=STARTING&name=TRAIN*&queue=default&from=1h")
     assert rows(page) == [first]
@@ -47,7 +46,7 @@ async def test_filters_are_combined_and_each_has_a_link_that_removes_it(browser)
 
 
 async def test_the_fields_of_the_form_may_be_empty(browser):
-    job_id = await browser.submit("train-1", command=WAITS)
+    job_id = await browser.submit("train-1", script=ENDLESS)
     empty = "queue=&name=&user=&account=&definition=&from=&to=&by=created"
     assert rows(await browser.open(f"/ui/jobs?{empty}")) == [job_id]
 
@@ -55,31 +54,31 @@ async def test_the_fields_of_the_form_may_be_empty(browser):
 async def test_a_list_by_end_has_finished_jobs_only(browser):
     ended = await browser.submit("train-1")
     await browser.wait_for(ended, "SUCCEEDED")
-    await browser.submit("train-2", command=WAITS)
+    await browser.submit("train-2", script=ENDLESS)
     assert rows(await browser.open("/ui/jobs?by=ended")) == [ended]
     assert rows(await browser.open("/ui/jobs?by=ended&to=1h")) == []
 
 
 async def test_pages_continue_at_a_token_and_lead_back(browser):
-    definition = await browser.submit("first", command=WAITS)
-    ids = [await browser.submit(f"job-{number}", command=WAITS) for number in range(60)]
+    first = await browser.submit("first", script=ENDLESS)
+    ids = [await browser.submit(f"job-{number}", script=ENDLESS) for number in range(60)]
     newest = await browser.open("/ui/jobs")
     older = await browser.open(link(newest, "Older"))
     assert rows(newest) == ids[:9:-1]
-    assert rows(older) == [*ids[9::-1], definition]
+    assert rows(older) == [*ids[9::-1], first]
     assert rows(await browser.open(link(older, "Newer"))) == rows(newest)
     assert "Older" not in older.text
 
 
 async def test_a_token_of_another_filter_is_refused(browser):
     for number in range(51):
-        await browser.submit(f"job-{number}", command=WAITS)
+        await browser.submit(f"job-{number}", script=ENDLESS)
     older = link(await browser.open("/ui/jobs"), "Older")
     assert "nextToken is not valid" in (await browser.open(f"{older}&queue=default", status=400)).text
 
 
 async def test_a_page_behind_the_last_job_says_so(browser):
-    ids = [await browser.submit(f"job-{number}", command=WAITS) for number in range(51)]
+    ids = [await browser.submit(f"job-{number}", script=ENDLESS) for number in range(51)]
     unfinished = "&".join(f"state={it}" for it in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"))
     older = link(await browser.open(f"/ui/jobs?{unfinished}"), "Older")
     assert rows(await browser.open(older)) == [ids[0]]
@@ -89,7 +88,7 @@ async def test_a_page_behind_the_last_job_says_so(browser):
 
 
 async def test_a_filter_without_jobs_reports_that_all_were_searched(browser):
-    await browser.submit("train-1", command=WAITS)
+    await browser.submit("train-1", script=ENDLESS)
     page = await browser.open("/ui/jobs?name=none")
     assert "No job matches. All jobs that you may see were searched." in page.text
 
@@ -107,8 +106,8 @@ async def test_invalid_filters_are_refused_with_their_name(browser):
 async def test_jobs_are_counted_by_name_and_status(browser):
     for _ in range(2):
         await browser.wait_for(await browser.submit("train"), "SUCCEEDED")
-    await browser.wait_for(await browser.submit("train", command=WAITS), "RUNNING")
-    await browser.submit("blast", command=WAITS)
+    await browser.wait_for(await browser.submit("train", script=ENDLESS), "RUNNING")
+    await browser.submit("blast", script=ENDLESS)
     page = await browser.open("/ui/jobs?group=name")
     train = re.search(r'id="name-train">(.*?)</tr>', page.body, re.DOTALL)[1]
     assert re.findall(r'data-label="(\w+)">(\d+)', train)[:1] == [("Jobs", "3")]
@@ -117,22 +116,30 @@ async def test_jobs_are_counted_by_name_and_status(browser):
 
 
 async def test_chosen_jobs_are_sent_to_the_pages_that_stop_and_resubmit(browser):
-    job_id = await browser.submit("train-1", command=WAITS)
+    job_id = await browser.submit("train-1", script=ENDLESS)
     page = await browser.open("/ui/jobs")
     assert f'name="job" value="{job_id}"' in page.body
     assert '<form action="/ui/stop">' in page.body
     assert 'formaction="/ui/rerun"' in page.body
 
 
+async def test_all_jobs_of_a_filter_can_be_stopped_unless_the_order_would_match_others(browser):
+    await browser.submit("train-1", script=ENDLESS)
+    page = await browser.open("/ui/jobs?queue=default&name=train*")
+    assert "/ui/stop?queue=default&name=train%2A" in [it.replace("&amp;", "&") for it in page.page.links]
+    for other in ("", "?name=*rain*", "?definition=simple", "?from=1h", "?state=FAILED&state=RUNNING"):
+        assert "Stop all that match" not in (await browser.open(f"/ui/jobs{other}")).text
+
+
 async def test_a_held_job_shows_that_it_is_held(browser):
-    job_id = await browser.submit("train-1", command=WAITS)
+    job_id = await browser.submit("train-1", script=ENDLESS)
     waiting = await browser.submit("train-2", dependsOn=[{"jobId": job_id}])
     await browser.call(f"batchq/jobs/{waiting}/hold", {"reason": "wait"})
     assert "PENDING held" in (await browser.open("/ui/jobs?name=train-2")).text
 
 
 async def test_hostile_text_in_filters_and_reasons_is_shown_escaped(browser):
-    job_id = await browser.submit("train-1", command=WAITS)
+    job_id = await browser.submit("train-1", script=ENDLESS)
     await browser.call("terminatejob", {"jobId": job_id, "reason": HOSTILE[:1024]})
     await browser.wait_for(job_id, "FAILED")
     page = await browser.open("/ui/jobs?state=FAILED")

@@ -1,0 +1,175 @@
+"""The page of one job."""
+
+import re
+
+import pytest
+
+from batchq.compute.simulated.script import Script, script_variable
+from tests.console.world import HOSTILE
+from tests.service.job_queue import ENDLESS
+
+UNKNOWN = "8f2c51a7-0000-4000-8000-000000000000"
+
+
+async def test_a_failed_job_shows_why_before_all_else(browser):
+    script = Script(seconds=0, exit_code=3, output=("cannot read input.csv",))
+    job_id = await browser.submit("train-17", script=script)
+    await browser.wait_for(job_id, "FAILED")
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert "exit code 3" in re.search(r'class="why FAILED"[^>]*>(.*?)</p>', page.body)[1]
+    assert "cannot read input.csv" in page.text
+    assert f"/ui/rerun?job={job_id}" in page.page.links
+    assert f"/ui/submit?like={job_id}" in page.page.links
+    assert f"/ui/jobs/{job_id}/stop" not in page.page.links
+
+
+async def test_each_attempt_has_its_exit_code_and_a_link_to_its_log(browser):
+    job_id = await browser.submit("train-17", script=Script(seconds=0, exit_code=7), retryStrategy={"attempts": 2})
+    await browser.wait_for(job_id, "FAILED")
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert "Attempts: 2 of 2" in page.text
+    first = re.search(r'<tr id="attempt-1">(.*?)</tr>', page.body, re.DOTALL)[1]
+    assert 'data-label="Exit code" class="number">7<' in first
+    assert f"/ui/jobs/{job_id}/log?attempt=1" in page.page.links
+
+
+async def test_a_running_job_can_be_stopped_and_paused(browser):
+    job_id = await browser.submit("train-17", script=ENDLESS)
+    await browser.wait_for(job_id, "RUNNING")
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    path = f"/ui/jobs/{job_id}"
+    assert {f"{path}/stop", f"{path}/pause", f"{path}/force-fail", f"{path}/log"} <= set(page.page.links)
+    assert f"{path}/hold" not in page.page.links
+
+
+async def test_a_cancelled_job_that_runs_shows_who_cancelled_it_and_what_follows(browser):
+    job_id = await browser.submit("train-17", script=ENDLESS)
+    await browser.wait_for(job_id, "RUNNING")
+    await browser.call("canceljob", {"jobId": job_id, "reason": "too hot"})
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert re.search(r"RUNNING, will not be retried: cancelled( by \w+)? [0-9: -]+ UTC ?, 'too hot'", page.text)
+
+
+async def test_a_held_job_can_be_released(browser):
+    first = await browser.submit("train-1", script=ENDLESS)
+    job_id = await browser.submit("train-2", dependsOn=[{"jobId": first}])
+    await browser.call(f"batchq/jobs/{job_id}/hold", {"reason": "wait for data"})
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert f"/ui/jobs/{job_id}/release" in page.page.links
+    assert "wait for data" in page.text
+
+
+async def test_the_history_is_a_picture_and_a_table(browser):
+    job_id = await browser.submit("train-17")
+    await browser.wait_for(job_id, "SUCCEEDED")
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert '<svg class="axis"' in page.body
+    table = page.body[page.body.index('id="times"') :]
+    assert re.findall(r"status-(\w+)", table)[:5] == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+
+
+async def test_dependencies_are_a_picture_with_links_and_a_list(browser):
+    names, jobs = ("a", "b", "c", "d", "e", "f"), []
+    for name in names:
+        before = [{"jobId": jobs[-1]}] if jobs else []
+        jobs.append(await browser.submit(name, script=ENDLESS, dependsOn=before))
+    page = await browser.open(f"/ui/jobs/{jobs[2]}")
+    picture = re.search(r'<svg class="graph".*?</svg>', page.body, re.DOTALL)[0]
+    assert re.findall(r'href="/ui/jobs/([^"]+)"', picture) == [jobs[1], jobs[3], jobs[0], jobs[4]]
+    assert picture.count('class="edge"') == 4
+    assert "waits for: b" in page.text
+    assert "waited for by: d" in page.text
+
+
+async def test_at_most_40_jobs_are_drawn_and_the_others_are_listed(browser):
+    first = await browser.submit("first", script=ENDLESS)
+    others = [await browser.submit(f"other-{it}", dependsOn=[{"jobId": first}]) for it in range(45)]
+    page = await browser.open(f"/ui/jobs/{first}")
+    assert "and 6 more" in page.text
+    assert page.body.count("<rect x=") == 40
+    assert {f"/ui/jobs/{it}" for it in others} <= set(page.page.links)
+
+
+async def test_the_request_shows_what_was_asked_for(browser):
+    members = {"tags": {"team": "blue"}, "timeout": {"attemptDurationSeconds": 90}, "retryStrategy": {"attempts": 3}}
+    job_id = await browser.submit("train-17", command=["sh", "-c", 'echo "two words"'], **members)
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    request = page.text[page.text.index("Request") :]
+    assert '["sh", "-c", "echo "two words""]' in request
+    assert "1 vCPU, 64 MiB" in request
+    assert "team=blue" in request
+    assert "90 s for each attempt" in request
+    assert "/ui/definitions/simple%3A1" in page.page.links
+
+
+async def test_an_array_leads_to_its_children_and_each_child_to_its_array(browser):
+    job_id = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 3})
+    await browser.wait_for(f"{job_id}:1", "RUNNING")
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    child = await browser.open(f"/ui/jobs/{job_id}:1")
+    assert f"/ui/jobs/{job_id}/children?state=RUNNING" in page.page.links
+    assert f"/ui/jobs/{job_id}" in child.page.links
+    assert "sweep:1" in child.text
+
+
+def container(name):
+    resources = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
+    variable, value = script_variable(ENDLESS)
+    environment = [{"name": variable, "value": value}]
+    return {"name": name, "image": "busybox", "resourceRequirements": resources, "environment": environment}
+
+
+async def submit(browser, kind, properties):
+    """A running job of a new definition."""
+    await browser.call("registerjobdefinition", {"jobDefinitionName": "new", "type": kind, **properties})
+    job = await browser.call("submitjob", {"jobName": "new", "jobQueue": "default", "jobDefinition": "new"})
+    await browser.wait_for(job["jobId"], "RUNNING")
+    return job["jobId"]
+
+
+async def test_each_node_of_a_multi_node_job_has_a_page(browser):
+    ranges = [{"targetNodes": "0:1", "container": {key: it for key, it in container("").items() if key != "name"}}]
+    properties = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": ranges}
+    job_id = await submit(browser, "multinode", {"nodeProperties": properties})
+    whole = await browser.open(f"/ui/jobs/{job_id}")
+    node = await browser.open(f"/ui/jobs/{job_id}/nodes/1")
+    assert f"/ui/jobs/{job_id}/nodes/1" in whole.page.links
+    assert "new#1" in node.text
+    assert f"/ui/jobs/{job_id}/nodes/1/stop" in node.page.links
+    await browser.open(f"/ui/jobs/{job_id}/nodes/2", status=404)
+
+
+async def test_the_containers_of_a_task_have_their_states_and_logs(browser):
+    containers = [container("main"), container("sidecar") | {"essential": False}]
+    properties = {"ecsProperties": {"taskProperties": [{"containers": containers}]}}
+    job_id = await submit(browser, "container", properties)
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert f"/ui/jobs/{job_id}/log?container=sidecar" in page.page.links
+
+
+async def test_the_live_part_concerns_this_job_only(browser):
+    job_id = await browser.submit("train-17", script=ENDLESS)
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert f'<div id="live" data-min-interval="1" data-jobs="{job_id}">' in page.body
+    part = await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")
+    assert 'id="request"' not in part.body
+
+
+@pytest.mark.parametrize("path", [UNKNOWN, f"{UNKNOWN}:3", f"{UNKNOWN}/nodes/1", "0" * 64, "8f2c51a7"])
+async def test_an_unknown_job_has_the_page_of_what_is_not_visible(browser, path):
+    missing = await browser.open("/ui/nothing", status=404)
+    assert (await browser.open(f"/ui/jobs/{path}", status=404)).body == missing.body
+
+
+async def test_hostile_text_is_shown_escaped(browser):
+    script = Script(seconds=None, on_term=143, output=(HOSTILE,))
+    job_id = await browser.submit("hostile", command=[HOSTILE], script=script, tags={"note": HOSTILE[:200]})
+    await browser.wait_for(job_id, "RUNNING")
+    await browser.call("terminatejob", {"jobId": job_id, "reason": HOSTILE[:1024]})
+    await browser.wait_for(job_id, "FAILED")
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert page.body.count("<script") == 1
+    assert "<img" not in page.body
+    assert "\u202e" not in page.body
+    assert "\x1b" not in page.body
+    assert "\\u202edesrever" in page.text
