@@ -56,6 +56,13 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
 }
 
+#: Of failures that have another status in AWS's dialect.
+STATUSES = {
+    FailureKind.FORBIDDEN: HTTPStatus.FORBIDDEN,
+    FailureKind.UNKNOWN_METHOD: HTTPStatus.METHOD_NOT_ALLOWED,
+    FailureKind.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
 Input = TypeVar("Input", bound=BaseModel | None)
 Shape = TypeVar("Shape", bound=BaseModel)
 _ENVIRONMENT = environment()
@@ -250,7 +257,8 @@ def error_page(failure: RequestFailure) -> web.Response:
     if failure.kind in {FailureKind.NOT_FOUND, FailureKind.UNKNOWN_PATH}:
         status, message, request_id = HTTPStatus.NOT_FOUND, NOT_FOUND, ""
     else:
-        status, message, request_id = failure.status, failure.message, failure.request_id
+        status = STATUSES.get(failure.kind, failure.status)
+        message, request_id = failure.message, failure.request_id
     values = {"title": status.phrase, "status": status.value, "message": message, "request_id": request_id}
     return render("error.html", values, status=status)
 

@@ -205,7 +205,7 @@ async def test_another_site_cannot_log_a_user_out(visitor):
     await visitor.log_in()
 
     await visitor.post("/ui/logout", {}, status=403, Origin="http://evil.example")
-    await visitor.open("/ui/logout", status=400, Sec_Fetch_Site="cross-site", **NAVIGATES)
+    await visitor.open("/ui/logout", status=405, Sec_Fetch_Site="cross-site", **NAVIGATES)
 
     assert "ada" in (await visitor.open("/ui/")).text
 

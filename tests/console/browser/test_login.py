@@ -3,10 +3,12 @@
 import re
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from batchq.accounts.files import AccessKeyFile, KeyState
 from tests.console.browser.test_pages import PAGES
+from tests.console.browser.visitor import NARROW, WIDE
 from tests.roles import cast
 from tests.roles.cast import Request
 from tests.service.job_queue import ENDLESS, playing
@@ -45,6 +47,18 @@ def enter_key(page, key, secret):
     page.get_by_label("Access key id").fill(key)
     page.get_by_label("Secret").fill(secret)
     page.get_by_role("button", name="Log in").click()
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_the_login_are_accessible_and_fit(guarded, stage, scheme, size):
+    visitor = guarded(color_scheme=scheme, viewport=size)
+    for path in ("/ui/login", link(stage, "ada")):
+        page = visitor.open(path)
+        findings = Axe().run(page)
+
+        assert findings.violations_count == 0, findings.generate_report()
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= size["width"]
 
 
 def test_a_link_logs_in_one_browser_after_a_click(guarded, stage):

@@ -1,0 +1,132 @@
+"""Each page and form of the console, for each role, on own resources and those of other users.
+
+A cell is as in the matrix of operations: D the page is shown or the form is accepted; H the response is that for a
+resource that does not exist, byte for byte; X it is denied.
+"""
+
+import http.client
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from batchq.api.console.routes import TABLES
+from tests.roles.props import nothing
+from tests.roles.rows import ALL, CHANGE, REACH, SHARED, USE, WHOSE, Cells
+
+INVOCATION = {"invocation": "0b0e6d0c-6dd6-47ff-a5f6-b0eb4e9f7ea6"}
+ORDER = INVOCATION | {"state": "another state", "reason": "the matrix", "order": "CANCEL"}
+HOLD = INVOCATION | {"state": "another state", "reason": "the matrix"}
+LAST_RESORT = {"ada": "XXXXX", "cora": "XXXXX", "oda": "XXXXX", "amy": "DDDDD"}
+REGEX = re.compile(r":(?:\[[^\]]*\]|[^{}/])*(?:\{[^}]*\})?(?=\})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRow:
+    cells: Cells = field(default_factory=lambda: REACH)
+    #: Of a POST. The orders of jobs are for another state than theirs, so they change nothing.
+    form: object = ()
+    query: str = ""
+    #: The method of Props that makes the resource.
+    kind: str = "fresh"
+    #: Whether the form changes the resource: each cell then has a new one.
+    changes: bool = False
+
+
+def both(path, *, form, **row):
+    return {f"GET {path}": PageRow(**row), f"POST {path}": PageRow(form=form, **row)}
+
+
+ROWS = {
+    **{
+        f"GET {path}": PageRow(cells=ALL)
+        for path in ("", "/", "/jobs", "/settings", "/keys", "/queues", "/queues/{name}")
+    },
+    "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),
+    "GET /stop": PageRow(cells=ALL, query="?queue=still"),
+    "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
+    **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("/log", "/log/text")},
+    **{f"GET /jobs/{{job}}/nodes/{{node}}{part}": PageRow(kind="gang") for part in ("/log", "/log/text")},
+    **both("/jobs/{id}/stop", form=ORDER),
+    **both("/jobs/{id}/nodes/{node}/stop", form=ORDER, kind="gang"),
+    **both("/jobs/{id}/force-fail", form=HOLD, cells=LAST_RESORT),
+    **both("/jobs/{id}/hold", form=HOLD),
+    **both("/jobs/{id}/release", form=HOLD),
+    **both("/jobs/{id}/pause", form=HOLD),
+    **both("/jobs/{id}/resume", form=HOLD),
+    **{f"POST /queues/{{name}}/{verb}": PageRow(cells=SHARED) for verb in ("enable", "disable", "drain", "undrain")},
+    "GET /definitions/{ref}/deregister": PageRow(cells=USE),
+    "POST /definitions/{ref}/deregister": PageRow(cells=CHANGE, changes=True),
+}
+#: Pages without resources of their own: streams, and results that one user has.
+WITHOUT_ROW = {"GET /live", "GET /stop/results/{invocation}"}
+
+
+class Visitors:
+    """The users of the stage, logged in."""
+
+    def __init__(self, stage):
+        self._stage = stage
+        self._cookies = {}
+
+    def send(self, user, name, row, thing):
+        """The status, the headers and the body."""
+        method, _, path = name.partition(" ")
+        values = {"id": thing.job, "job": thing.job, "node": "1", "ref": thing.ref, "name": thing.definition}
+        if user not in self._cookies:
+            key = self._stage.keys[user]
+            form = {"key_id": key.access_key, "secret": key.secret_key}
+            _, headers, _ = self._request("POST", "/login", form, {})
+            self._cookies[user] = headers["Set-Cookie"].partition(";")[0]
+        return self._request(method, path.format_map(values) + row.query, row.form, {"Cookie": self._cookies[user]})
+
+    def _request(self, method, path, form, headers):
+        at = urlsplit(self._stage.url)
+        connection = http.client.HTTPConnection(at.netloc, timeout=60)
+        sent = {"Origin": self._stage.url, "Content-Type": "application/x-www-form-urlencoded"} | headers
+        try:
+            connection.request(method, f"/ui{path}", body=urlencode(form) if method == "POST" else None, headers=sent)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def visitors(stage):
+    return Visitors(stage)
+
+
+def letter(answer, missing):
+    status, _, body = answer
+    assert status < 500, answer
+    if status == 403:
+        return "X"
+    if status == 404:
+        return "H" if (status, body) == (missing[0], missing[2]) else f"{body} is not {missing[2]}"
+    return "D"
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize("name", ROWS)
+def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(props, visitors, name):
+    row = ROWS[name]
+    missing = cache(lambda who: visitors.send(who, name, row, nothing()))
+
+    def cell(who):
+        if len(row.cells[who]) == 1:
+            return "X" if visitors.send(who, name, row, nothing())[0] == 403 else "D"
+        make = getattr(props, row.kind) if row.changes else lambda owner: props.kept(owner, row.kind)
+        things = [make(owner or who) for owner in WHOSE.values()]
+        return "".join(letter(visitors.send(who, name, row, it), missing(who)) for it in things)
+
+    assert {who: cell(who) for who in row.cells} == row.cells
+
+
+def test_every_page_has_a_row():
+    names = {f"{it.method} {REGEX.sub('', it.path)}" for table in TABLES for it in table._routes}
+
+    assert names - ROWS.keys() - WITHOUT_ROW == set()
+    assert ROWS.keys() - names == set()
