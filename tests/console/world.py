@@ -1,7 +1,7 @@
 """A server's jobs in every state, so that each page of the console has something to show."""
 
 from batchq.compute.simulated.script import Script, script_variable
-from tests.service.job_queue import ENDLESS
+from tests.service.job_queue import ENDLESS, playing
 from tests.service.waiting import reaches, until
 from tests.support.scripts import IMAGE
 
@@ -80,8 +80,16 @@ class World(Submitter):
         self.submit("align-2", dependsOn=[{"jobId": self.jobs["align-1"]}])
         self.submit("report-1", dependsOn=[{"jobId": self.jobs["align-2"]}])
         self.submit("sim-1", queue="gpu", vcpus=2)
-        for name in ("model-7", "hostile-1", "align-1", "sim-1"):
+        self._submit_gang()
+        for name in ("model-7", "hostile-1", "align-1", "sim-1", "gang-1"):
             self.reach(name, "RUNNING")
+
+    def _submit_gang(self):
+        nodes = [{"targetNodes": "0:", "container": playing(ENDLESS)}]
+        properties = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": nodes}
+        self.batch.register_job_definition(jobDefinitionName="gang", type="multinode", nodeProperties=properties)
+        self._defined.add("gang")
+        self.submit("gang-1")
 
     def _end_jobs(self):
         for number in range(3):
