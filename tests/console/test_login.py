@@ -1,7 +1,9 @@
 """Login and logout of the console on a server with keys: by link, by key, and what attackers try."""
 
+import asyncio
 import json
 import re
+import shutil
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -12,10 +14,14 @@ from botocore.credentials import Credentials
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState, machine_user, new_key
 from batchq.api.console.login import INSECURE, OLD_LINK, TOO_MANY, WRONG_KEY
+from batchq.api.sessions import PLAIN, Sessions
+from batchq.cli.main import main
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import Directory, Role, User
 from batchq.settings import Auth
-from tests.console.conftest import console_of
+from batchq.store.offline.inspection import examine_data
+from tests.console.conftest import Browser, console_of
+from tests.support.certificates import Authority
 
 PEOPLE = Directory(users={it: User(name=it, role=Role.ADMIN) for it in ("ada", "bob")})
 SAME = {"Sec_Fetch_Site": "same-origin"}
@@ -357,6 +363,57 @@ async def test_a_server_beyond_loopback_without_tls_refuses_secrets_and_links(tm
         assert INSECURE in refused.text
         behind_tls = await browser.open("/ui/login", Sec_Fetch_Site="none", **at_host)
         assert "Access key id" in behind_tls.text
+
+
+def cookie_of_loopback(visitor):
+    """A valid cookie of ada for connections without TLS."""
+    key, instance = visitor.keys["ada"], examine_data(visitor.data).database.instance
+    sessions = Sessions(find={key.id: key}.get, instance=instance, now=wall_time)
+    return f"{PLAIN.name}={sessions.create(key.id, PLAIN)}"
+
+
+@pytest.fixture
+async def secured(tmp_path, visitor):
+    """The users and keys of `visitor` on a server with TLS."""
+    files = Authority(tmp_path).issue()
+    data = tmp_path / "secured"
+    shutil.copytree(visitor.data, data, ignore=lambda _, names: {it for it in names if not it.endswith(".json")})
+    tls = {"tls_cert": files.chain, "tls_key": files.key}
+    async with (
+        console_of(data, auth=Auth.SIGV4, **tls) as browser,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=files.trust())) as session,
+    ):
+        yield Visitor(Browser(session, browser.url), data, visitor.keys)
+
+
+@pytest.mark.fault("SE51")
+async def test_over_tls_only_the_cookie_that_is_bound_to_the_host_is_accepted(visitor, secured):
+    done = await secured.log_in()
+    assert done.headers["Set-Cookie"].startswith("__Host-batchq=")
+    assert "Secure" in done.headers["Set-Cookie"]
+    assert "ada" in (await secured.open("/ui/")).text
+    assert "on any port" not in (await secured.browser.open("/ui/login")).text
+
+    await visitor.browser.open("/ui/", Cookie=cookie_of_loopback(visitor))
+    await secured.browser.open("/ui/", status=303, Cookie=cookie_of_loopback(secured))
+
+
+@pytest.mark.fault("SE52")
+async def test_over_tls_a_form_of_the_same_host_without_tls_is_refused(secured):
+    await secured.post("/ui/login", secured.key_of("ada"), status=403, Origin=secured.url.replace("https", "http"))
+
+
+async def test_the_command_prints_a_link_that_logs_in(visitor, monkeypatch, capsys):
+    key = visitor.keys["ada"]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key.id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key.secret)
+
+    assert await asyncio.to_thread(main, ["console", "--print", "--url", visitor.url]) == 0
+
+    link = capsys.readouterr().out.strip()
+    assert "Log in as ada" in (await visitor.open(link.removeprefix(visitor.url))).text
+    await visitor.post("/ui/login", {"code": code_of(link)})
+    assert await visitor.is_logged_in()
 
 
 async def test_pages_of_the_login_are_not_stored_and_not_framed(visitor):

@@ -42,13 +42,13 @@ def both(path, *, form, **row):
 ROWS = {
     **{
         f"GET {path}": PageRow(cells=ALL)
-        for path in ("", "/", "/jobs", "/settings", "/keys", "/queues", "/queues/{name}")
+        for path in ("", "/", "/jobs", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
     },
     "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),
     "GET /stop": PageRow(cells=ALL, query="?queue=still"),
     "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
-    **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("/log", "/log/text")},
-    **{f"GET /jobs/{{job}}/nodes/{{node}}{part}": PageRow(kind="gang") for part in ("/log", "/log/text")},
+    **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("", "/log", "/log/text")},
+    **{f"GET /jobs/{{job}}/nodes/{{node}}{part}": PageRow(kind="gang") for part in ("", "/log", "/log/text")},
     **both("/jobs/{id}/stop", form=ORDER),
     **both("/jobs/{id}/nodes/{node}/stop", form=ORDER, kind="gang"),
     **both("/jobs/{id}/force-fail", form=HOLD, cells=LAST_RESORT),
@@ -57,6 +57,7 @@ ROWS = {
     **both("/jobs/{id}/pause", form=HOLD),
     **both("/jobs/{id}/resume", form=HOLD),
     **{f"POST /queues/{{name}}/{verb}": PageRow(cells=SHARED) for verb in ("enable", "disable", "drain", "undrain")},
+    "GET /definitions/{ref}": PageRow(cells=USE),
     "GET /definitions/{ref}/deregister": PageRow(cells=USE),
     "POST /definitions/{ref}/deregister": PageRow(cells=CHANGE, changes=True),
 }
