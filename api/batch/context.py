@@ -55,7 +55,7 @@ async def read_request(request: web.Request, context: BatchContext, caller: Call
         body=body,
         caller=caller,
         arns=BatchArns(account=context.account, region=credential.region or context.region),
-        key=_key(request.headers.get("amz-sdk-invocation-id"), _principal(caller, credential), body),
+        key=submission_key(request.headers.get("amz-sdk-invocation-id"), _principal(caller, credential), body),
         arn="",
         keys=(),
     )
@@ -72,7 +72,7 @@ def _principal(caller: Caller, credential: Credential) -> str:
     return f"uid {caller.uid}" if caller.uid is not None else caller.key or credential.access_key
 
 
-def _key(invocation: str | None, principal: str, body: bytes) -> SubmissionKey | None:
+def submission_key(invocation: str | None, principal: str, body: bytes) -> SubmissionKey | None:
     """AWS: SDKs send an id with every call, and the same id when they retry the call."""
     if not invocation:
         return None

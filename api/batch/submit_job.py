@@ -82,7 +82,7 @@ def check_submission_size(body: bytes) -> None:
 @takes(SubmitJob, check=check_submission_size)
 async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
-    definition = await _definition(context, body.jobDefinition, request)
+    definition = await find_requested(context, body.jobDefinition, request)
     job = await context.jobs.submit(
         batch_submission(body, definition, arns=request.arns, limits=context.limits, key=request.key),
         caller=request.caller,
@@ -90,7 +90,8 @@ async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJ
     return {"jobArn": request.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
 
 
-async def _definition(context: BatchContext, text: str, request: BatchRequest) -> JobDefinition:
+async def find_requested(context: BatchContext, text: str, request: BatchRequest) -> JobDefinition:
+    """The ACTIVE revision that a request names. Raises NotFound."""
     name, revision = requested_definition(text, request.arns)
     try:
         return await context.catalog.definitions.find(name, revision, caller=request.caller)

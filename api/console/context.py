@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.api.authentication import HealthReport, KeyAuthentication
+from batchq.api.console.batch_calls import BatchCalls
 from batchq.api.console.hints import Hints
 from batchq.api.console.invocations import Invocations
 from batchq.api.console.pressure import Pressure
@@ -48,6 +49,7 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     health: Callable[[], Awaitable[HealthReport]]
     tokens: PageTokens
     clock: Clock
+    batch: BatchCalls
     #: None if no page needs a login.
     keys: KeyAuthentication | None
     #: The time that pages take to render, and the delay of the event loop.

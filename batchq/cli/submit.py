@@ -15,7 +15,7 @@ from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.config import defaults
 from batchq.cli.console import job_url
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.image_definition import container_properties, find_or_register, image_definition_name, short_name
+from batchq.cli.image_definition import find_or_register
 from batchq.cli.job_columns import short_id
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_handles import resolve_job
@@ -24,6 +24,12 @@ from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, is_terminal, pr
 from batchq.cli.server_requests import send_submission
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.errors import Invalid, Misused
+from batchq.services.image_definitions import (
+    container_properties,
+    image_definition,
+    image_definition_name,
+    short_name,
+)
 
 DEFAULT_QUEUE = "default"
 MAX_OVERRIDES = 8192  # AWS: characters of a job's command and environment as JSON
@@ -145,8 +151,7 @@ def print_requests(plan: JobPlan, requests: Sequence[Request]) -> None:
     if plan.image:
         properties = container_properties(image=plan.image, volumes=plan.volumes, user=plan.user)
         definition = image_definition_name(plan.image, properties)
-        content = {"jobDefinitionName": definition, "type": "container", "containerProperties": properties}
-        write_line(json.dumps({"registerJobDefinition": content}))
+        write_line(json.dumps({"registerJobDefinition": image_definition(definition, properties)}))
     for request in requests:
         write_line(json.dumps({"submitJob": request | {"jobDefinition": definition}}))
     print_notice("dry run: nothing is submitted")

@@ -18,7 +18,7 @@ from batchq.domain.bulk_stop import FORCE_OR_CHECKPOINT
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.checkpoints import check_mounts
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, Job
+from batchq.domain.job import ACTIVE, FINISHED, Job, JobSpec
 from batchq.domain.lifecycle import arrays, node_view
 from batchq.domain.prices import Prices
 from batchq.engine.engine import Engine
@@ -79,15 +79,9 @@ class JobService:
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, caller=caller
         )
-        spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
-        container_policy.require_allowed_containers(spec, caller)
-        if spec.checkpoints is not None:
-            check_mounts(container_policy.containers_of(spec))
-            self._checkpoint_guard.check()
-        check_share(queue, spec)
         return await self._engine.submit(
             job_id=submission.job_id or JobId(str(uuid4())),
-            spec=replace(spec, prices=self._prices),
+            spec=replace(self.checked_spec(submission, definition, queue, caller=caller), prices=self._prices),
             tags=submission.tags,
             key=submission.key,
             caller=caller,
@@ -98,6 +92,18 @@ class JobService:
         self._disk_guard.check()
         check_client_document(submission.client_document)
         return self._enabled(submission.queue, caller)
+
+    def checked_spec(
+        self, submission: Submission, definition: JobDefinition, queue: JobQueue, *, caller: Caller
+    ) -> JobSpec:
+        """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
+        spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
+        container_policy.require_allowed_containers(spec, caller)
+        if spec.checkpoints is not None:
+            check_mounts(container_policy.containers_of(spec))
+            self._checkpoint_guard.check()
+        check_share(queue, spec)
+        return spec
 
     async def find(self, job_id: JobId, *, caller: Caller) -> Job | None:
         """A job, a node, or a child, also one that its array has not created yet; None for an unknown id."""
