@@ -33,8 +33,11 @@ class Invocations:
         self._results: OrderedDict[_Key, asyncio.Future[str]] = OrderedDict()
 
     async def once(self, caller: Caller, form: Form, order: Callable[[], Awaitable[str]]) -> str:
-        """The result of `order`, which runs unless the caller's form was sent before. After an error it runs again."""
-        key = (str(caller.user), form.invocation)
+        """The result of `order`, which runs unless the caller sent the same form before. After an error it runs again.
+
+        A form that is changed after its order, as by a browser that goes back, is another order.
+        """
+        key = (str(caller.user), form.model_dump_json())
         while (earlier := self._results.get(key)) is not None:
             await asyncio.wait([earlier])
             if not earlier.cancelled():

@@ -7,7 +7,7 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.invocations import Form
 from batchq.api.console.pages import Page, PageAnswer, Redirect
 from batchq.domain.access.accounts import Caller
-from batchq.errors import Invalid, NotFound, StateChanged
+from batchq.errors import Invalid, NotFound, StateChanged, Throttled, Unavailable
 
 CHANGED = "The state of the job has changed: nothing was ordered. Read what an order would do now, and order again."
 
@@ -27,3 +27,7 @@ async def give_order(
         raise
     except Invalid as why:
         return await show_again(str(why), HTTPStatus.BAD_REQUEST)
+    except Throttled as why:
+        return await show_again(str(why), HTTPStatus.TOO_MANY_REQUESTS)
+    except Unavailable as why:
+        return await show_again(str(why), HTTPStatus.SERVICE_UNAVAILABLE)

@@ -19,6 +19,7 @@ from batchq.api.console import (
     settings,
     static_files,
     stop_page,
+    submit_page,
 )
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
@@ -50,6 +51,7 @@ TABLES = (
     queue_pages.pages,
     definition_pages.pages,
     hold_pages.pages,
+    submit_page.pages,
     catalog_forms.pages,
 )
 

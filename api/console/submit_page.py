@@ -1,0 +1,170 @@
+"""The page that submits a job: from a job definition, from an image, or like an existing job."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from batchq.api.console.batch_calls import BatchCalls
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.invocations import new_invocation
+from batchq.api.console.orders import give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
+from batchq.api.console.submission_form import (
+    SUBMIT,
+    SubmissionForm,
+    Word,
+    aws_command,
+    batchq_command,
+    fields_of,
+)
+from batchq.domain.access.accounts import Caller
+from batchq.domain.console_paths import job_path
+from batchq.errors import Invalid, NotFound
+from batchq.services.image_definitions import (
+    Content,
+    container_properties,
+    equal_revision,
+    image_definition,
+    image_definition_name,
+)
+from batchq.services.repeated_jobs import JobDocument, Request, has_one_container, repeat
+
+pages = PageTable()
+
+
+class SubmitQuery(BaseModel):
+    """The fields that are filled in."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    definition: Word = ""
+    image: Word = ""
+    like: Word = ""
+    queue: Word = ""
+
+
+@pages.get("/submit")
+async def submit_page(context: ConsoleContext, visit: Visit[SubmitQuery]) -> PageAnswer:
+    given = visit.input
+    fields = given.model_dump()
+    if given.like:
+        fields |= fields_of(await _base(context.batch, given.like, visit.caller))
+    form = SubmissionForm.model_construct(invocation=new_invocation(), **fields)
+    return await _page(context, form, visit.caller)
+
+
+@pages.post("/submit")
+async def post_submit(context: ConsoleContext, visit: Visit[SubmissionForm]) -> PageAnswer:
+    form, caller = visit.input, visit.caller
+
+    async def show_again(error: str, status: HTTPStatus) -> Page:
+        return await _page(context, form, caller, error=error, status=status)
+
+    async def order() -> str:
+        request = await _request(context.batch, form, caller)
+        if form.image:
+            request["jobDefinition"] = await _registered(context.batch, form.image, caller)
+        job = await _call(context.batch, "SubmitJob", request, caller, form.invocation)
+        return job_path(job["jobId"])
+
+    if form.action == SUBMIT:
+        return await give_order(context, caller, form, order, show_again)
+    try:
+        request = await _checked(context.batch, form, caller)
+    except Invalid as why:
+        return await show_again(str(why), HTTPStatus.BAD_REQUEST)
+    return await _page(context, form, caller, request=request)
+
+
+async def _page(
+    context: ConsoleContext,
+    form: SubmissionForm,
+    caller: Caller,
+    *,
+    request: Request | None = None,
+    error: str = "",
+    status: HTTPStatus = HTTPStatus.OK,
+) -> Page:
+    """`request`: that of a form whose check found no error; None: the form was not checked."""
+    like = await find_document(context.batch, form.like, caller) if form.like else None
+    values = {
+        "form": form,
+        "error": error,
+        "queues": sorted(context.catalog.queues_of(caller)),
+        "one_container": like is None or has_one_container(like),
+        "checked": request is not None,
+        "words": [] if request is None else request.get("containerOverrides", {}).get("command", []),
+        "aws_command": "" if request is None else aws_command(request),
+        "batchq_command": "" if request is None else batchq_command(form, request),
+    }
+    return Page(template="submit.html", title="Submit a job", values=values, status=status)
+
+
+async def _request(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> Request:
+    """The SubmitJob request of the form. Raises Invalid."""
+    base = await _base(batch, form.like, caller) if form.like else {}
+    return form.to_request(base)
+
+
+async def _checked(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> Request:
+    """The request, after a check that changes nothing. Raises Invalid."""
+    request, definition = await _request(batch, form, caller), None
+    if form.image:
+        properties = container_properties(image=form.image, volumes=(), user=None)
+        request["jobDefinition"] = image_definition_name(form.image, properties)
+        definition = image_definition(request["jobDefinition"], properties)
+    await batch.check_submission(request, definition=definition, caller=caller)
+    return request
+
+
+async def _base(batch: BatchCalls, job_id: str, caller: Caller) -> Request:
+    """The request for a job like an existing one. Raises NotFound."""
+    job = await find_document(batch, job_id, caller)
+    return repeat(job, await find_definition(batch, job["jobDefinition"], caller))
+
+
+async def find_document(batch: BatchCalls, job_id: str, caller: Caller) -> JobDocument:
+    """The job as DescribeJobs returns it. Raises NotFound."""
+    found = (await batch.call("DescribeJobs", {"jobs": [job_id]}, caller=caller))["jobs"]
+    if not found:
+        raise NotFound(f"Job {job_id} not found.")
+    job: JobDocument = found[0]
+    return job
+
+
+async def find_definition(batch: BatchCalls, arn: str, caller: Caller) -> Content:
+    """The revision as DescribeJobDefinitions returns it; empty if it is not stored, or not visible to the caller."""
+    found = await batch.call("DescribeJobDefinitions", {"jobDefinitions": [arn]}, caller=caller)
+    return next(iter(found["jobDefinitions"]), {})
+
+
+async def _registered(batch: BatchCalls, image: str, caller: Caller) -> str:
+    """The `name:revision` of the definition for an image, which is registered if it does not exist. Raises Invalid."""
+    properties = container_properties(image=image, volumes=(), user=None)
+    try:
+        return await _find_or_register(batch, image_definition_name(image, properties), properties, caller)
+    except Invalid:  # the name belongs to a user of another account, or the image is not allowed
+        own = image_definition_name(image, properties, owner=caller.user)
+        return await _find_or_register(batch, own, properties, caller)
+
+
+async def _find_or_register(batch: BatchCalls, name: str, properties: Content, caller: Caller) -> str:
+    query = {"jobDefinitionName": name, "status": "ACTIVE"}
+    found = await batch.call("DescribeJobDefinitions", query, caller=caller)
+    known = equal_revision(found["jobDefinitions"], name, properties)
+    if known is not None:
+        return known
+    made = await batch.call("RegisterJobDefinition", image_definition(name, properties), caller=caller)
+    return f"{made['jobDefinitionName']}:{made['revision']}"
+
+
+async def _call(
+    batch: BatchCalls, operation: str, content: Mapping[str, object], caller: Caller, invocation: str
+) -> Mapping[str, Any]:
+    """As `BatchCalls.call`; what a field names and does not exist is Invalid, so that the form is shown again."""
+    try:
+        return await batch.call(operation, content, caller=caller, invocation=invocation)
+    except NotFound as why:
+        raise Invalid(str(why)) from None

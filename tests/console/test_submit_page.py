@@ -1,0 +1,167 @@
+"""The page that submits a job."""
+
+import asyncio
+import html
+import json
+import re
+import shlex
+from uuid import uuid4
+
+import pytest
+
+
+def new_form(**fields):
+    return {"invocation": str(uuid4()), "queue": "default", "action": "submit"} | fields
+
+
+def form_in(page):
+    """The fields of the page's form, as a browser would send them."""
+    body = page.body.partition('action="/ui/submit"')[2]
+    fields = dict(re.findall(r'<input [^>]*?name="(\w+)"[^>]*? value="([^"]*)"', body))
+    fields |= dict(re.findall(r'<textarea [^>]*?name="(\w+)"[^>]*>\n(.*?)</textarea>', body, flags=re.DOTALL))
+    chosen = re.search(r"<option selected>([^<]*)", body)
+    fields |= {"queue": chosen[1]} if chosen else {}
+    return {name: html.unescape(value) for name, value in fields.items()} | {"action": "submit"}
+
+
+async def described(browser, path):
+    return (await browser.call("describejobs", {"jobs": [path.rpartition("/")[2]]}))["jobs"][0]
+
+
+async def submitted(browser, **fields):
+    answer = await browser.post("/ui/submit", new_form(**fields))
+    return await described(browser, answer.headers["Location"])
+
+
+async def test_a_job_from_a_definition_has_what_was_typed(browser):
+    first = await browser.submit("first")
+    fields = {
+        "definition": "simple",
+        "name": "fit-1",
+        "command": 'sh -c \'echo "a b"\' ""',
+        "vcpus": "0.5",
+        "memory": "0.5g",
+        "environment": "A=1\r\nB=x=y\r\n\r\n",
+        "array": "3",
+        "after": first,
+        "retry": "2",
+        "time": "90m",
+        "tags": "team=<b>",
+    }
+    page = await browser.post("/ui/submit", new_form(**fields), status=400)
+    assert "must not have empty elements" in page.text
+    job = await submitted(browser, **fields | {"command": "sh -c 'echo \"a b\"'"})
+    container = job["container"]
+    assert container["command"] == ["sh", "-c", 'echo "a b"']
+    assert container["environment"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "x=y"}]
+    amounts = {it["type"]: it["value"] for it in container["resourceRequirements"]}
+    assert (float(amounts["VCPU"]), amounts["MEMORY"]) == (0.5, "512")
+    assert (job["jobName"], job["arrayProperties"]["size"], job["retryStrategy"]["attempts"]) == ("fit-1", 3, 2)
+    assert (job["timeout"], job["dependsOn"][0]["jobId"]) == ({"attemptDurationSeconds": 5400}, first)
+    assert job["tags"]["team"] == "<b>"
+
+
+async def test_jobs_of_an_image_share_one_definition_with_the_command_line(browser):
+    first = await submitted(browser, image="python:3.12", command="python -V")
+    second = await submitted(browser, image="python:3.12", memory="2g")
+    assert first["jobName"] == "python"
+    assert first["jobDefinition"] == second["jobDefinition"]
+    assert re.search(r"job-definition/cli-python-[0-9a-f]{12}:1$", first["jobDefinition"])
+
+
+async def test_a_check_submits_and_registers_nothing(browser):
+    page = await browser.post("/ui/submit", new_form(image="python:3.12", action="check"), status=200)
+    assert "The request is valid. Nothing was submitted." in page.text
+    assert (await browser.call("describejobdefinitions", {}))["jobDefinitions"] == []
+    assert (await browser.call("batchq/listjobs", {}))["jobs"] == []
+
+
+async def test_the_commands_of_a_checked_form_are_equal_to_it(browser):
+    await browser.submit("first")
+    fields = {"definition": "simple", "command": "sh -c 'echo \"a b\"'", "memory": "1g", "tags": "a=b c"}
+    page = await browser.post("/ui/submit", new_form(**fields, action="check"), status=200)
+    batchq, aws = (
+        shlex.split(html.unescape(re.search(f'id="{it}-command">(.*?)</pre>', page.body)[1]))
+        for it in ("batchq", "aws")
+    )
+    assert batchq[:4] == ["batchq", "submit", "-d", "simple"]
+    assert batchq[-4:] == ["--", "sh", "-c", 'echo "a b"']
+    assert batchq[batchq.index("--tag") :][:2] == ["--tag", "a=b c"]
+    assert aws[:3] == ["aws", "batch", "submit-job"]
+    overrides = json.loads(aws[aws.index("--container-overrides") + 1])
+    assert overrides["resourceRequirements"] == [{"type": "MEMORY", "value": "1024"}]
+    assert 'Command: "sh", "-c", "echo "a b""' in page.text
+
+
+async def test_a_form_like_a_job_repeats_it(browser):
+    source = {"retryStrategy": {"attempts": 2, "evaluateOnExit": [{"action": "EXIT", "onExitCode": "3"}]}}
+    old = await browser.submit("fit", command=["echo", "a b"], parameters={"p": "1"}, **source)
+    form = form_in(await browser.open(f"/ui/submit?like={old}"))
+    assert (form["name"], form["command"], form["definition"]) == ("fit", "echo 'a b'", "simple:1")
+    answer = await browser.post("/ui/submit", form | {"memory": "128m"})
+    before, after = await described(browser, old), await described(browser, answer.headers["Location"])
+    same = ("jobName", "jobQueue", "jobDefinition", "parameters", "retryStrategy")
+    assert [before[it] for it in same] == [after[it] for it in same]
+    assert after["container"]["command"] == ["echo", "a b"]
+    assert "batchq:rerun-of" not in after["tags"]
+
+
+async def test_a_form_that_is_sent_twice_submits_one_job(browser):
+    await browser.submit("first")
+    form = new_form(definition="simple", name="twice")
+    answers = await asyncio.gather(*(browser.post("/ui/submit", form) for _ in range(3)))
+    assert len({it.headers["Location"] for it in answers}) == 1
+    assert len((await browser.call("batchq/listjobs", {"names": ["twice"]}))["jobs"]) == 1
+
+
+async def test_a_form_that_is_changed_and_sent_again_submits_another_job(browser):
+    await browser.submit("first")
+    form = new_form(definition="simple", name="one")
+    one = await browser.post("/ui/submit", form)
+    two = await browser.post("/ui/submit", form | {"name": "two"})
+    assert one.headers["Location"] != two.headers["Location"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "Give either a job definition or an image."),
+        ({"definition": "a", "image": "b"}, "Give either a job definition or an image."),
+        ({"definition": "none"}, "JobDefinition name none does not exist or is not in ACTIVE status"),
+        ({"definition": "simple", "queue": "none"}, "JobQueue none not found."),
+        (
+            {"definition": "simple", "command": "echo 'a"},
+            "The command cannot be split into words: No closing quotation.",
+        ),
+        ({"definition": "simple", "memory": "much"}, "The memory must be a size, for example 512m or 4g."),
+        ({"definition": "simple", "vcpus": "-1"}, "The vCPUs must be a number, for example 2 or 0.5."),
+        ({"definition": "simple", "time": "soon"}, "The time limit must be a duration"),
+        ({"definition": "simple", "array": "1"}, "Array size must be between 2 and 10000"),
+        ({"definition": "simple", "environment": "A"}, "is not NAME=VALUE."),
+        ({"definition": "simple", "after": "x"}, "does not exist"),
+        ({"definition": "simple", "name": "<b>"}, "Job name should match valid pattern"),
+    ],
+)
+@pytest.mark.parametrize("action", ["check", "submit"])
+async def test_an_error_keeps_what_was_typed(browser, fields, sentence, action):
+    await browser.submit("first")
+    typed = {"tags": "team=<i>x</i>"} | fields
+    if fields.get("after") and action == "check":
+        pytest.skip("a check does not look for the jobs of dependencies")
+    page = await browser.post("/ui/submit", new_form(**typed, action=action), status=400)
+    assert sentence in page.text
+    assert {name: value for name, value in form_in(page).items() if name in typed} == typed | (
+        {"queue": "default"} if "queue" in typed else {}
+    )
+    assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+
+
+async def test_a_job_that_does_not_exist_cannot_be_repeated(browser):
+    unknown = await browser.open(f"/ui/submit?like={uuid4()}", status=404)
+    assert unknown.body == (await browser.open("/ui/none", status=404)).body
+
+
+async def test_the_audit_log_names_the_operations_of_the_api(browser):
+    await submitted(browser, image="busybox")
+    operations = {it["operation"] for it in (await browser.call("batchq/listaudit", {}))["records"]}
+    assert {"SubmitJob", "RegisterJobDefinition"} <= operations
