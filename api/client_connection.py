@@ -42,9 +42,7 @@ def is_unix(transport: asyncio.BaseTransport) -> bool:
 
 def is_confidential(transport: asyncio.BaseTransport | None) -> bool:
     """Whether a connection is encrypted, or does not leave this machine. A proxy's own client may be elsewhere."""
-    if transport is None:
-        return False
-    return transport.get_extra_info("sslcontext") is not None or _is_loopback(transport)
+    return transport is not None and (_has_tls(transport) or _is_loopback(transport))
 
 
 def is_local(request: web.Request) -> bool:
@@ -53,9 +51,13 @@ def is_local(request: web.Request) -> bool:
     A request that a proxy passed on has another name in its Host header.
     """
     transport = request.transport
-    if transport is None or request.secure or host_name(request.host) not in LOOPBACK:
+    if transport is None or _has_tls(transport):
         return False
-    return _is_loopback(transport)
+    return _is_loopback(transport) and host_name(request.host) in LOOPBACK
+
+
+def _has_tls(transport: asyncio.BaseTransport) -> bool:
+    return transport.get_extra_info("sslcontext") is not None
 
 
 def _is_loopback(transport: asyncio.BaseTransport) -> bool:

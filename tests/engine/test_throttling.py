@@ -8,7 +8,7 @@ from batchq import throttling
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.errors import Throttled
-from batchq.throttling import RateLimiter
+from batchq.throttling import FailureLimit, RateLimiter
 from tests.support.builders import NOON
 
 
@@ -125,3 +125,28 @@ def test_an_account_without_a_rate_is_not_limited(watch):
 
     for _ in range(1000):
         limiter.check("lab")
+
+
+def test_failures_are_limited_within_a_window_for_each_key(watch):
+    limit = FailureLimit(limit=3, window=timedelta(seconds=60))
+    for _ in range(3):
+        assert not limit.is_exceeded("a", watch.now())
+        limit.record("a", watch.now())
+        watch.passes(10)
+
+    assert [limit.is_exceeded(it, watch.now()) for it in ("a", "b")] == [True, False]
+    watch.passes(29)
+    assert limit.is_exceeded("a", watch.now())
+    watch.passes(1)
+    assert not limit.is_exceeded("a", watch.now())
+    limit.record("a", watch.now())
+    assert limit.is_exceeded("a", watch.now())
+
+
+def test_keys_whose_failures_are_over_are_forgotten(watch):
+    limit = FailureLimit(limit=3, window=timedelta(seconds=60))
+    for number in range(1000):
+        limit.record(number, watch.now())
+        watch.passes(1)
+
+    assert len(limit) == 60
