@@ -52,11 +52,10 @@ from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
-from batchq.services.budgets import BudgetService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.checkpoints import CheckpointService
-from batchq.services.costs import CostService
+from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService

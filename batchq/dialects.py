@@ -20,12 +20,10 @@ from batchq.api.modelarts import operations as modelarts
 from batchq.api.modelarts.context import ModelArtsContext, ReservedNames, read_settings
 from batchq.api.native import (
     audit,
-    budgets,
     bulk_stop,
     checkpoints,
     console_login,
     costs,
-    drain_queue,
     events,
     explanations,
     job_details,
@@ -45,8 +43,7 @@ from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS
 from batchq.clock import wall_time
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
-from batchq.gauges import existing_names, read_gauges
-from batchq.health import Parts, health, is_alive, is_ready
+from batchq.health import Parts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.host import host_resources
 from batchq.listeners import uses_accounts
 from batchq.ports.clock import Clock
@@ -90,9 +87,9 @@ def make_dialects(
         job_log.operations.dialect(make_job_log(parts, clock)),
         bulk_stop.operations.dialect(parts.bulk_stops),
         costs.operations.dialect(costs.CostContext(costs=parts.costs, jobs=parts.jobs)),
-        budgets.operations.dialect(parts.budgets),
+        costs.budget_operations.dialect(parts.budgets),
         jobs.operations.dialect(parts.jobs),
-        drain_queue.operations.dialect(parts.catalog),
+        jobs.queue_operations.dialect(parts.catalog),
         checkpoints.operations.dialect(parts.checkpoints),
         dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),

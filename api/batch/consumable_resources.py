@@ -20,7 +20,7 @@ from batchq.domain.task import Nodes
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
-from batchq.services.consumable_resources import Quantities
+from batchq.services.catalog import Quantities
 
 Content = dict[str, object]
 MAX_LISTED_JOBS = 100

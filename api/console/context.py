@@ -14,11 +14,10 @@ from batchq.api.console.recent_stops import RecentStops
 from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.ports.clock import Clock
-from batchq.services.budgets import BudgetService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.checkpoints import CheckpointService
-from batchq.services.costs import CostService
+from batchq.services.costs import BudgetService, CostService
 from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import JobLogService

@@ -17,7 +17,7 @@ from batchq.domain.cost import Cost, rounded
 from batchq.domain.explanation.words import duration_words
 from batchq.domain.ids import node_of
 from batchq.domain.job import FINISHED, Job, Status
-from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.order_words import ORDER_WORDS
 from batchq.domain.shown_reasons import shown_container_reason
@@ -74,7 +74,7 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "output": await _output(context, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
-        "nodes": node_view.views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
+        "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
         "results": None if is_fragment else await _results(context, job, caller),
         "may_maintain": caller.has(Permission.MAINTENANCE),
         "order_words": ORDER_WORDS,

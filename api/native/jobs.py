@@ -1,8 +1,8 @@
 """Operations that keep jobs from starting or let them start, the history of a job, and ForceFail.
 
-HoldJob, ReleaseJob, PauseJob and ResumeJob are repeatable: a request that changes nothing succeeds. LeaveSafeMode lets
-all jobs start after a restore (decision 0016), or accepts a new engine (decision 0037). ForceFail is the last resort
-for a job whose container does not end.
+HoldJob, ReleaseJob, PauseJob and ResumeJob are repeatable: a request that changes nothing succeeds. DrainQueue lets a
+job queue accept jobs and start none. LeaveSafeMode lets all jobs start after a restore (decision 0016), or accepts a
+new engine (decision 0037). ForceFail is the last resort for a job whose container does not end.
 """
 
 from http import HTTPStatus
@@ -25,11 +25,13 @@ from batchq.api.stop_orders import (
     stop_step_answer,
 )
 from batchq.domain.access.accounts import Permission
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
+from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 
 Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
@@ -204,3 +206,36 @@ def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:
         stop_order=step,
         hold=hold_change_answer(it.hold),
     )
+
+
+class DrainQueueRequest(BaseModel):
+    """A job queue, and whether it is drained."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    #: Its name.
+    queue: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
+    #: True: it accepts jobs and starts none; false: it starts them again.
+    drained: bool
+
+
+class DrainQueueAnswer(Struct, frozen=True, kw_only=True):
+    """The queue after the request."""
+
+    queue: str
+    #: Whether it accepts jobs and starts none.
+    drained: bool
+
+
+queue_operations = OperationTable[CatalogService]()
+
+
+@queue_operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", permission=Permission.CATALOG)
+async def drain_queue(catalog: CatalogService, call: Call[DrainQueueRequest]) -> DrainQueueAnswer:
+    """Lets a job queue accept jobs without starting them, or start them again.
+
+    Jobs that are STARTING or RUNNING continue. To AWS's clients the queue is ENABLED.
+    """
+    name, drained = QueueName(call.input.queue), call.input.drained
+    queue = await catalog.drain_queue(name, drained=drained, caller=call.caller)
+    return DrainQueueAnswer(queue=queue.name, drained=queue.drained)

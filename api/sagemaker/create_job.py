@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from batchq.api.sagemaker import wire
-from batchq.api.sagemaker.errors import validation_exception
+from batchq.api.sagemaker.wire import validation_exception
 from batchq.api.training_jobs import (
     HYPERPARAMETERS,
     IMAGE,

@@ -12,7 +12,6 @@ from batchq.api.operations import Answer, Operation, add_targets, takes, target_
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import wire
 from batchq.api.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, sagemaker_submission
-from batchq.api.sagemaker.errors import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.api.sagemaker.job_document import (
     DELETED_TAG,
     STATUSES,
@@ -23,6 +22,7 @@ from batchq.api.sagemaker.job_document import (
     summarized,
     training_job_status,
 )
+from batchq.api.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.api.training_jobs import MAX_REQUEST, account_share, matching_jobs, parse_position, position_text
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome, has_children, note, standing_order, stop_outcome
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle import views
 from batchq.domain.stop_words import consequences_of_cancel, consequences_of_terminate, node_note
 
 _SECOND = timedelta(seconds=1)
@@ -30,7 +30,7 @@ class StopForecast(Struct, frozen=True, kw_only=True):
 def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> StopForecast:
     """The effect of an order. `node`: of a multi-node job, if the order is for it; None: the job as a whole."""
     alone = node is not None and not _node_note(order, job, node)
-    shown = node_view.view(job, node) if node is not None and alone else job
+    shown = views.node_view(job, node) if node is not None and alone else job
     became = stop_outcome(order.kind, shown.status, has_children=has_children(shown))
     remark, has_effect = note(order, shown), shown.status not in FINISHED and standing_order(order, shown) is None
     parts = [_consequence(order, shown, became), remark] if has_effect else [remark or f"already {shown.status}"]

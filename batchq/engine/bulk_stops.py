@@ -35,7 +35,7 @@ from batchq.domain.bulk_stop import (
 from batchq.domain.ids import container_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
-from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle import views
 from batchq.domain.task import TaskContainer
 from batchq.engine.mailbox import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, UnitOfWork
@@ -134,7 +134,7 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
     if container is not None:
         return _stop_container(unit, order, job, container)
     unit.step(job.id, request(order, target.part))
-    shown = job if target.part is None else node_view.view(job, target.part)
+    shown = job if target.part is None else views.node_view(job, target.part)
     became = stop_outcome(order.kind, shown.status, has_children=has_children(shown))
     if order.record is not None and unit.get(job.id) is not job:
         unit.audit_records.append(replace(order.record, at=unit.now).about_job(shown.id, job.spec.owner, became))

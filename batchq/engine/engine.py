@@ -18,7 +18,7 @@ from batchq.domain.explanation.facts import SchedulerState
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
-from batchq.domain.lifecycle.array_view import PendingArrayOrders
+from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.budgets import BudgetMonitor, BudgetStatus

@@ -21,10 +21,8 @@ from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.arrays import ArrayCoordinator
 from batchq.engine.budgets import Budgets
 from batchq.engine.bulk_stops import BulkStops, CandidateReader, must_read_again
-from batchq.engine.dependents import propagate
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.handlers import MessageHandler
 from batchq.engine.history_entries import log_transitions
@@ -45,6 +43,7 @@ from batchq.engine.mailbox import (
     UpdateTags,
     caller_of,
 )
+from batchq.engine.propagation import ArrayCoordinator, propagate
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.state import EngineState

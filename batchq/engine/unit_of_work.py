@@ -21,12 +21,12 @@ from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.cost import Spending
 from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
-from batchq.domain.lifecycle.array_view import apply_order
 from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import came_to_run
 from batchq.domain.lifecycle.status import Outcome
 from batchq.domain.lifecycle.transitions import step
+from batchq.domain.lifecycle.views import apply_order
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey

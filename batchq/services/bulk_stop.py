@@ -22,7 +22,7 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.ids import MAX_DIGITS, JobId, child_id, container_id, node_id, parent_of
 from batchq.domain.job import FINISHED, Job
-from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid
@@ -220,8 +220,8 @@ def _outcome_before(known: Mapping[JobId, Job], whole: JobId, mark: str, step: s
     if number is None:
         return JobOutcome(job_id=JobId(f"{whole}{mark}{step}"), outcome=Outcome.NOT_FOUND), (whole, None)
     named = node_id(whole, number) if of_node else child_id(whole, number)
-    if job is not None and of_node and node_view.exists(job, number):
-        return _outcome_of(node_view.view(job, number), named), (whole, number)
+    if job is not None and of_node and views.node_exists(job, number):
+        return _outcome_of(views.node_view(job, number), named), (whole, number)
     if job is not None and not of_node and is_parent(job) and number < size(job):
         return _outcome_of(known.get(named, job), named), (named, None)
     return JobOutcome(job_id=named, outcome=Outcome.NOT_FOUND), (whole, None)
@@ -245,7 +245,7 @@ def _outcome_of_unmatched(known: Mapping[JobId, Job], job_id: JobId, member: Mem
     if job is None:
         note = NOT_SPAWNED.format(id=job_id) if array is not None and array[0] in known else ""
         return JobOutcome(job_id=job_id, outcome=Outcome.NOT_FOUND, note=note)
-    return _outcome_of(job if part is None or job.spec.nodes is None else node_view.view(job, part), job_id)
+    return _outcome_of(job if part is None or job.spec.nodes is None else views.node_view(job, part), job_id)
 
 
 def _outcome_of(job: Job, job_id: JobId) -> JobOutcome:

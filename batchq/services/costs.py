@@ -1,19 +1,25 @@
-"""What jobs cost: one job, or all jobs of some days by account, user, queue or job definition."""
+"""What jobs cost: one job, or all jobs of some days by account, user, queue or job definition; and the budgets.
+
+The engine enforces the budgets.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.budgets import month_of
+from batchq.domain.access.accounts import AccountName, Caller, Directory, UserName
+from batchq.domain.access.permissions import may_see_account
+from batchq.domain.budgets import Budget, BudgetKey, BudgetPeriod, BudgetScope, check_limits, month_of
 from batchq.domain.cost import ZERO, Amounts, Cost, byte_hours, cost_between, cost_of
-from batchq.domain.ids import JobId, node_of
+from batchq.domain.ids import JobId, QueueName, node_of
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.prices import Prices
 from batchq.domain.training_metrics import TrainingPlan
+from batchq.engine.budgets import BudgetStatus
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import CheckpointStore
@@ -185,3 +191,66 @@ def _group(job: Job, by: CostGroup) -> str:
             return job.spec.queue
         case CostGroup.DEFINITION:
             return job.spec.definition.name
+
+
+class BudgetService:
+    """Requests about budgets. `api` checks that only operators and admins set and remove them."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        directory: Callable[[], Directory],
+        queues: Callable[[Caller], Collection[QueueName]],
+        prices: Prices | None,
+    ) -> None:
+        self._engine = engine
+        self._directory = directory
+        self._queues = queues
+        #: Of new jobs; None: costs are not known, and no budget can be set.
+        self._prices = prices
+
+    def list(self, *, caller: Caller) -> tuple[BudgetStatus, ...]:
+        """The budgets by scope and name: all for operators and admins, those of their accounts for coordinators."""
+        return tuple(it for it in self._engine.budget_statuses() if _is_visible(it.budget.key, caller))
+
+    async def set(
+        self,
+        key: BudgetKey,
+        *,
+        soft: Decimal | None,
+        hard: Decimal | None,
+        period: BudgetPeriod,
+        caller: Caller,
+    ) -> BudgetStatus:
+        """Set the budget of an account or a queue, in the currency of the server's prices.
+
+        Limits that are reached already apply at once. Raises NotFound for an unknown account or queue; Invalid;
+        StoreFailed.
+        """
+        if self._prices is None:
+            raise Invalid("The server has no prices: start it with --prices.")
+        check_limits(soft, hard)
+        self._require_existing(key, caller)
+        budget = Budget(
+            key=key, currency=self._prices.currency, soft=soft, hard=hard, period=period, set_by=caller.user
+        )
+        await self._engine.set_budget(key, budget, caller=caller)
+        found = (it for it in self._engine.budget_statuses() if it.budget.key == key)
+        return next(found, BudgetStatus(budget=budget, spent=Decimal(0)))
+
+    async def remove(self, key: BudgetKey, *, caller: Caller) -> None:
+        """Remove a budget; jobs that waited for it start. Raises NotFound; StoreFailed."""
+        await self._engine.set_budget(key, None, caller=caller)
+
+    def _require_existing(self, key: BudgetKey, caller: Caller) -> None:
+        if key.scope is BudgetScope.ACCOUNT and self._directory().account(AccountName(key.name)) is None:
+            raise NotFound(f"Account {key.name} not found.")
+        if key.scope is BudgetScope.QUEUE and key.name not in self._queues(caller):
+            raise NotFound(f"JobQueue {key.name} not found.")
+
+
+def _is_visible(key: BudgetKey, caller: Caller) -> bool:
+    if key.scope is BudgetScope.QUEUE:
+        return caller.reaches_all
+    return may_see_account(caller, AccountName(key.name))

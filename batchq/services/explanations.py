@@ -13,7 +13,7 @@ from batchq.domain.explanation.facts import Neighbours, Reader
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
 from batchq.domain.job import Job, Status
-from batchq.domain.lifecycle import arrays, node_view
+from batchq.domain.lifecycle import arrays, views
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import dependencies_to_read
 from batchq.domain.status_reasons import DEPENDENCY_FAILED
@@ -101,7 +101,7 @@ class ExplanationService:
 
 def _has_node(job: Job, job_id: JobId, node: int) -> bool:
     """Whether the id names a node of the job, in its only spelling."""
-    return node_view.exists(job, node) and node_id(job.id, node) == job_id
+    return views.node_exists(job, node) and node_id(job.id, node) == job_id
 
 
 def _ids_to_read(job: Job) -> tuple[JobId, ...]:

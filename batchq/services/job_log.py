@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, Tag, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.lifecycle.container_rules import keys, spec_of
 from batchq.engine.history_feed import HistoryFeed
@@ -121,7 +121,7 @@ class JobLogService:
             if array is None or unspawned_child(array, whole) is None:
                 raise job_not_found(whole, array)
             return None
-        if node is not None and not (node_view.exists(job, node) and node_id(whole, node) == job_id):
+        if node is not None and not (views.node_exists(job, node) and node_id(whole, node) == job_id):
             raise NotFound(f"Job {job_id} not found.")
         return job
 

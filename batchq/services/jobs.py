@@ -19,7 +19,7 @@ from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.checkpoints import check_mounts
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job, JobSpec
-from batchq.domain.lifecycle import arrays, node_view
+from batchq.domain.lifecycle import arrays, views
 from batchq.domain.prices import Prices
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
@@ -145,7 +145,7 @@ class JobService:
     async def list_nodes(self, job_id: JobId, *, caller: Caller) -> tuple[Job, ...]:
         """The nodes of a multi-node job, each shown as a job; empty for any other job."""
         job = (await self._visible_jobs([job_id], caller)).get(job_id)
-        return () if job is None else node_view.views(job)
+        return () if job is None else views.node_views(job)
 
     async def snapshot(self, queue: QueueName, *, caller: Caller) -> Snapshot:
         """The front of a queue and the resources that its jobs hold. Raises NotFound for an unknown queue.
@@ -374,7 +374,7 @@ def _job_or_node(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
     job = jobs.get(whole)
     if node is None or job is None:
         return job
-    return node_view.view(job, node) if node_view.exists(job, node) and node_id(whole, node) == job_id else None
+    return views.node_view(job, node) if views.node_exists(job, node) and node_id(whole, node) == job_id else None
 
 
 def _row_of(job_id: JobId) -> JobId:

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.ids import JobId, parent_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
+from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery

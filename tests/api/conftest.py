@@ -18,14 +18,7 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import (
-    audit,
-    bulk_stop,
-    explanations,
-    job_details,
-    job_search,
-    overview,
-)
+from batchq.api.native import audit, bulk_stop, explanations, job_details, job_search, overview
 from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on

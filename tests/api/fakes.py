@@ -23,9 +23,9 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.container import Resources
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
+from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter

@@ -16,7 +16,7 @@ from batchq.domain.job import (
     AttemptContainerState,
     Status,
 )
-from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle import views
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.jobs import Changes
 from tests.api.conftest import ARN, CONTAINER
@@ -415,7 +415,7 @@ def test_a_job_without_a_stored_definition_has_its_images():
 
     of_task = job_detail(builders.job(task=task), None, arns)
     of_gang = job_detail(builders.job(nodes=gang), None, arns)
-    of_node = job_detail(node_view.view(builders.job(nodes=gang), 1), None, arns)
+    of_node = job_detail(views.node_view(builders.job(nodes=gang), 1), None, arns)
 
     described = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
     containers = [it["ecsProperties"]["taskProperties"][0]["containers"] for it in described]

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.api.modelarts.job_document import FAILURES, phases
-from batchq.domain.explanation.table import ROWS
+from batchq.domain.explanation.words import ROWS
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopOrder
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation

@@ -7,9 +7,8 @@ import pytest
 
 from batchq.domain.catalog import QuantityOperation, ResourceKind
 from batchq.errors import Invalid, NotFound
-from batchq.services import consumable_resources
-from batchq.services.catalog import CatalogService
-from batchq.services.consumable_resources import Quantities
+from batchq.services import catalog as catalog_service
+from batchq.services.catalog import CatalogService, Quantities
 from tests.catalog.making import make_consumable
 from tests.support.builders import ADMIN, NOON, consumable
 from tests.support.disk import BOTTOMLESS
@@ -63,7 +62,7 @@ async def test_a_total_is_a_non_negative_long(catalog, quantity):
 
 
 async def test_the_number_of_resources_is_limited_as_in_aws(catalog, monkeypatch):
-    monkeypatch.setattr(consumable_resources, "MAX_RESOURCES", 2)
+    monkeypatch.setattr(catalog_service, "MAX_RESOURCES", 2)
     await make_consumable(catalog, "a")
     await make_consumable(catalog, "b")
 

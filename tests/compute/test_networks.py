@@ -8,7 +8,7 @@ from batchq.compute.docker.create_request import (
     shared_network_labels,
     shared_network_name,
 )
-from batchq.compute.docker.network.per_attempt import AttemptNetworks
+from batchq.compute.docker.network.placement import AttemptNetworks
 from batchq.compute.docker.network.shared import SharedNetworks
 from tests.support.containers import new_tag
 

@@ -3,7 +3,7 @@
 import re
 
 from batchq.domain.explanation.codes import Row
-from batchq.domain.explanation.table import ROWS
+from batchq.domain.explanation.words import ROWS
 from tests.docs.monitoring import DOCS
 
 PAGE = DOCS / "why.md"

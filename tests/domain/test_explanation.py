@@ -12,7 +12,7 @@ from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.facts import BlockedHead, Neighbours, Obstacle, Place, Reader
-from batchq.domain.explanation.table import ROWS
+from batchq.domain.explanation.words import ROWS
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN, NOON, job, job_id, scheduler_state

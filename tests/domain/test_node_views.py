@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
-from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle import views
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from tests.support import builders
 from tests.support.builders import NOON
@@ -49,14 +49,14 @@ def ended(*parts, status=Status.SUCCEEDED, **changes):
 def test_a_node_has_the_queued_status_of_its_job(status):
     job = builders.job(nodes=GANG, status=status)
 
-    assert [it.status for it in node_view.views(job)] == [status] * 3
-    assert [it.id for it in node_view.views(job)] == [f"{job.id}#0", f"{job.id}#1", f"{job.id}#2"]
+    assert [it.status for it in views.node_views(job)] == [status] * 3
+    assert [it.id for it in views.node_views(job)] == [f"{job.id}#0", f"{job.id}#1", f"{job.id}#2"]
 
 
 def test_a_node_has_its_own_containers_only():
     job = running(part("1/default"), part("0/default"), part("2/side"), part("2/work"))
 
-    seen = node_view.view(job, 2)
+    seen = views.node_view(job, 2)
 
     assert [it.key for it in seen.attempt.containers] == ["2/side", "2/work"]
     assert (seen.spec.task, seen.spec.container.command) == (TWO, ("two",))
@@ -66,7 +66,7 @@ def test_the_main_node_has_the_status_of_the_job():
     job = ended(over("1/default", 3), over("0/default"), status=Status.FAILED, status_reason="why")
     attempts = (replace(job.attempts[0], exit_code=3, decided_by="1/default"),)
 
-    main = node_view.view(replace(job, attempts=attempts), 1)
+    main = views.node_view(replace(job, attempts=attempts), 1)
 
     assert (main.status, main.status_reason, main.attempts[0].exit_code) == (Status.FAILED, "why", 3)
     assert [it.key for it in main.attempts[0].containers] == ["1/default"]
@@ -85,20 +85,20 @@ STATES = [
 
 @pytest.mark.parametrize(("parts", "status"), STATES)
 def test_another_node_has_a_status_of_its_own_while_the_job_runs(parts, status):
-    assert node_view.view(running(part("1/default"), *parts), 0).status is status
+    assert views.node_view(running(part("1/default"), *parts), 0).status is status
 
 
 @pytest.mark.parametrize(("parts", "status"), STATES[4:])
 def test_another_node_keeps_its_status_after_the_job(parts, status):
     job = ended(over("1/default"), *parts)
 
-    assert node_view.view(job, 0).status is status
+    assert views.node_view(job, 0).status is status
 
 
 def test_a_node_that_ended_before_the_job_has_a_finished_attempt():
     job = running(part("1/default"), over("0/default", 7))
 
-    seen = node_view.view(job, 0)
+    seen = views.node_view(job, 0)
 
     assert seen.attempt is None
     assert (seen.attempts[0].exit_code, seen.stopped_at, seen.status_reason) == (7, LATER, status_reasons.EXITED)
@@ -107,14 +107,14 @@ def test_a_node_that_ended_before_the_job_has_a_finished_attempt():
 def test_a_node_ends_when_its_last_container_does():
     job = running(part("1/default"), over("2/side"), over("2/work"), part("2/more", stop_ordered=True))
 
-    assert node_view.view(job, 2).status is Status.RUNNING
+    assert views.node_view(job, 2).status is Status.RUNNING
 
 
 def test_the_first_ended_essential_container_decides_a_node():
     sooner = LATER - timedelta(seconds=1)
     parts = (over("2/side", 9, stopped_at=NOON), over("2/work", 143), over("2/more", 0, stopped_at=sooner))
 
-    seen = node_view.view(running(part("1/default"), *parts), 2)
+    seen = views.node_view(running(part("1/default"), *parts), 2)
 
     assert (seen.status, seen.attempts[0].decided_by) == (Status.SUCCEEDED, "2/more")
 
@@ -122,7 +122,7 @@ def test_the_first_ended_essential_container_decides_a_node():
 def test_a_node_that_did_not_start_has_a_reason():
     parts = (part("0/default", AttemptContainerState.ENDED, started_at=None, reason="CannotPullContainerError: no"),)
 
-    seen = node_view.view(running(part("1/default"), *parts), 0)
+    seen = views.node_view(running(part("1/default"), *parts), 0)
 
     assert (seen.status, seen.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     assert (seen.attempts[0].reason, seen.attempts[0].started_at) == ("CannotPullContainerError: no", None)
@@ -131,7 +131,7 @@ def test_a_node_that_did_not_start_has_a_reason():
 def test_a_node_that_waited_until_the_end_has_no_start_failure():
     never = part("0/default", AttemptContainerState.ENDED, started_at=None, stopped_at=LATER)
 
-    seen = node_view.view(ended(over("1/default"), never), 0)
+    seen = views.node_view(ended(over("1/default"), never), 0)
 
     assert (seen.status, seen.status_reason, seen.started_at) == (Status.FAILED, status_reasons.EXITED, None)
 
@@ -139,13 +139,13 @@ def test_a_node_that_waited_until_the_end_has_no_start_failure():
 def test_a_node_whose_container_was_lost_has_the_reason():
     lost = part("0/default", AttemptContainerState.ENDED, reason=status_reasons.DISAPPEARED, stopped_at=LATER)
 
-    assert node_view.view(running(part("1/default"), lost), 0).status_reason == status_reasons.DISAPPEARED
+    assert views.node_view(running(part("1/default"), lost), 0).status_reason == status_reasons.DISAPPEARED
 
 
 def test_a_node_stopped_with_its_job_has_the_callers_reason():
     job = ended(over("1/default", 143), over("0/default", 143, stop_ordered=True), status=Status.FAILED)
 
-    seen = node_view.view(replace(job, stop_orders=(builders.stop(reason="enough"),)), 0)
+    seen = views.node_view(replace(job, stop_orders=(builders.stop(reason="enough"),)), 0)
 
     assert (seen.status_reason, seen.is_terminated) == ("enough", True)
 
@@ -153,7 +153,7 @@ def test_a_node_stopped_with_its_job_has_the_callers_reason():
 def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
     job = ended(over("1/default", 143), over("0/default", 0), status=Status.FAILED)
 
-    seen = node_view.view(replace(job, stop_orders=(builders.stop(),)), 0)
+    seen = views.node_view(replace(job, stop_orders=(builders.stop(),)), 0)
 
     assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, status_reasons.EXITED)
 
@@ -165,11 +165,11 @@ def test_a_node_terminated_alone_has_the_callers_reason(exit_code):
         over("0/default", exit_code, stop_ordered=True, terminated_by=builders.stop(reason="not you")),
     )
 
-    seen = node_view.view(job, 0)
+    seen = views.node_view(job, 0)
 
     assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.FAILED, "not you", True)
     assert (seen.attempts[0].exit_code, seen.attempts[0].status_reason) == (exit_code, "not you")
-    assert not node_view.view(job, 1).is_terminated
+    assert not views.node_view(job, 1).is_terminated
 
 
 def test_a_terminated_node_runs_until_its_containers_exit():
@@ -177,7 +177,7 @@ def test_a_terminated_node_runs_until_its_containers_exit():
         part("1/default"), part("0/default", stop_ordered=True, terminated_by=builders.stop(reason="not you"))
     )
 
-    seen = node_view.view(job, 0)
+    seen = views.node_view(job, 0)
 
     assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.RUNNING, "not you", True)
 
@@ -185,7 +185,7 @@ def test_a_terminated_node_runs_until_its_containers_exit():
 def test_a_node_stopped_before_its_job_keeps_its_own_end():
     job = ended(over("1/default", 143), over("0/default", 7, stop_ordered=True), status=Status.FAILED)
 
-    seen = node_view.view(replace(job, stop_orders=(builders.stop(ordered_at=LATER + timedelta(seconds=1)),)), 0)
+    seen = views.node_view(replace(job, stop_orders=(builders.stop(ordered_at=LATER + timedelta(seconds=1)),)), 0)
 
     assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.FAILED, False, status_reasons.EXITED)
 
@@ -195,22 +195,24 @@ def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():
         nodes=GANG, status=Status.FAILED, stop_orders=(builders.cancel("no"),), status_reason="no", stopped_at=NOON
     )
 
-    assert [(it.status, it.is_cancelled, it.attempts) for it in node_view.views(job)] == [(Status.FAILED, True, ())] * 3
+    assert [(it.status, it.is_cancelled, it.attempts) for it in views.node_views(job)] == [
+        (Status.FAILED, True, ())
+    ] * 3
 
 
 def test_between_two_attempts_a_node_waits_and_shows_the_first():
     job = replace(ended(over("1/default", 1), over("0/default", 143)), status=Status.RUNNABLE)
 
-    seen = node_view.view(job, 0)
+    seen = views.node_view(job, 0)
 
     assert (seen.status, len(seen.attempts), seen.attempts[0].exit_code) == (Status.RUNNABLE, 1, 143)
 
 
 def test_other_jobs_have_no_nodes():
-    assert node_view.views(builders.job()) == ()
-    assert not node_view.exists(builders.job(), 0)
+    assert views.node_views(builders.job()) == ()
+    assert not views.node_exists(builders.job(), 0)
 
 
 @pytest.mark.parametrize(("node", "there"), [(-1, False), (0, True), (2, True), (3, False)])
 def test_a_multi_node_job_has_all_its_nodes(node, there):
-    assert node_view.exists(builders.job(nodes=GANG), node) is there
+    assert views.node_exists(builders.job(nodes=GANG), node) is there

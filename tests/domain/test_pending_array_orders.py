@@ -8,9 +8,9 @@ from batchq.domain import events as on
 from batchq.domain.job import Dependency, DependencyType
 from batchq.domain.job import Status as Is
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.array_view import PendingArrayOrders, apply_order, has_pending_order
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step
+from batchq.domain.lifecycle.views import PendingArrayOrders, apply_order, has_pending_order
 from tests.support import builders
 from tests.support.builders import NOON
 from tests.support.builders import cancel as cancel_order

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
-from batchq.domain.lifecycle import arrays, node_view
+from batchq.domain.lifecycle import arrays, views
 from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
 from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind
 from tests.domain.lives import (
@@ -96,12 +96,12 @@ def test_a_job_with_several_containers_stores_the_first_signal_and_the_first_kil
 def test_a_node_that_is_terminated_alone_shows_its_own_order():
     alone = on.TerminateRequested(reason="not you", user="ada", node=1)
     gang = after(after(running_gang(), alone, now=at(5)), is_signalled("1/app"), now=at(6))
-    shown = node_view.view(gang, 1)
+    shown = views.node_view(gang, 1)
 
     assert gang.stop_orders == ()
     assert facts(shown) == [(StopKind.TERMINATE, "ada", "not you", at(5))]
     assert shown.stop.signalled_at == at(6)
-    assert node_view.view(gang, 0).stop_orders == ()
+    assert views.node_view(gang, 0).stop_orders == ()
 
 
 def test_the_times_of_an_order_follow_a_clock_that_was_set():

@@ -8,7 +8,7 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
-from batchq.engine import arrays
+from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, LeaveSafeMode, SurveyCompleted
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes, Restoration
@@ -20,7 +20,7 @@ CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(r
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(arrays, "MAX_CHILDREN", 3)
+    monkeypatch.setattr(propagation, "MAX_CHILDREN", 3)
 
 
 def request(parent, event):

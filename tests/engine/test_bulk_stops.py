@@ -10,7 +10,7 @@ from batchq.domain import events as on
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind, Progress
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Status
-from batchq.engine import arrays, bulk_stops
+from batchq.engine import bulk_stops, propagation
 from batchq.engine.bulk_stops import CandidateReader
 from batchq.engine.mailbox import BulkStopRequest, ContinueWork
 from batchq.engine.scheduling import queue_reader
@@ -26,7 +26,7 @@ ALL = JobFilter(queues=frozenset({"default"}))
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
     monkeypatch.setattr(bulk_stops, "MAX_STOPS", 3)
-    monkeypatch.setattr(arrays, "MAX_CHILDREN", 3)
+    monkeypatch.setattr(propagation, "MAX_CHILDREN", 3)
 
 
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):

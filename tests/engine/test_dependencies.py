@@ -7,8 +7,8 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.job import Status
 from batchq.engine import unit_of_work as turns
-from batchq.engine.dependents import propagate
 from batchq.engine.mailbox import ContinueWork
+from batchq.engine.propagation import propagate
 from tests.domain.lives import cancel, exited, pending, runnable, running, submitted
 from tests.engine.harness import (
     ONE,

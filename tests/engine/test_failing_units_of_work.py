@@ -20,11 +20,11 @@ from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
 from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
-from batchq.engine import arrays, bulk_stops
+from batchq.engine import bulk_stops, propagation
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.mailbox import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags
 from batchq.engine.scheduling import placement_pass
-from batchq.engine.scheduling.share_usage import NEGLIGIBLE
+from batchq.engine.scheduling.totals import NEGLIGIBLE
 from batchq.errors import Conflict, StoreFailed
 from tests.domain.lives import runnable
 from tests.engine.harness import SURVEYED, LoopHarness, answer, catalog_of, harness_with, stored, submit
@@ -242,7 +242,7 @@ async def no_job_waits_for_finished_jobs(story):
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(arrays, "MAX_CHILDREN", 3)
+    monkeypatch.setattr(propagation, "MAX_CHILDREN", 3)
     monkeypatch.setattr(bulk_stops, "MAX_STOPS", 3)
     monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 4)
     monkeypatch.setattr(placement_pass, "UNSCHEDULABLE_PAGE", 2)

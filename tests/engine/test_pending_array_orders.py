@@ -9,7 +9,7 @@ from batchq.domain import events as on
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import FINISHED, QUEUED, Status
-from batchq.engine import arrays
+from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, UpdateTags
 from batchq.ports.jobs import ChildQuery, JobQuery
 from batchq.services.pending_orders_view import PendingOrdersView
@@ -24,7 +24,7 @@ SIZE = 6
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(arrays, "MAX_CHILDREN", 2)
+    monkeypatch.setattr(propagation, "MAX_CHILDREN", 2)
 
 
 async def array_of(size, *messages, **fields):

@@ -9,7 +9,7 @@ from batchq.domain.catalog import ResourceKind
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.engine.mailbox import CatalogChanged, EngineLost, JobEvent
-from batchq.engine.scheduling import share_usage
+from batchq.engine.scheduling import totals
 from tests.domain.lives import at, exited, runnable, running
 from tests.engine.harness import (
     ONE,
@@ -175,7 +175,7 @@ async def test_usage_survives_other_changes_of_the_catalog():
 
 
 async def test_decayed_shares_are_removed_from_memory(monkeypatch):
-    monkeypatch.setattr(share_usage, "MAX_SHARES", 3)
+    monkeypatch.setattr(totals, "MAX_SHARES", 3)
     harness = await used_by_red(fair())
     await asyncio.sleep(86_400)
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.engine.scheduling.counts import RecentStarts
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.snapshot import MAX_JOBS
+from batchq.engine.scheduling.totals import RecentStarts
 from batchq.ports.jobs import Changes, StatusChanged
 from tests.domain.lives import after, at, cancel, exited, placed, runnable, running
 from tests.engine.harness import ONE, SURVEYED, catalog_of, event_message, harness_with, request, submit

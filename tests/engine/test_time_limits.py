@@ -11,7 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
 from batchq.engine.mailbox import CatalogChanged, EngineLost, JobEvent, UpdateTags
-from batchq.engine.scheduling import time_limits
+from batchq.engine.scheduling import blocked
 from tests.domain.lives import after, at, exited, runnable, running
 from tests.engine.harness import ONE, SURVEYED, answer, catalog_of, harness_with, submit
 from tests.support.builders import ADMIN, environment, queue
@@ -162,7 +162,7 @@ async def test_unschedulable_jobs_are_cancelled_at_any_position(watch):
 
 
 async def test_jobs_found_unschedulable_before_a_restart_are_cancelled(watch, monkeypatch):
-    monkeypatch.setattr(time_limits, "PAGE", 2)
+    monkeypatch.setattr(blocked, "SCAN_PAGE", 2)
     jobs = [misfit() for _ in range(5)]
     harness = await harness_with(*jobs, catalog=limited(TOO_MANY))
 
@@ -172,7 +172,7 @@ async def test_jobs_found_unschedulable_before_a_restart_are_cancelled(watch, mo
 
 
 async def test_a_job_found_unschedulable_during_a_scan_is_included(watch, monkeypatch):
-    monkeypatch.setattr(time_limits, "PAGE", 2)
+    monkeypatch.setattr(blocked, "SCAN_PAGE", 2)
     again = running(attempts=2)
     catalog = limited(TOO_MANY)
     harness = await harness_with(again, *(misfit(queue="unlimited") for _ in range(5)), catalog=catalog)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
-from batchq.engine import arrays
+from batchq.engine import propagation
 from batchq.errors import Invalid, NotFound
 from tests.machine.model import differences
 from tests.machine.observations import (
@@ -40,7 +40,7 @@ SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 def run(sequence: Sequence) -> Record:
     """What was requested and observed."""
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=TimerLoop) as runner:
-        patch.setattr(arrays, "MAX_CHILDREN", BATCH_SIZE)
+        patch.setattr(propagation, "MAX_CHILDREN", BATCH_SIZE)
         return runner.run(_run(sequence))
 
 

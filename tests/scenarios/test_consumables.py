@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from batchq.domain.catalog import QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Status
-from batchq.services.consumable_resources import Quantities
+from batchq.services.catalog import Quantities
 from tests.support import builders
 from tests.support.builders import ADMIN
 from tests.support.scripts import Script

@@ -6,7 +6,7 @@ from batchq.domain.access.accounts import Caller, Role, UserName
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Status
 from batchq.domain.lifecycle import holds
-from batchq.engine import arrays as engine_arrays
+from batchq.engine import propagation as engine_arrays
 from batchq.errors import Invalid, NotFound
 from tests.support.builders import job_id
 from tests.support.scripts import LASTING, Script, lasting

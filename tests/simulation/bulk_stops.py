@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.domain.bulk_stop import WHOLE, BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle.array_view import PendingArrayOrders, has_pending_order
+from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
 from batchq.services.bulk_stop import JobSelector
 from tests.simulation.run_log import RunLog
 from tests.simulation.signal_checks import how

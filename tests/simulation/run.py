@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from batchq.engine import arrays, bulk_stops
+from batchq.engine import bulk_stops, propagation
 from tests.simulation.choices import Choices
 from tests.simulation.random_scenario import RandomScenario
 from tests.simulation.run_log import InvariantViolated, RunLog, UnexpectedErrors
@@ -64,7 +64,7 @@ def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResu
 async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
     run_log = RunLog()
     complaints, log = UnexpectedErrors(run_log), logging.getLogger("batchq")
-    propagated, batch_sizes = log.propagate, (arrays.MAX_CHILDREN, bulk_stops.MAX_STOPS)
+    propagated, batch_sizes = log.propagate, (propagation.MAX_CHILDREN, bulk_stops.MAX_STOPS)
     log.addHandler(complaints)
     log.propagate = False
     asyncio.get_running_loop().set_exception_handler(lambda _, it: complaints.report(it["message"], it))
@@ -73,7 +73,7 @@ async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> 
         await _until_over(world, scenario(world), run_log)
     finally:
         log.removeHandler(complaints)
-        log.propagate, (arrays.MAX_CHILDREN, bulk_stops.MAX_STOPS) = propagated, batch_sizes
+        log.propagate, (propagation.MAX_CHILDREN, bulk_stops.MAX_STOPS) = propagated, batch_sizes
     return RunResult(
         lines=tuple(run_log.lines),
         digest=run_log.digest,

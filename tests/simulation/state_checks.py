@@ -12,7 +12,7 @@ from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.facts import Holders, Neighbours, Place, Reader, SchedulerState
 from batchq.domain.explanation.queued import explain_not_created
-from batchq.domain.explanation.table import ROWS
+from batchq.domain.explanation.words import ROWS
 from batchq.domain.ids import ConsumableName, JobId, child_id
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.job_counts import group_of

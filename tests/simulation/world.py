@@ -14,7 +14,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED
 from batchq.domain.times import EPOCH
-from batchq.engine import arrays, bulk_stops
+from batchq.engine import bulk_stops, propagation
 from tests.simulation.checkpoints import ObservedCheckpoints
 from tests.simulation.choices import Choices
 from tests.simulation.client import Client
@@ -65,7 +65,9 @@ class World:
             run_log=run_log,
             invariants=self.invariants,
         )
-        arrays.MAX_CHILDREN = self.choices.world.choice([1, 3, arrays.MAX_CHILDREN])  # of an array, in a unit of work
+        propagation.MAX_CHILDREN = self.choices.world.choice(
+            [1, 3, propagation.MAX_CHILDREN]
+        )  # of an array, in a unit of work
         bulk_stops.MAX_STOPS = self.choices.sweeps.choice([1, 3, bulk_stops.MAX_STOPS])  # of an order
         self._grace = timedelta(seconds=self.choices.grace())
         self._tasks: set[asyncio.Task[None]] = set()

@@ -3,7 +3,7 @@
 from fnmatch import fnmatchcase
 
 from batchq.domain.explanation.codes import Code, Explanation
-from batchq.domain.explanation.table import ROWS
+from batchq.domain.explanation.words import ROWS
 
 
 def check(why: Explanation, code: Code, sentence: str) -> Explanation:

@@ -7,7 +7,7 @@ from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.facts import Reader, SchedulerState, StartPhase, StartProgress
 from batchq.domain.explanation.queued import explain_obstructed
 from batchq.domain.explanation.stops import explain_stopping, order_facts, order_words
-from batchq.domain.explanation.table import explanation
+from batchq.domain.explanation.words import explanation
 from batchq.domain.job import AttemptContainerState, Job
 from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end

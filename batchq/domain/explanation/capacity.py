@@ -11,7 +11,7 @@ from batchq.domain.catalog import EnvironmentName, JobQueue
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.facts import Holding, Neighbours, Reader, SchedulerState
-from batchq.domain.explanation.table import explanation
+from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import Cluster

@@ -7,7 +7,7 @@ from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.facts import Neighbours, Reader
 from batchq.domain.explanation.stops import limit_facts, limit_words, order_facts, order_words
-from batchq.domain.explanation.table import explanation
+from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle import arrays

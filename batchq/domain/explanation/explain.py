@@ -5,7 +5,7 @@ from batchq.domain.explanation.codes import Code, Explanation
 from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
 from batchq.domain.explanation.queued import explain_held, explain_pending, explain_runnable
-from batchq.domain.explanation.table import explanation
+from batchq.domain.explanation.words import explanation
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.forced_failure import is_damaged
 

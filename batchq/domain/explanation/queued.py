@@ -12,7 +12,7 @@ from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.ended import outcome_words
 from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
 from batchq.domain.explanation.stops import order_facts, order_words
-from batchq.domain.explanation.table import explanation
+from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import ACTIVE, Job, Status
 from batchq.domain.lifecycle import arrays

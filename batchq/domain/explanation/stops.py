@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
-from batchq.domain.explanation.table import explanation
+from batchq.domain.explanation.words import explanation
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.ladder import under_way
 from batchq.domain.lifecycle.stop_order import UNKILLABLE_AFTER

@@ -4,7 +4,7 @@ An array (the parent job) waits for its own dependencies like any job. Once they
 state of its children, and stays PENDING until all children have finished; it is never RUNNABLE. Children are spawned in
 batches. A CancelJob or TerminateJob for the array is stored in the array and applied to the children in batches; the
 failure of a child of a SEQUENTIAL array fails the children after it in the same way. A child never starts while an
-order of its array has not been applied to it; `array_view` shows the children as the order will leave them.
+order of its array has not been applied to it; `views` shows the children as the order will leave them.
 """
 
 from collections import Counter

@@ -17,8 +17,7 @@ from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, Sha
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.scheduling.blocked import BlockedJobs, read_promises
-from batchq.engine.scheduling.counts import QueuedJobs, RecentStarts
+from batchq.engine.scheduling.blocked import BlockedJobs, TimeLimits, read_promises
 from batchq.engine.scheduling.placement_pass import (
     NOTHING_QUEUED,
     PassResult,
@@ -27,9 +26,8 @@ from batchq.engine.scheduling.placement_pass import (
 )
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, next_searches
-from batchq.engine.scheduling.share_usage import ShareUsageTotals
 from batchq.engine.scheduling.snapshot import QueuePositions, take_snapshot
-from batchq.engine.scheduling.time_limits import TimeLimits
+from batchq.engine.scheduling.totals import QueuedJobs, RecentStarts, ShareUsageTotals
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView, Snapshot

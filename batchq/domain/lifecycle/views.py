@@ -1,33 +1,40 @@
-"""The view of each node of a multi-node parallel job as a job `ID#NODE`. Pure; only the job itself is stored.
+"""Jobs as clients see them, where that is more than what is stored: nodes, and arrays with pending orders. Pure.
 
-The main node has the status of the job. Any other node ends when all its containers have ended, and is SUCCEEDED or
-FAILED by the exit code of its own essential container, whatever the outcome of the job. A node that was terminated
-alone is FAILED.
+A node of a multi-node parallel job is shown as a job `ID#NODE`. The main node has the status of the job. Any other node
+ends when all its containers have ended, and is SUCCEEDED or FAILED by the exit code of its own essential container,
+whatever the outcome of the job. A node that was terminated alone is FAILED.
+
+From the commit that saves an order to stop an array no child starts any more: each queued child has ended, and the
+array has ended when no child is active. The rows of the children are written in batches. Until then readers get what
+the rows will contain, computed by the same function. Decision 0027.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.ids import node_id
+from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import QUEUED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
-from batchq.domain.lifecycle import stop_order
+from batchq.domain.lifecycle import arrays, stop_order
+from batchq.domain.lifecycle.status import Outcome
+from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Task
 
 
-def exists(job: Job, node: int) -> bool:
+def node_exists(job: Job, node: int) -> bool:
     """Whether the job is a multi-node parallel job with a node of this index."""
     return job.spec.nodes is not None and 0 <= node < job.spec.nodes.count
 
 
-def views(job: Job) -> tuple[Job, ...]:
+def node_views(job: Job) -> tuple[Job, ...]:
     """The views of all nodes, by index; empty for a job without nodes."""
-    return () if job.spec.nodes is None else tuple(view(job, node) for node in range(job.spec.nodes.count))
+    return () if job.spec.nodes is None else tuple(node_view(job, node) for node in range(job.spec.nodes.count))
 
 
-def view(job: Job, node: int) -> Job:
+def node_view(job: Job, node: int) -> Job:
     """A node as a job `ID#NODE` with only this node's containers, and its task as the task of the spec."""
     nodes = job.spec.nodes
     assert nodes is not None, f"{job.id} has no nodes"
@@ -50,17 +57,17 @@ def decisive(containers: Sequence[AttemptContainer], task: Task) -> AttemptConta
 def _main(job: Job, node: int) -> Job:
     return replace(
         job,
-        attempts=tuple(replace(it, containers=_containers(it, node)) for it in job.attempts),
-        attempt=job.attempt and replace(job.attempt, containers=_containers(job.attempt, node)),
+        attempts=tuple(replace(it, containers=_containers_of_node(it, node)) for it in job.attempts),
+        attempt=job.attempt and replace(job.attempt, containers=_containers_of_node(job.attempt, node)),
     )
 
 
 def _other(job: Job, task: Task, node: int) -> Job:
     """A node that is not the main node. It may end before the job's attempt does."""
-    own = [_outcome(job, it, task, node) for it in job.all_attempts]
+    own = [_node_outcome(job, it, task, node) for it in job.all_attempts]
     if job.status in QUEUED or not own:
         return replace(job, attempts=tuple(own))
-    status, alone = _status(own[-1], task), stop_order.of_part(own[-1], node, None)
+    status, alone = _node_status(own[-1], task), stop_order.of_part(own[-1], node, None)
     if alone is not None:
         job = replace(job, stop_orders=(alone,), status_reason=alone.reason)
     if job.attempt is not None and status in {Status.STARTING, Status.RUNNING}:
@@ -88,8 +95,8 @@ def _ended_before_order(job: Job, stopped_at: datetime | None) -> bool:
     return job.stop is not None and stopped_at is not None and stopped_at < job.stop.ordered_at
 
 
-def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
-    containers = _containers(attempt, node)
+def _node_outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
+    containers = _containers_of_node(attempt, node)
     decider = decisive(containers, task)
     if decider is None:
         return replace(attempt, containers=(), started_at=None)
@@ -103,13 +110,13 @@ def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
         else None,
         exit_code=decider.exit_code,
         reason=decider.reason,
-        status_reason=_reason(job, attempt, decider),
+        status_reason=_node_reason(job, attempt, decider),
         containers=containers,
         decided_by=decider.key,
     )
 
 
-def _reason(job: Job, attempt: Attempt, decider: AttemptContainer) -> str | None:
+def _node_reason(job: Job, attempt: Attempt, decider: AttemptContainer) -> str | None:
     """The status reason of the node's attempt: the order that stopped it, else the outcome of its own container."""
     if decider.terminated_by is not None:
         return decider.terminated_by.reason
@@ -124,7 +131,7 @@ def _reason(job: Job, attempt: Attempt, decider: AttemptContainer) -> str | None
     return status_reasons.NOT_STARTED if decider.started_at is None else status_reasons.EXITED
 
 
-def _status(own: Attempt, task: Task) -> Status:
+def _node_status(own: Attempt, task: Task) -> Status:
     if any(it.state is not AttemptContainerState.ENDED for it in own.containers) or not own.containers:
         return Status.STARTING if own.started_at is None else Status.RUNNING
     if any(it.terminated_by is not None for it in own.containers):
@@ -133,5 +140,59 @@ def _status(own: Attempt, task: Task) -> Status:
     return Status.SUCCEEDED if decider is not None and decider.exit_code == 0 else Status.FAILED
 
 
-def _containers(attempt: Attempt, node: int) -> tuple[AttemptContainer, ...]:
+def _containers_of_node(attempt: Attempt, node: int) -> tuple[AttemptContainer, ...]:
     return tuple(it for it in attempt.containers if it.node == node)
+
+
+def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
+    """Apply to a child the order of its array `parent` that has not been applied yet, if there is one.
+
+    A queued child ends at the time of the order, or of its own creation if that is later.
+    """
+    order = arrays.order_to(child, parent)
+    if order is None:
+        return child, ()
+    ordered_at = None if parent.array_state is None else parent.array_state.ordered_at
+    ends_at = now if ordered_at is None or child.status not in QUEUED else max(ordered_at, child.created_at)
+    return step(child, order, ends_at)
+
+
+class PendingArrayOrders(Struct, frozen=True):
+    """The arrays with an order that may not have been applied to all children.
+
+    Take this value before reading jobs from the store, and pass each job through `project`. A row that is read later
+    can only have progressed further, so a job that was shown as ended once is always shown as ended.
+    """
+
+    #: By id, as last saved.
+    parents: Mapping[JobId, Job] = field(default_factory=dict)
+
+    def project(self, job: Job) -> Job:
+        """The job as it is to be shown: a queued child, or a PENDING array, as it will be once the order is applied."""
+        if job.child is None:
+            known = self.parents.get(job.id) if job.status is Status.PENDING else None
+            return job if known is None else arrays.projected(job, _ended_at(known))
+        parent = self.parents.get(job.child.parent)
+        return job if parent is None or job.status not in QUEUED else apply_order(job, parent, job.created_at)[0]
+
+    @property
+    def ended_arrays(self) -> frozenset[int]:
+        """The `Job.order` of each array that has ended."""
+        return frozenset(it.order for it in self.parents.values() if _ended_at(it) is not None)
+
+    @property
+    def ends(self) -> Mapping[int, datetime]:
+        """When each array that has ended did end, by `Job.order`."""
+        return {it.order: at for it in self.parents.values() if (at := _ended_at(it)) is not None}
+
+
+def has_pending_order(job: Job) -> bool:
+    """Whether the array has a stop order that may not have been applied to all children.
+
+    False for an order that an older version saved without a time: its children are shown as stored.
+    """
+    return arrays.at_work(job) and job.array_state is not None and job.array_state.ordered_at is not None
+
+
+def _ended_at(parent: Job) -> datetime | None:
+    return None if parent.array_state is None else parent.array_state.ended_at
