@@ -108,15 +108,16 @@ class FakeEngine:
         await self._store.commit(Changes(inserted=(job,), history=(self._moment(job),)))
         return job
 
-    async def deliver(self, job_id, event, *, caller):
+    async def deliver(self, job_id, event, *, caller, expected=None):
+        assert expected is None, "only the engine compares states"
         await self._enter()
         self.received.append((job_id, event))
         job = await self.job(job_id)
         if job is not None:
             await self.save(step(job, event, self._clock.now())[0])
 
-    async def deliver_all(self, requests, *, caller):
-        answers = [self.deliver(job_id, event, caller=caller) for job_id, event in requests]
+    async def deliver_all(self, requests, *, caller, expected=None):
+        answers = [self.deliver(job_id, event, caller=caller, expected=expected) for job_id, event in requests]
         return await asyncio.gather(*answers, return_exceptions=True)
 
     async def update_tags(self, job_id, change, *, caller):
