@@ -7,9 +7,15 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState
 from batchq.api.console import live
 from batchq.api.console.hints import MAX_JOBS, MAX_SESSION_STREAMS
+from batchq.domain.access.accounts import Directory, Role, User
 from tests.console.conftest import console_of
+from tests.console.test_login import visitor_of
+
+MEMORY = {"type": "MEMORY", "value": "64"}
+PEOPLE = Directory(users={it: User(name=it) for it in ("ada", "bob")})
 
 
 class Stream:
@@ -48,6 +54,21 @@ async def stream_of(browser, path="/ui/live", **headers):
         assert answer.status == 200, await answer.text()
         assert answer.content_type == "text/event-stream"
         yield Stream(answer)
+
+
+@pytest.fixture
+async def visitor(tmp_path):
+    """A visitor of a server with two users who do not see each other's jobs."""
+    async with visitor_of(tmp_path / "data", PEOPLE) as visitor:
+        yield visitor
+
+
+async def submit_as(visitor, user):
+    container = {"image": "busybox", "resourceRequirements": [{"type": "VCPU", "value": "1"}, MEMORY]}
+    definition = {"jobDefinitionName": user, "type": "container", "containerProperties": container}
+    await visitor.call("registerjobdefinition", definition, user=user)
+    job = {"jobName": "job", "jobQueue": "default", "jobDefinition": user}
+    return (await visitor.call("submitjob", job, user=user))["jobId"]
 
 
 async def number_of(browser):
@@ -123,3 +144,39 @@ async def test_a_shutdown_ends_the_streams_at_once(tmp_path):
 @pytest.mark.parametrize("query", ["after=-1", "after=x", "other=1"])
 async def test_an_invalid_query_is_refused(browser, query):
     await browser.open(f"/ui/live?{query}", status=400)
+
+
+async def test_a_stream_without_a_session_is_refused(visitor):
+    await visitor.open("/ui/live", status=401, Sec_Fetch_Mode="cors")
+
+
+async def test_a_user_gets_hints_of_visible_jobs_only(visitor):
+    await visitor.log_in("ada")
+    async with stream_of(visitor, Cookie=visitor.cookie) as stream:
+        hidden = await submit_as(visitor, "bob")
+        own = await submit_as(visitor, "ada")
+        hints = [await stream.next()]
+        while own not in hints[-1]["jobs"]:
+            hints.append(await stream.next())
+    assert not any(hidden in it["jobs"] for it in hints)
+
+
+async def test_a_stream_ends_after_its_key_was_disabled(visitor, monkeypatch):
+    monkeypatch.setattr(live, "CHECK_INTERVAL", 0.05)
+    await visitor.log_in("ada")
+    async with stream_of(visitor, Cookie=visitor.cookie) as stream:
+        assert await stream.next() == "comment"
+        AccessKeyFile(visitor.data).set_state(visitor.keys["ada"].id, KeyState.DISABLED)
+        while await stream.next() is not None:
+            pass
+
+
+async def test_a_stream_ends_after_its_user_sees_other_jobs(visitor, monkeypatch):
+    monkeypatch.setattr(live, "CHECK_INTERVAL", 0.05)
+    await visitor.log_in("ada")
+    async with stream_of(visitor, Cookie=visitor.cookie) as stream:
+        assert await stream.next() == "comment"
+        operator = User(name="ada", role=Role.OPERATOR)
+        AccountsFile(visitor.data).change(lambda old: Directory(users={**old.users, "ada": operator}))
+        while await stream.next() is not None:
+            pass

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shutil
+from contextlib import asynccontextmanager
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -46,16 +47,20 @@ class Visitor:
             self.cookie = f"{name}={value}" if value else None
         return answer
 
-    async def link(self, user="ada", **members):
-        """The path of a one-time link of the user."""
+    async def call(self, operation, members, *, user="ada"):
+        """Send a request that is signed with the user's key, and return the answer."""
         key, body = self.keys[user], json.dumps(members).encode()
         headers = {"Content-Type": "application/json"}
-        request = AWSRequest("POST", f"{self.url}/v1/batchq/consolelogin", headers=headers, data=body)
+        request = AWSRequest("POST", f"{self.url}/v1/{operation}", headers=headers, data=body)
         SigV4Auth(Credentials(key.id, key.secret), "batch", "us-east-1").add_auth(request)
         sent = dict(request.headers.items())
         async with self.browser._session.post(request.url, data=body, headers=sent) as answer:
             assert answer.status == 200, await answer.text()
-            made = await answer.json()
+            return await answer.json()
+
+    async def link(self, user="ada", **members):
+        """The path of a one-time link of the user."""
+        made = await self.call("batchq/consolelogin", members, user=user)
         assert made["url"] == self.url + made["path"]
         return made["path"]
 
@@ -80,16 +85,22 @@ def code_of(link):
     return re.search(r"code=([\w-]+)", link)[1]
 
 
-@pytest.fixture
-async def visitor(tmp_path):
-    data = tmp_path / "data"
+@asynccontextmanager
+async def visitor_of(data, people):
+    """A visitor of a server with these users, each with a key."""
     data.mkdir(mode=0o700)
-    AccountsFile(data).change(lambda _: PEOPLE)
-    keys = {name: new_key(name, wall_time()) for name in PEOPLE.users}
+    AccountsFile(data).change(lambda _: people)
+    keys = {name: new_key(name, wall_time()) for name in people.users}
     for key in keys.values():
         AccessKeyFile(data).add(key)
     async with console_of(data, auth=Auth.SIGV4) as browser:
         yield Visitor(browser, data, keys)
+
+
+@pytest.fixture
+async def visitor(tmp_path):
+    async with visitor_of(tmp_path / "data", PEOPLE) as visitor:
+        yield visitor
 
 
 async def test_a_page_redirects_to_the_login_and_the_login_back_to_the_page(visitor):

@@ -1,0 +1,186 @@
+"""Hints on a virtual clock: how many, for whom, and when pages must wait."""
+
+import asyncio
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from batchq.api.console.hints import INTERVAL, MAX_STREAMS, MAX_UNREAD, Hint, Hints
+from batchq.api.console.pressure import MAX_CALM, Pressure
+from batchq.api.http import HttpRefusal
+from batchq.domain.access.accounts import Caller, Owner, Role
+from batchq.domain.ids import JobId
+from batchq.domain.job import Status
+from batchq.ports.history import FeedEntry, FeedPage, HistoryEntry
+from tests.support.builders import NOON
+from tests.support.clock import VirtualClock, VirtualLoop
+
+ADMIN, ADA, BOB = Caller(user="root", role=Role.ADMIN), Caller(user="ada"), Caller(user="bob")
+
+
+class Events:
+    """The event service: each read returns the entries of jobs that have changed since the last one."""
+
+    def __init__(self):
+        self.last = 0
+        self.closed = False
+        self.reads = 0
+        self._changed = asyncio.Event()
+        self._entries = []
+
+    def change(self, job_id, owner="ada"):
+        self.last += 1
+        entry = HistoryEntry(job_id=JobId(job_id), at=NOON, status=Status.RUNNING, reason=None, attempt=1)
+        owned = Owner(user=owner)
+        self._entries.append(FeedEntry(number=self.last, entry=entry, job_name="a", queue="q", owner=owned))
+        self._changed.set()
+
+    def close(self):
+        self.closed = True
+        self._changed.set()
+
+    async def page(self, after, wanted, *, limit, wait, caller):
+        self.reads += 1
+        while after == self.last and not self.closed:
+            self._changed.clear()
+            await self._changed.wait()
+        visible = [it for it in self._entries if it.number > after and caller.reaches(it.owner)]
+        return FeedPage(entries=tuple(visible[:limit]), next=self.last, gap=False)
+
+
+class Bench:
+    def __init__(self, delay=timedelta()):
+        self._sessions = count()
+        self.events = Events()
+        self.pressure = Pressure(lambda: delay)
+        self.hints = Hints(events=self.events, clock=VirtualClock(), pressure=self.pressure)
+
+    def open(self, caller=ADMIN, *, is_connected=lambda: True):
+        """A stream of a session of its own."""
+        return self.hints.stream(caller, session=str(next(self._sessions)), after=None, is_connected=is_connected)
+
+
+def on_a_virtual_clock(test):
+    def run():
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test())
+
+    run.__name__ = test.__name__
+    return run
+
+
+async def read(stream, seconds):
+    """The frames of so many seconds."""
+    frames, loop = [], asyncio.get_running_loop()
+    end = loop.time() + seconds
+    try:
+        async with asyncio.timeout_at(end):
+            while True:
+                frames.append(await stream.next())
+    except TimeoutError:
+        return frames
+
+
+@on_a_virtual_clock
+async def test_at_most_four_hints_are_sent_in_a_second():
+    bench = Bench()
+
+    async def change_often():
+        for number in range(100):
+            bench.events.change(str(number))
+            await bench.hints._clock.sleep(0.01)
+
+    with bench.open() as stream:
+        changing = asyncio.create_task(change_often())
+        frames = await read(stream, 1.2)
+        await changing
+    assert 1 / INTERVAL <= len(frames) <= 1 / INTERVAL + 2
+
+
+@on_a_virtual_clock
+async def test_callers_who_see_the_same_jobs_share_one_reader():
+    bench = Bench()
+    with bench.open() as one, bench.open() as two:
+        bench.events.change("job")
+        assert await read(one, 1) == await read(two, 1)
+    assert bench.events.reads == 2, "one for the change, and one that waits for the next"
+
+
+@on_a_virtual_clock
+async def test_a_caller_gets_hints_of_own_jobs_only():
+    bench = Bench()
+    with bench.open(ADA) as ada, bench.open(BOB) as bob:
+        bench.events.change("job", owner="ada")
+        assert [b'"jobs":["job"]' in it for it in await read(ada, 1)] == [True]
+        assert await read(bob, 1) == []
+
+
+@on_a_virtual_clock
+async def test_a_stream_that_is_far_behind_gets_one_hint_that_concerns_all():
+    bench = Bench()
+    with bench.open() as slow, bench.open() as fast:
+        for number in range(MAX_UNREAD + 1):
+            bench.events.change(str(number))
+            await read(fast, 1)
+        assert await read(slow, 1) == [Hint(n=MAX_UNREAD + 1, jobs=()).frame]
+
+
+@on_a_virtual_clock
+async def test_all_sessions_together_have_a_limited_number_of_streams():
+    bench = Bench()
+    connected = True
+    opened = [bench.open(is_connected=lambda: connected) for _ in range(MAX_STREAMS)]
+    for it in opened:
+        it.__enter__()
+    with pytest.raises(HttpRefusal), bench.open():
+        pass
+    connected = False
+    with bench.open():
+        pass
+    for it in opened:
+        it.__exit__(None, None, None)
+
+
+@on_a_virtual_clock
+async def test_the_reader_ends_with_the_last_stream():
+    bench = Bench()
+    with bench.open():
+        await read_nothing()
+        assert len(asyncio.all_tasks()) == 2
+    await read_nothing()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def read_nothing():
+    """Let the other tasks run."""
+    await VirtualClock().sleep(0.01)
+
+
+@on_a_virtual_clock
+async def test_a_stream_ends_when_the_server_shuts_down():
+    bench = Bench()
+    with bench.open() as stream:
+        ended = asyncio.create_task(stream.next())
+        await read_nothing()
+        bench.events.close()
+        assert await ended is None
+
+
+@on_a_virtual_clock
+async def test_pages_wait_while_rendering_takes_more_than_a_tenth_of_a_core():
+    bench = Bench()
+    bench.pressure.rendered(0.4)
+    assert bench.pressure.calm == 0
+    bench.pressure.rendered(0.6)
+    with bench.open() as stream:
+        bench.events.change("job")
+        assert b'"calm":10' in await stream.next()
+    await VirtualClock().sleep(6)
+    assert bench.pressure.calm == 0
+
+
+@on_a_virtual_clock
+async def test_pages_wait_while_the_event_loop_is_late_but_not_too_long():
+    assert Bench(timedelta(seconds=0.2)).pressure.calm == 10
+    assert Bench(timedelta(seconds=60)).pressure.calm == MAX_CALM
