@@ -7,7 +7,9 @@ from aiohttp import web
 from batchq.api.console import (
     bulk_stop_page,
     catalog_forms,
+    children,
     definition_pages,
+    find,
     hold_pages,
     job_page,
     jobs,
@@ -43,6 +45,8 @@ TABLES = (
     overview.pages,
     jobs.pages,
     job_page.pages,
+    children.pages,
+    find.pages,
     log_page.pages,
     live.pages,
     settings.pages,

@@ -100,10 +100,14 @@ class Browser:
         return (await self.call("submitjob", job | override | members))["jobId"]
 
     async def wait_for(self, job_id, status):
-        """Wait until the job has entered the status."""
-        query = {"jobs": job_id, "statuses": status, "after": "0", "wait": "20"}
-        async with self._session.get(f"{self.url}/v1/batchq/events", params=query) as answer:
-            assert (await answer.json())["events"], f"{job_id} has not become {status}"
+        """Wait until the job has entered the status. The events of an array are also those of its children."""
+        after, entered = 0, set()
+        while job_id not in entered:
+            query = {"jobs": job_id, "statuses": status, "after": after, "wait": "20"}
+            async with self._session.get(f"{self.url}/v1/batchq/events", params=query) as answer:
+                page = await answer.json()
+            assert page["events"], f"{job_id} has not become {status}"
+            after, entered = page["next"], {it["jobId"] for it in page["events"]}
 
     async def _seen(self, answer, status):
         body = await answer.text()

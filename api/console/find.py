@@ -1,0 +1,102 @@
+"""Find: the job, queue or definition that a text names. A single hit opens its page."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.domain.access.accounts import Caller
+from batchq.domain.console_paths import job_path
+from batchq.domain.ids import DefinitionRef, JobId
+from batchq.domain.job import Job
+from batchq.ports.job_search import JobPage, JobSearchQuery
+
+MAX_JOBS = 20
+NO_JOBS = JobPage(jobs=(), next=None, searched_back_to=None)
+#: An id or its beginning, with the step to a child or node.
+_ID = re.compile(r"([0-9a-f]{8}[0-9a-f-]{0,28})([:#](?:0|[1-9][0-9]{0,4}))?", re.ASCII | re.IGNORECASE)
+_ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job|job-queue|job-definition)/([^/]+)")
+_REVISION = re.compile(r"(.+):([1-9][0-9]{0,8})", re.ASCII)
+pages = PageTable()
+
+
+class FindQuery(BaseModel):
+    """The text to find."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    q: Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)] = ""
+
+
+class Hit(Struct, frozen=True, kw_only=True):
+    """A queue or a definition."""
+
+    kind: str
+    name: str
+    path: str
+
+
+@pages.get("/find")
+async def find_page(context: ConsoleContext, visit: Visit[FindQuery]) -> PageAnswer:
+    caller, text = visit.caller, visit.input.q.strip()
+    arn = _ARN.fullmatch(text)
+    text = text if arn is None else arn[1]
+    named = await _named_by_id(context, text, caller)
+    hits = [*_queues(context, text, caller), *await _definitions(context, text, caller)] if text else []
+    found = await _named(context, text, caller) if text and not named else NO_JOBS
+    jobs = named or found.jobs
+    if len(jobs) + len(hits) == 1 and found.next is None:
+        return Redirect(location=job_path(jobs[0].id) if jobs else hits[0].path)
+    values = {
+        "text": text,
+        "jobs": jobs,
+        "hits": hits,
+        "found": found,
+        "all_jobs": f"/ui/jobs?{urlencode({'name': text if '*' in text else f'*{text}*'})}",
+    }
+    return Page(template="find.html", title=f"Find {text}" if text else "Find", values=values)
+
+
+async def _named_by_id(context: ConsoleContext, text: str, caller: Caller) -> tuple[Job, ...]:
+    """The jobs whose ids begin with the text. A step leads from each to its child or node."""
+    parts = _ID.fullmatch(text)
+    if parts is None:
+        return ()
+    prefix, step = parts[1].lower(), parts[2] or ""
+    page = await context.search.search(JobSearchQuery(id_prefix=prefix, limit=MAX_JOBS), caller=caller)
+    if not step:
+        return page.jobs
+    found = [await context.jobs.find(JobId(f"{it.id}{step}"), caller=caller) for it in page.jobs]
+    return tuple(it for it in found if it is not None)
+
+
+async def _named(context: ConsoleContext, text: str, caller: Caller) -> JobPage:
+    """The newest jobs of this name or, without one, of names that contain the text."""
+    exact = await context.search.search(JobSearchQuery(names=frozenset({text}), limit=MAX_JOBS), caller=caller)
+    if exact.jobs or "*" in text:
+        return exact
+    return await context.search.search(JobSearchQuery(names=frozenset({f"*{text}*"}), limit=MAX_JOBS), caller=caller)
+
+
+def _queues(context: ConsoleContext, text: str, caller: Caller) -> Sequence[Hit]:
+    """The queue of this name or, without one, those whose names contain the text."""
+    names = sorted(context.catalog.queues_of(caller))
+    exact = [it for it in names if it == text]
+    found = exact or [it for it in names if text.lower() in it.lower()][:MAX_JOBS]
+    return [Hit(kind="Queue", name=it, path=f"/ui/queues/{quote(it, safe='')}") for it in found]
+
+
+async def _definitions(context: ConsoleContext, text: str, caller: Caller) -> Sequence[Hit]:
+    """The definition of this name, or its revision `NAME:REVISION`."""
+    parts, definitions = _REVISION.fullmatch(text), context.catalog.definitions
+    if parts is not None:
+        ref = DefinitionRef(name=parts[1], revision=int(parts[2]))
+        exists = await definitions.get_visible(ref, caller=caller) is not None
+    else:
+        exists = bool(await definitions.page(name=text, status=None, limit=1, after=None, caller=caller))
+    return [] if not exists else [Hit(kind="Definition", name=text, path=f"/ui/definitions/{quote(text, safe='')}")]

@@ -1,0 +1,75 @@
+"""The children of an array."""
+
+import re
+
+import pytest
+
+from batchq.compute.simulated.script import Script
+from tests.service.job_queue import ENDLESS
+
+FAILS = Script(seconds=0, exit_code=1)
+
+
+async def failed_array(browser, size):
+    job_id = await browser.submit("sweep", script=FAILS, arrayProperties={"size": size})
+    await browser.wait_for(job_id, "FAILED")
+    return job_id
+
+
+def listed(page):
+    """The indices of the children that are listed."""
+    return [int(it.rpartition(":")[2]) for it in page.page.ids if it.startswith("job-")]
+
+
+async def test_the_grid_has_all_children_with_a_table_of_the_same(browser):
+    job_id = await failed_array(browser, 12)
+    page = await browser.open(f"/ui/jobs/{job_id}/children")
+    assert f'data-columns="10" data-size="12" data-job="{job_id}"' in page.body
+    assert 'class="shape-FAILED" d="M0 .5m0 0h10m-10 1h2"' in page.body
+    assert "0 to 11 ✕ FAILED 12" in page.text
+    assert f"/ui/rerun?job={job_id}&failed=1" in [it.replace("&amp;", "&") for it in page.page.links]
+
+
+async def test_children_that_the_array_has_not_created_have_the_status_of_the_array(browser):
+    first = await browser.submit("first", script=ENDLESS)
+    job_id = await browser.submit("sweep", arrayProperties={"size": 3}, dependsOn=[{"jobId": first}])
+    page = await browser.open(f"/ui/jobs/{job_id}/children")
+    assert "0 to 2 ◔ PENDING 3" in page.text
+    assert "The array has not created a child yet." in page.text
+
+
+async def test_children_are_listed_by_status_a_page_at_a_time(browser):
+    job_id = await failed_array(browser, 60)
+    newest = await browser.open(f"/ui/jobs/{job_id}/children?state=FAILED")
+    older = await browser.open(f"/ui/jobs/{job_id}/children?state=FAILED&before=10")
+    assert listed(newest) == list(range(59, 9, -1))
+    assert f"/ui/jobs/{job_id}/children?state=FAILED&before=10" in [
+        it.replace("&amp;", "&") for it in newest.page.links
+    ]
+    assert listed(older) == list(range(9, -1, -1))
+    assert "No child is RUNNING." in (await browser.open(f"/ui/jobs/{job_id}/children?state=RUNNING")).text
+    assert "There are no further children." in (await browser.open(f"/ui/jobs/{job_id}/children?before=0")).text
+
+
+async def test_a_number_opens_the_page_of_the_child(browser):
+    job_id = await failed_array(browser, 3)
+    opened = await browser.open(f"/ui/jobs/{job_id}/children?index=2", status=303)
+    assert opened.headers["Location"] == f"/ui/jobs/{job_id}:2"
+    beyond = await browser.open(f"/ui/jobs/{job_id}/children?index=3")
+    assert "There is no child 3: the last one is 2." in beyond.text
+
+
+async def test_a_terminated_array_has_no_unfinished_children(browser):
+    job_id = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 4})
+    await browser.wait_for(f"{job_id}:0", "RUNNING")
+    await browser.call("terminatejob", {"jobId": job_id, "reason": "a test"})
+    await browser.wait_for(job_id, "FAILED")
+    page = await browser.open(f"/ui/jobs/{job_id}/children")
+    assert set(re.findall(r'class="shape-(\w+)"', page.body)) == {"FAILED"}
+
+
+@pytest.mark.parametrize("part", ["", ":0", "/nodes/0"])
+async def test_a_job_without_children_has_no_such_page(browser, part):
+    job_id = await browser.submit("train-1", script=ENDLESS)
+    missing = await browser.open("/ui/nothing", status=404)
+    assert (await browser.open(f"/ui/jobs/{job_id}{part}/children", status=404)).body == missing.body
