@@ -14,6 +14,24 @@ PROGRAM = """
 import api, compute, batchq, batchq.api.app, batchq.compute.docker.runtime
 print(api.__file__, compute.__file__, batchq.__file__)
 """
+CONSOLE = """
+import asyncio, re, sys
+from pathlib import Path
+from urllib.request import urlopen
+from batchq.bootstrap import serving
+from batchq.settings import Runtime, Settings
+
+async def get(url):
+    return (await asyncio.to_thread(lambda: urlopen(url).read())).decode()
+
+async def main():
+    async with serving(Settings(data=Path(sys.argv[1]), port=0, runtime=Runtime.SIMULATED)) as server:
+        page = await get(server.urls[0] + "/ui/")
+        files = re.findall('/ui/static/[^"]*', page)
+        print("Overview" in page, [len(await get(server.urls[0] + it)) > 0 for it in files])
+
+asyncio.run(main())
+"""
 
 
 def run(*command, **options):
@@ -39,6 +57,12 @@ def installed(tmp_path_factory):
 
 
 @pytest.fixture
+def environment(installed):
+    """Variables with which Python imports the installed wheel."""
+    return {"PYTHONPATH": f"{installed}:{sysconfig.get_path('purelib')}", "PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture
 def project(tmp_path):
     for name in ("api", "compute"):
         (tmp_path / name).mkdir()
@@ -52,9 +76,14 @@ def test_the_wheel_has_one_top_level_package(installed):
 
 
 @pytest.mark.exhaustive
-def test_the_wheel_runs_in_a_project_with_packages_of_the_same_names(installed, project):
-    dependencies = sysconfig.get_path("purelib")
-    environment = {"PYTHONPATH": f"{installed}:{dependencies}", "PATH": "/usr/bin:/bin"}
+def test_the_installed_wheel_serves_the_console(environment, tmp_path):
+    shown = run(sys.executable, "-c", CONSOLE, str(tmp_path / "data"), cwd=tmp_path, env=environment)
+
+    assert shown == "True [True, True, True]\n"
+
+
+@pytest.mark.exhaustive
+def test_the_wheel_runs_in_a_project_with_packages_of_the_same_names(installed, environment, project):
     python = sys.executable
 
     version = run(python, "-m", "batchq", "--version", cwd=project, env=environment)
