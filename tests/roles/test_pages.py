@@ -42,13 +42,14 @@ def both(path, *, form, **row):
 ROWS = {
     **{
         f"GET {path}": PageRow(cells=ALL)
-        for path in ("", "/", "/jobs", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
+        for path in ("", "/", "/jobs", "/find", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
     },
     "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),
     "GET /stop": PageRow(cells=ALL, query="?queue=still"),
     "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
     **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("", "/log", "/log/text")},
     **{f"GET /jobs/{{job}}/nodes/{{node}}{part}": PageRow(kind="gang") for part in ("", "/log", "/log/text")},
+    "GET /jobs/{job}/children": PageRow(kind="array"),
     **both("/jobs/{id}/stop", form=ORDER),
     **both("/jobs/{id}/nodes/{node}/stop", form=ORDER, kind="gang"),
     **both("/jobs/{id}/force-fail", form=HOLD, cells=LAST_RESORT),
@@ -81,7 +82,7 @@ class Visitors:
             form = {"key_id": key.access_key, "secret": key.secret_key}
             _, headers, _ = self._request("POST", "/login", form, {})
             self._cookies[user] = headers["Set-Cookie"].partition(";")[0]
-        return self._request(method, path.format_map(values) + row.query, row.form, {"Cookie": self._cookies[user]})
+        return self._request(method, (path + row.query).format_map(values), row.form, {"Cookie": self._cookies[user]})
 
     def _request(self, method, path, form, headers):
         at = urlsplit(self._stage.url)
@@ -124,6 +125,16 @@ def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(prop
         return "".join(letter(visitors.send(who, name, row, it), missing(who)) for it in things)
 
     assert {who: cell(who) for who in row.cells} == row.cells
+
+
+@pytest.mark.fault("SE08")
+def test_find_finds_no_hidden_job(props, visitors):
+    def found(thing):
+        status, _, body = visitors.send("ada", "GET /find", PageRow(query="?q={job}"), thing)
+        return status, thing.masked(body).partition(b"<main")[2]
+
+    assert found(props.kept("ada"))[0] == 303
+    assert found(props.kept("eve")) == found(nothing())
 
 
 def test_every_page_has_a_row():
