@@ -13,9 +13,10 @@ from batchq.api.operations import takes
 from batchq.api.stop_orders import stop_orders_members
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.ids import Tag, node_of, stream_name
+from batchq.domain.ids import node_of
 from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec, Status
 from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.lifecycle.views import container_tag_of, leading_key, log_stream_of
 from batchq.domain.shown_reasons import shown_container_reason, shown_status_reason
 from batchq.domain.task import Nodes, Task
 from batchq.domain.times import milliseconds
@@ -222,14 +223,14 @@ def attempt_container(job: Job, run: Attempt, arns: BatchArns) -> Content:
 
     Of several containers it describes the one that decided the attempt, until then the leading one.
     """
-    key = run.decided_by or _leading_key(job)
+    key = run.decided_by or leading_key(job)
     own = next((it for it in run.containers if it.key == key), None)
     began = run.started_at if own is None else own.started_at
     return without_none(
         {
             **exit_to_wire(run),
             **task_location(job, run, arns),
-            "logStreamName": _stream(job, run, key) if began else None,
+            "logStreamName": log_stream_of(job, run, key) if began else None,
             "networkInterfaces": _interfaces(own),
         }
     )
@@ -238,39 +239,23 @@ def attempt_container(job: Job, run: Attempt, arns: BatchArns) -> Content:
 def task_location(job: Job, run: Attempt, arns: BatchArns) -> Content:
     return {
         "containerInstanceArn": arns.instance(run.environment),
-        "taskArn": arns.task(_tag(job, run, _leading_key(job))),
+        "taskArn": arns.task(container_tag_of(job, run, leading_key(job))),
     }
 
 
 def task_container(job: Job, run: Attempt | None, name: str) -> Content:
     """The state of one container of a task. AWS: it has a log stream name once it is RUNNING."""
-    key = f"{_leading_key(job).partition('/')[0]}/{name}"
+    key = f"{leading_key(job).partition('/')[0]}/{name}"
     own = None if run is None else next((it for it in run.containers if it.key == key), None)
     if run is None or own is None:
         return {"networkInterfaces": []}
-    stream = _stream(job, run, key) if own.started_at else None
+    stream = log_stream_of(job, run, key) if own.started_at else None
     return without_none({**exit_to_wire(own), "logStreamName": stream, "networkInterfaces": _interfaces(own)})
 
 
 def _task_to_wire(job: Job, run: Attempt, arns: BatchArns) -> Content:
     containers = [{"name": it.name, **task_container(job, run, it.name)} for it in run.containers]
     return {**task_location(job, run, arns), "containers": containers}
-
-
-def _leading_key(job: Job) -> str:
-    """The key of the container that represents the attempt; empty if the job has one container."""
-    spec = job.spec
-    if spec.task is not None:
-        return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"
-    return "" if spec.nodes is None else f"{spec.nodes.main}/{spec.nodes.leading.name}"
-
-
-def _tag(job: Job, run: Attempt, key: str) -> Tag:
-    return Tag(job_id=node_of(job.id)[0], attempt=run.number, container_key=key)
-
-
-def _stream(job: Job, run: Attempt, key: str) -> str:
-    return stream_name(job.spec.definition.name, _tag(job, run, key))
 
 
 def _interfaces(own: AttemptContainer | None) -> list[Content]:

@@ -111,7 +111,7 @@ def _resource(request: BatchRequest) -> tuple[ArnKind, str]:
 
 
 def _changed(context: BatchContext, request: BatchRequest) -> tuple[Taggable, str | DefinitionRef]:
-    """The service of the resource, and the name by which it knows it. Raises HttpRefusal (403).
+    """The service that has the resource, and the resource's name in that service. Raises HttpRefusal (403).
 
     Resources other than jobs and job definitions require the permission to change them.
     """

@@ -8,7 +8,6 @@ from batchq.api.native.job_search import JobArns, JobRow, SearchContext, row_mem
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.container import ContainerSpec
-from batchq.domain.ids import Tag, node_of, stream_name
 from batchq.domain.job import (
     Action,
     Attempt,
@@ -19,6 +18,7 @@ from batchq.domain.job import (
     RetryStrategy,
     Status,
 )
+from batchq.domain.lifecycle.views import leading_key, log_stream_of
 from batchq.domain.shown_reasons import shown_container_reason
 from batchq.domain.times import optional_milliseconds
 
@@ -220,7 +220,7 @@ def _attempt(job: Job, it: Attempt) -> AttemptAnswer:
         reason=shown_container_reason(it),
         status_reason=it.status_reason,
         paused=it.paused,
-        log_stream_name=_stream(job, it, _leading_key(job)) if it.started_at else None,
+        log_stream_name=log_stream_of(job, it, leading_key(job)) if it.started_at else None,
         containers=tuple(_attempt_container(job, it, part) for part in it.containers),
     )
 
@@ -235,18 +235,5 @@ def _attempt_container(job: Job, run: Attempt, it: AttemptContainer) -> AttemptC
         exit_code=it.exit_code,
         reason=shown_container_reason(it),
         stop_order=None if it.terminated_by is None else stop_order_answer(it.terminated_by),
-        log_stream_name=_stream(job, run, it.key) if it.started_at else None,
+        log_stream_name=log_stream_of(job, run, it.key) if it.started_at else None,
     )
-
-
-def _leading_key(job: Job) -> str:
-    """The key of the container that represents the attempt; empty if the job has one container."""
-    spec = job.spec
-    if spec.task is not None:
-        return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"
-    return "" if spec.nodes is None else f"{spec.nodes.main}/{spec.nodes.leading.name}"
-
-
-def _stream(job: Job, run: Attempt, key: str) -> str:
-    tag = Tag(job_id=node_of(job.id)[0], attempt=run.number, container_key=key)
-    return stream_name(job.spec.definition.name, tag)

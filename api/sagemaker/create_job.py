@@ -1,8 +1,8 @@
 """CreateTrainingJob: the request to a job, and the part of it that is stored only to be returned.
 
 An S3 URI is a folder of this machine, which is mounted in the containers. An instance type is a size of a node only: no
-other property of an instance is reproduced. Known are the usual families in their sizes, and `batchq.cpu.4u8g` for any
-other number of vCPUs and GiB, decimals included.
+other property of an instance is reproduced. The usual families and sizes are known; `batchq.cpu.4u8g` is any other
+number of vCPUs and GiB, decimals included.
 """
 
 import json

@@ -102,7 +102,7 @@ def call(
     invocation: str = "",
     method: str | None = None,
 ) -> Response:
-    """The JSON object that answers a GET, or a POST of `content`; or, without content, a request with this method.
+    """Send a request and return the JSON object of the answer. `method` None: POST with content, GET without.
 
     The request is signed if `signed` and the environment has a key. `timeout`: of each network operation, in seconds.
     `invocation`: with it a repeated SubmitJob has no further effect; empty: none.

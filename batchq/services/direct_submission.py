@@ -106,7 +106,7 @@ class DirectSubmissionService:
 
 
 def _is_plain(found: JobDefinition) -> bool:
-    """Whether a definition sets nothing beside its containers that a job would take from it."""
+    """Whether jobs would take nothing but containers from the definition."""
     others = (found.task, found.timeout, found.scheduling_priority, *found.needs, *found.parameters)
     return not any(others) and not found.propagate_tags and found.retry == RetryStrategy()
 

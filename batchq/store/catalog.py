@@ -156,7 +156,8 @@ def _is_visible(visibility: Visibility, owner: Owner | None) -> bool:
 def _after(name: str | None, after: DefinitionRef | None) -> int:
     """The revision after which the page begins.
 
-    With `name`, if `after` has another name, all revisions or none of them are behind it.
+    Names are sorted: with `name`, an `after` of an earlier name is before all its revisions, one of a later name is
+    behind all of them.
     """
     if after is None:
         return -1

@@ -279,7 +279,7 @@ def _create(root: Path, path: Path) -> None:
 def _remove(root: Path, path: Path, selects: Callable[[str], bool], requests: Path | None) -> None:
     """Delete the selected entries of a job's directory.
 
-    With `requests`, then the directory and the file of its requests, if the directory is empty.
+    With `requests`, the file of the job's checkpoint requests, a directory that is then empty is deleted with it.
     """
     with _opened(path) as folder:
         if folder is None:

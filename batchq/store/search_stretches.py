@@ -192,7 +192,7 @@ _HELD = Stretch(
 
 
 def _columns(query: JobSearchQuery) -> list[VisibleColumn] | None:
-    """The owners or accounts whose jobs contain all that match; None: all owners."""
+    """The owners or accounts of the jobs that can match; None: any."""
     if query.users is not None:
         return [("owner", rows.text(it)) for it in sorted(query.users)]
     if query.visibility is None:

@@ -279,7 +279,10 @@ def _amount(shortage: Shortage, amount: int) -> str:
 
 
 def _holder_words(held: Holding, now: datetime, reader: Reader) -> dict[str, str]:
-    """The words `holders`, and `left` with `earliest` (it has a time limit) or `stopping` (it was ordered to stop)."""
+    """The jobs that hold a resource, as the word `holders`, and which of them must end first, with the time `left`.
+
+    That job is the word `stopping` if it was ordered to stop, and `earliest` if it has a time limit.
+    """
     seen = [reader.job(it) for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
     rest = len(held.jobs) - len(seen)
     others = [words.counted(rest, "other job") if seen else words.counted(rest, "job")] if rest else []

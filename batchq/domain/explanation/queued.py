@@ -184,7 +184,7 @@ def _has_jobs_ahead(neighbours: Neighbours) -> bool:
 
 
 def _lacking(reason: str) -> str | None:
-    """The resources that a head lacks by its status reason, as `memory`; without those of accounts; None: none."""
+    """The resources that a status reason names as lacking, as `memory`, except vCPUs of accounts; None without one."""
     beginning, _, end = status_reasons.no_room("|").partition("|")
     if not reason.startswith(beginning):
         return None

@@ -329,14 +329,14 @@ def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Also after a CancelJob, unless that has ended the array: active children continue after a CancelJob."""
+    """Stop the children, also those that run on after a CancelJob. An array that has ended does not change."""
     if job.stop is not None or _state_of(job).ended_at is not None:
         return job
     return _begin_to_apply(stop_order.order_stop(job, event, now), now)
 
 
 def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
-    """Also after a TerminateJob: the children that are stopping are killed."""
+    """Kill the active children, also those that a TerminateJob is stopping already."""
     if _state_of(job).ended_at is not None:
         return job
     forced = stop_order.force(job, event, now)

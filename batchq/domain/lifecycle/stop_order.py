@@ -200,10 +200,10 @@ def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
 
 
 def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetime) -> Job:
-    """Store in the stop order, if there is one, what this change is the first to do to any of several containers.
+    """Store the first checkpoint request, stop signal and kill of any of several containers in the job's stop order.
 
-    `before`: the containers before the change. Its time is stored, not that of the container's ladder, which may have
-    begun before the order.
+    `before`: the containers before this change. The time stored is `now`, not that of the container's ladder, which may
+    have begun before the order.
     """
     if job.stop is None or job.attempt is None:
         return job

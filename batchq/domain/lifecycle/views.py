@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.ids import JobId, node_id
+from batchq.domain.ids import JobId, Tag, node_id, node_of, stream_name
 from batchq.domain.job import QUEUED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import arrays, stop_order
 from batchq.domain.lifecycle.status import Outcome
@@ -196,3 +196,21 @@ def has_pending_order(job: Job) -> bool:
 
 def _ended_at(parent: Job) -> datetime | None:
     return None if parent.array_state is None else parent.array_state.ended_at
+
+
+def leading_key(job: Job) -> str:
+    """The key of the container that represents an attempt of a job or a node; empty if the job has one container."""
+    spec = job.spec
+    if spec.task is not None:
+        return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"
+    return "" if spec.nodes is None else f"{spec.nodes.main}/{spec.nodes.leading.name}"
+
+
+def container_tag_of(job: Job, run: Attempt, key: str) -> Tag:
+    """The tag of a container of an attempt of a job or a node."""
+    return Tag(job_id=node_of(job.id)[0], attempt=run.number, container_key=key)
+
+
+def log_stream_of(job: Job, run: Attempt, key: str) -> str:
+    """The name of the log stream of a container of an attempt of a job or a node."""
+    return stream_name(job.spec.definition.name, container_tag_of(job, run, key))

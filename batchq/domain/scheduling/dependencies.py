@@ -71,7 +71,7 @@ def waits_for(job: Job) -> tuple[JobId, ...]:
 
 
 def waits(job: Job) -> bool:
-    """Whether the job is waiting for its dependencies. An array with children is not: its own were met."""
+    """Whether the job is waiting for its dependencies. An array with children does not wait any more."""
     return job.status in _WAITING and job.array_state is None
 
 

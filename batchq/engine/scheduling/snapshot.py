@@ -1,7 +1,7 @@
 """The snapshot of a queue: its jobs in the order in which they would start if capacity became free for each in turn.
 
-Unschedulable jobs are not included. Since when a job has had its position is held in memory only: nothing is known of
-the time before the server's start.
+Unschedulable jobs are not included. The time when a job got its position is held in memory only, so it is never earlier
+than the start of the server.
 """
 
 from bisect import bisect_left, bisect_right
