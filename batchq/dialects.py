@@ -47,13 +47,14 @@ from batchq.health import Parts, existing_names, health, is_alive, is_ready, rea
 from batchq.host import host_resources
 from batchq.listeners import uses_accounts
 from batchq.ports.clock import Clock
+from batchq.services.audit_records import AuditRecordService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
 from batchq.services.log_windows import LogWindowService
 from batchq.services.named_jobs import NamedJobService, TrainingLogStreams
 from batchq.services.overview import OverviewService
-from batchq.settings import Privileged, Settings
+from batchq.settings import Privileged, Settings, shown_settings
 from batchq.throttling import ConcurrencyLimit
 
 
@@ -93,7 +94,7 @@ def make_dialects(
         checkpoints.operations.dialect(parts.checkpoints),
         dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
-        audit.operations.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
+        audit.operations.dialect(audit.AuditContext(records=make_audit_records(parts), tokens=tokens)),
         console_login.operations.dialect(logins),
         console.dialect(make_console_context(settings, parts, clock, tokens, logins.keys)),
     )
@@ -101,6 +102,10 @@ def make_dialects(
 
 def make_job_log(parts: Parts, clock: Clock) -> JobLogService:
     return JobLogService(store=parts.store, logs=parts.logs, feed=parts.engine.history_feed, clock=clock)
+
+
+def make_audit_records(parts: Parts) -> AuditRecordService:
+    return AuditRecordService(audit=parts.audit, jobs=parts.jobs)
 
 
 def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:
@@ -139,7 +144,8 @@ def make_console_context(
         costs=parts.costs,
         budgets=parts.budgets,
         accounts=AccountAdmin(settings.data, now=wall_time),
-        audit=parts.audit,
+        audit=make_audit_records(parts),
+        system_settings=shown_settings(settings),
         health=lambda: health(settings, parts, clock),
         tokens=tokens,
         clock=clock,

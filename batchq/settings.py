@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -177,6 +177,25 @@ class Settings(BaseSettings):
     @property
     def grace(self) -> timedelta:
         return timedelta(seconds=self.stop_grace)
+
+
+#: Settings that name files with secrets.
+_HIDDEN = {"secrets_file", "metrics_token_file", "tls_key"}
+
+
+def shown_settings(settings: Settings) -> Mapping[str, str]:
+    """The settings as text, by the names of their flags, without those that name files with secrets."""
+    return {
+        f"--{name.replace('_', '-')}": _shown(getattr(settings, name))
+        for name in Settings.model_fields
+        if name not in _HIDDEN
+    }
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def check_variables(variables: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """What the handlers of the web console use."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct, field
 
@@ -12,8 +12,8 @@ from batchq.api.console.invocations import Invocations
 from batchq.api.console.pressure import Pressure
 from batchq.api.console.recent_stops import RecentStops
 from batchq.api.page_tokens import PageTokens
-from batchq.audit import AuditLog
 from batchq.ports.clock import Clock
+from batchq.services.audit_records import AuditRecordService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.checkpoints import CheckpointService
@@ -44,7 +44,9 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     costs: CostService
     budgets: BudgetService
     accounts: AccountAdmin
-    audit: AuditLog
+    audit: AuditRecordService
+    #: The settings of the server that are no secrets, by flag.
+    system_settings: Mapping[str, str]
     health: Callable[[], Awaitable[HealthReport]]
     tokens: PageTokens
     clock: Clock

@@ -111,7 +111,7 @@ def chips(query: JobsQuery) -> Iterator[Chip]:
 
 def search_query(query: JobsQuery, *, now: datetime, limit: int, before: SearchPosition | None) -> JobSearchQuery:
     """The search for one page. Raises InvalidMember."""
-    since, until = _time("from", query.since, now), _time("to", query.until, now)
+    since, until = milliseconds_at("from", query.since, now), milliseconds_at("to", query.until, now)
     ended = query.by is By.ENDED
     return JobSearchQuery(
         statuses=frozenset(query.state) or None,
@@ -130,7 +130,8 @@ def search_query(query: JobsQuery, *, now: datetime, limit: int, before: SearchP
     )
 
 
-def _time(member: str, text: str | None, now: datetime) -> int | None:
+def milliseconds_at(member: str, text: str | None, now: datetime) -> int | None:
+    """The time that is given as `24h` before now or in ISO 8601, in milliseconds since the epoch; None for None."""
     if text is None:
         return None
     try:

@@ -5,10 +5,13 @@ import re
 from aiohttp import web
 
 from batchq.api.console import (
+    audit_page,
     bulk_stop_page,
+    capacity_pages,
     catalog_forms,
     children,
     definition_pages,
+    events_page,
     find,
     hold_pages,
     job_page,
@@ -17,11 +20,13 @@ from batchq.api.console import (
     log_page,
     login,
     overview,
+    people_page,
     queue_pages,
     settings,
     static_files,
     stop_page,
     submit_page,
+    system_page,
 )
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
@@ -54,6 +59,11 @@ TABLES = (
     bulk_stop_page.pages,
     queue_pages.pages,
     definition_pages.pages,
+    system_page.pages,
+    events_page.pages,
+    audit_page.pages,
+    people_page.pages,
+    capacity_pages.pages,
     hold_pages.pages,
     submit_page.pages,
     catalog_forms.pages,

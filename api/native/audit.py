@@ -1,6 +1,6 @@
 """ListAudit: the audit records that a caller may see. Decision 0024."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 from msgspec import Struct
@@ -10,13 +10,12 @@ from pydantic.alias_generators import to_camel
 from batchq.accounts.wire import AuditRecordAnswer, audit_record_answer
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
-from batchq.audit import AuditLog
-from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.access.audit import AuditQuery, StoredAudit
+from batchq.domain.access.accounts import UserName
+from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
-from batchq.domain.times import EPOCH, from_microseconds, microseconds
+from batchq.domain.times import EPOCH
 from batchq.errors import Invalid
-from batchq.services.jobs import JobService
+from batchq.services.audit_records import AuditRecordService, audit_position, parse_audit_position
 
 LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
 
@@ -52,8 +51,7 @@ class ListAuditAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class AuditContext(Struct, frozen=True, kw_only=True):
-    audit: AuditLog
-    jobs: JobService
+    records: AuditRecordService
     tokens: PageTokens
 
 
@@ -68,35 +66,26 @@ async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> Lis
     Everyone also gets the records about jobs that the caller may see.
     """
     body = call.input
-    found = await context.audit.records(await _query(body, context, call.caller))
-    token = context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
+    job = None if body.job is None else JobId(body.job)
+    found = await context.records.records(_query(body, context.tokens), job=job, caller=call.caller)
+    token = (
+        context.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
+    )
     return ListAuditAnswer(records=tuple(audit_record_answer(it.record) for it in found), next_token=token)
 
 
-async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) -> AuditQuery:
+def _query(body: ListAuditRequest, tokens: PageTokens) -> AuditQuery:
     if body.job is not None and body.resource is not None:
         raise Invalid("Only one of job and resource can be specified.")
-    job = None if body.job is None else JobId(body.job)
-    is_visible = job is not None and bool(await context.jobs.describe([job], caller=caller))
     return AuditQuery(
         since=None if body.since is None else EPOCH + timedelta(milliseconds=body.since),
         user=None if body.user is None else UserName(body.user),
         operation=body.operation,
-        resource=body.resource if job is None else f"job/{job}",
-        visibility=None if is_visible else caller.visibility,
-        before=_parse_position(context.tokens.read(_token_query(body), body.next_token)) if body.next_token else None,
+        resource=body.resource,
+        before=parse_audit_position(tokens.read(_token_query(body), body.next_token)) if body.next_token else None,
         limit=body.max_results,
     )
 
 
 def _token_query(body: ListAuditRequest) -> TokenQuery:
     return "ListAudit", body.since, body.user, body.operation, body.resource, body.job
-
-
-def _position(it: StoredAudit) -> str:
-    return f"{microseconds(it.record.at)} {it.number}"
-
-
-def _parse_position(position: str) -> tuple[datetime, int]:
-    at, number = map(int, position.split())
-    return from_microseconds(at), number

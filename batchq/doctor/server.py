@@ -61,6 +61,11 @@ def server_findings(facts: Facts) -> Findings:
         message = f"the server is batchq {version}, but this command is batchq {facts.version}"
         yield warning(SERVER, message, "Restart batchq serve after an upgrade (jobs keep running).")
     yield from _other_instance(facts, health)
+    yield from health_findings(health)
+
+
+def health_findings(health: Mapping[str, object]) -> Findings:
+    """What is wrong by a health report of a server, with remedies. `health`: the members of /healthz."""
     yield from _store_and_engine(health)
     yield from _disk(health)
     if (data := health.get("data", "ok")) != "ok":

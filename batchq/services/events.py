@@ -9,7 +9,10 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine.history_feed import HistoryFeed
-from batchq.ports.history import FeedFilter, FeedPage
+from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
+
+WINDOW = 2000  # numbers that are read at once, backwards
+MAX_WINDOWS = 5
 
 
 class EventService:
@@ -36,6 +39,29 @@ class EventService:
         start = self._feed.last if after is None else after
         visible = replace(wanted, visibility=caller.visibility)
         return await self._feed.page(start, visible, limit=limit, wait=wait, reader=caller.user)
+
+    async def newest(
+        self, wanted: FeedFilter, *, before: int | None, limit: int, caller: Caller
+    ) -> tuple[tuple[FeedEntry, ...], int | None]:
+        """The newest `limit` entries, newest first, and the number before which an older page begins; None: no more.
+
+        `before`: only entries with a smaller number. At most MAX_WINDOWS * WINDOW numbers are examined, so a page may
+        have fewer entries although older ones match. Raises StoreFailed.
+        """
+        visible = replace(wanted, visibility=caller.visibility)
+        end = self._feed.last + 1 if before is None else min(before, self._feed.last + 1)
+        found: list[FeedEntry] = []
+        for _ in range(MAX_WINDOWS):
+            start = max(0, end - 1 - WINDOW)
+            page = await self._feed.page(start, visible, limit=WINDOW, wait=0, reader=caller.user)
+            inside = [it for it in page.entries if it.number < end]
+            found += reversed(inside)
+            if len(found) >= limit:
+                return tuple(found[:limit]), found[limit - 1].number
+            if start == 0 or (page.gap and not inside):  # older entries were deleted with their jobs
+                return tuple(found), None
+            end = start + 1
+        return tuple(found), end
 
     async def wait_for(
         self, job_id: JobId, statuses: AbstractSet[Status], *, after: int, seconds: float, caller: Caller

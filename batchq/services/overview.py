@@ -12,7 +12,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
@@ -62,6 +62,15 @@ class EnvironmentOverview(Struct, frozen=True, kw_only=True):
     millicpus: int
 
 
+class AccountUse(Struct, frozen=True, kw_only=True):
+    """The unfinished jobs of one or several accounts, and what they use."""
+
+    #: By status. Children of arrays count as single jobs, and arrays do not count.
+    counts: Mapping[Status, int]
+    #: Thousandths of a vCPU that active jobs have requested.
+    millicpus: int
+
+
 class Overview(Struct, frozen=True, kw_only=True):
     """The overview for one caller."""
 
@@ -105,10 +114,6 @@ class OverviewService:
         now, health, usage = self._clock.now(), self._engine.health(), self._engine.usage()
         state, sentence = engine_state(health)
         obstacle = None if state is ServerState.OK else self._engine.scheduler_state().obstacle
-        environments = tuple(
-            EnvironmentOverview(environment=it, millicpus=usage.sums.get(vcpus(EnvironmentName(name)), 0))
-            for name, it in sorted(self._catalog.environments.items())
-        )
         failures = await self._store.failures(now - FAILURE_PERIOD, visibility=caller.visibility)
         return Overview(
             at=now,
@@ -116,13 +121,29 @@ class OverviewService:
             sentence=sentence,
             since=None if obstacle is None else obstacle.since,
             queues=await self.queues(caller=caller),
-            environments=environments,
+            environments=self.environments(),
             host=self._engine.host(),
             memory_mib=usage.sums.get(MEMORY, 0),
             gpus=usage.sums.get(GPUS, 0),
             longest_running=longest_running(self._engine.active_jobs(), lambda job: caller.reaches(job.spec.owner)),
             failures=replace(failures, groups=failures.groups[:MAX_FAILURE_GROUPS]),
         )
+
+    def environments(self) -> tuple[EnvironmentOverview, ...]:
+        """The compute environments with the vCPUs in use, by name."""
+        sums = self._engine.usage().sums
+        return tuple(
+            EnvironmentOverview(environment=it, millicpus=sums.get(vcpus(EnvironmentName(name)), 0))
+            for name, it in sorted(self._catalog.environments.items())
+        )
+
+    def account_use(self, accounts: Collection[AccountName]) -> AccountUse:
+        """What the jobs of these accounts use together. The caller must be allowed to see them."""
+        counts, held = Counter[Status](), self._engine.usage().accounts
+        for group, count in self._engine.job_counts().items():
+            if group.account in accounts and not group.array:
+                counts[group.status] += count
+        return AccountUse(counts=counts, millicpus=sum(held.get(it, 0) for it in accounts))
 
     async def queues(self, *, caller: Caller) -> tuple[QueueOverview, ...]:
         """The queues that the caller may use, as in the overview."""

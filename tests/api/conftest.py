@@ -23,6 +23,7 @@ from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
+from batchq.services.audit_records import AuditRecordService
 from tests.api import modelarts
 from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed
@@ -73,7 +74,11 @@ class Server(Backend):
             job_search.operations.dialect(search_context),
             job_details.operations.dialect(search_context),
             overview.operations.dialect(search_context),
-            audit.operations.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),
+            audit.operations.dialect(
+                audit.AuditContext(
+                    records=AuditRecordService(audit=self.audit, jobs=self.jobs), tokens=self.context.tokens
+                )
+            ),
             modelarts.dialect(self),
         ]
         app = api.build(

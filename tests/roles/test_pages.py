@@ -31,6 +31,8 @@ class PageRow:
     query: str = ""
     #: The method of Props that makes the resource.
     kind: str = "fresh"
+    #: Whether the page is that of a list, which counts as shown if it links to the job.
+    lists: bool = False
     #: Whether the form changes the resource: each cell then has a new one.
     changes: bool = False
 
@@ -44,6 +46,11 @@ ROWS = {
         f"GET {path}": PageRow(cells=ALL)
         for path in ("", "/", "/jobs", "/find", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
     },
+    **{
+        f"GET {path}": PageRow(cells=ALL)
+        for path in ("/environments", "/resources", "/resources/{name}", "/people", "/system")
+    },
+    **{f"GET {path}": PageRow(query="?job={job}", lists=True) for path in ("/audit", "/events")},
     "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),
     "GET /stop": PageRow(cells=ALL, query="?queue=still"),
     "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
@@ -122,7 +129,10 @@ def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(prop
             return "X" if visitors.send(who, name, row, nothing())[0] == 403 else "D"
         make = getattr(props, row.kind) if row.changes else lambda owner: props.kept(owner, row.kind)
         things = [make(owner or who) for owner in WHOSE.values()]
-        return "".join(letter(visitors.send(who, name, row, it), missing(who)) for it in things)
+        answers = [(it, visitors.send(who, name, row, it)) for it in things]
+        if row.lists:
+            return "".join("D" if f'href="/ui/jobs/{it.job}"'.encode() in answer[2] else "H" for it, answer in answers)
+        return "".join(letter(answer, missing(who)) for _, answer in answers)
 
     assert {who: cell(who) for who in row.cells} == row.cells
 

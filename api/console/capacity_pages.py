@@ -1,0 +1,93 @@
+"""The pages of compute environments and of consumable resources, with the jobs that hold them."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.domain.access.accounts import Caller
+from batchq.domain.catalog import network_of
+from batchq.domain.ids import ConsumableName
+from batchq.domain.job import Job, Status
+from batchq.errors import NotFound
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.job_search import JobSearchQuery
+
+MAX_JOBS = 200  # in all environments together
+MAX_RESOURCES = 100  # on a page
+MAX_HOLDERS = 50  # jobs in each state
+
+pages = PageTable()
+
+
+class ResourcesQuery(BaseModel):
+    """A page of the list of consumable resources."""
+
+    model_config = ConfigDict(frozen=True)
+
+    #: Only names after this.
+    after: Annotated[str, Field(max_length=256)] = ""
+
+
+@pages.get("/environments")
+async def environments_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    """All compute environments with their jobs, as far as the caller may see them."""
+    caller, environments = visit.caller, context.overviews.environments()
+    names = frozenset(str(it.environment.name) for it in environments)
+    found = await context.search.search(
+        JobSearchQuery(environments=names, children=True, limit=MAX_JOBS), caller=caller
+    )
+    visible = context.catalog.queues_of(caller)
+    values = {
+        "environments": environments,
+        "jobs": {name: [it for it in found.jobs if _environment(it) == name] for name in names},
+        "more": found.next is not None,
+        "queues": {name: sorted(key for key, it in visible.items() if name in it.environments) for name in names},
+        "network_of": network_of,
+    }
+    return Page(template="environments.html", title="Compute environments", values=values)
+
+
+@pages.get("/resources")
+async def resources_page(context: ConsoleContext, visit: Visit[ResourcesQuery]) -> Page:
+    """All consumable resources with their quantities."""
+    resources, after = context.catalog.consumable_resources, visit.input.after
+    names = sorted(it for it in resources.known if it > after)
+    shown = [resources.known[it] for it in names[:MAX_RESOURCES]]
+    values = {
+        "after": after,
+        "resources": [(it, resources.quantities(it)) for it in shown],
+        "more": names[MAX_RESOURCES - 1] if len(names) > MAX_RESOURCES else None,
+    }
+    return Page(template="resources.html", title="Consumable resources", values=values)
+
+
+@pages.get("/resources/{name:[^/]{1,256}}")
+async def resource_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    """One consumable resource with the jobs that hold it and that wait."""
+    name, resources = ConsumableName(visit.path["name"]), context.catalog.consumable_resources
+    resource = resources.known.get(name)
+    if resource is None:
+        raise NotFound(f"ConsumableResource {name} not found.")
+    active = [await _needing(context, name, it, visit.caller) for it in (Status.RUNNING, Status.STARTING)]
+    waiting = await _needing(context, name, Status.RUNNABLE, visit.caller)
+    values = {
+        "resource": resource,
+        "quantities": resources.quantities(resource),
+        "holders": [*active[0], *active[1]],
+        "waiting": waiting,
+        "why": await context.explanations.explain(waiting, caller=visit.caller),
+        "needed": lambda job: sum(it.quantity for it in job.spec.needs if it.resource == name),
+        "most": MAX_HOLDERS,
+    }
+    return Page(template="resource.html", title=f"Consumable resource {name}", values=values)
+
+
+async def _needing(context: ConsoleContext, name: ConsumableName, status: Status, caller: Caller) -> tuple[Job, ...]:
+    query = NeedQuery(resource=name, status=status, limit=MAX_HOLDERS)
+    return await context.jobs.list_needing(query, caller=caller)
+
+
+def _environment(job: Job) -> str | None:
+    return None if job.attempt is None else job.attempt.environment

@@ -1,0 +1,107 @@
+"""The page of accounts, users and access keys, as far as the caller may see them."""
+
+import asyncio
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.accounts.admin import can_see_key
+from batchq.accounts.files import AccessKey
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.domain.access.accounts import (
+    ROOT,
+    Account,
+    AccountLimits,
+    AccountName,
+    Caller,
+    Directory,
+    Permission,
+)
+from batchq.domain.access.permissions import may_see_account, may_see_user
+from batchq.domain.budgets import BudgetScope
+from batchq.domain.explanation import words
+from batchq.domain.job import ACTIVE, QUEUED
+from batchq.services.overview import AccountUse
+
+MAX_ROWS = 500  # of each table
+pages = PageTable()
+
+
+class AccountRow(Struct, frozen=True, kw_only=True):
+    """An account of the tree. Its figures include the accounts below it."""
+
+    account: Account
+    #: The names from the highest visible account to this one.
+    path: tuple[AccountName, ...]
+    #: The limits of the account, as text.
+    limits: tuple[str, ...]
+    use: AccountUse
+
+    @property
+    def waiting(self) -> int:
+        return sum(count for status, count in self.use.counts.items() if status in QUEUED)
+
+    @property
+    def running(self) -> int:
+        return sum(count for status, count in self.use.counts.items() if status in ACTIVE)
+
+
+@pages.get("/people")
+async def people_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    """Every caller sees the own user and keys; coordinators and operators see those of their accounts."""
+    caller = visit.caller
+    directory, keys = await asyncio.to_thread(_read, context)
+    manages = caller.has(Permission.ACCOUNTS)
+    users = [it for _, it in sorted(directory.users.items()) if may_see_user(caller, it)]
+    budgets = context.budgets.list(caller=caller) if manages else ()
+    values = {
+        "directory": directory,
+        "accounts": list(_tree(context, directory, caller)) if manages else [],
+        "users": users[:MAX_ROWS],
+        "keys": [it for it in keys if can_see_key(directory, it, caller)][:MAX_ROWS],
+        "more_users": max(0, len(users) - MAX_ROWS),
+        "budgets": {it.budget.key.name: it for it in budgets if it.budget.key.scope is BudgetScope.ACCOUNT},
+        "own_limits": [(it.name, _limits(it.limits)) for it in directory.lineage(caller.account)],
+        "manages": manages,
+    }
+    return Page(template="people.html", title="Accounts", values=values)
+
+
+def _read(context: ConsoleContext) -> tuple[Directory, tuple[AccessKey, ...]]:
+    """All accounts and users, and all keys without their secrets."""
+    keys = tuple(replace(it, secret="") for it in context.accounts.keys.all())
+    return context.accounts.accounts.load(), keys
+
+
+def _tree(context: ConsoleContext, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
+    """The visible accounts, each followed by those below it."""
+    names = sorted({ROOT, *directory.accounts})
+    visible = [it for it in names if may_see_account(caller, it)]
+    paths = {it: _path(directory, it, caller) for it in visible}
+    for name in sorted(visible, key=paths.__getitem__)[:MAX_ROWS]:
+        account = directory.account(name)
+        assert account is not None, "it is listed"
+        yield AccountRow(
+            account=account,
+            path=paths[name],
+            limits=_limits(account.limits),
+            use=context.overviews.account_use(directory.below(name)),
+        )
+
+
+def _path(directory: Directory, name: AccountName, caller: Caller) -> tuple[AccountName, ...]:
+    above = [it.name for it in directory.lineage(name) if may_see_account(caller, it.name)]
+    return tuple(reversed(above))
+
+
+def _limits(limits: AccountLimits) -> tuple[str, ...]:
+    """The limits that are set."""
+    texts = (
+        None if limits.vcpus is None else f"{limits.vcpus:g} vCPUs in use",
+        None if limits.queued is None else f"{words.number(limits.queued)} waiting jobs",
+        None if limits.submits is None else f"{limits.submits:g} submissions a second",
+        None if limits.log_mib is None else f"{words.memory_words(limits.log_mib)} of logs",
+    )
+    return tuple(it for it in texts if it is not None)

@@ -1,0 +1,175 @@
+"""The pages of capacity, people, audit, events and the server."""
+
+import re
+
+import pytest
+
+from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
+from batchq.clock import wall_time
+from batchq.settings import Auth
+from tests.console.conftest import console_of
+from tests.console.world import HOSTILE
+from tests.roles.cast import PEOPLE
+from tests.service.job_queue import ENDLESS
+
+
+async def licences(browser, name="licence-x", total=2):
+    await browser.call("createconsumableresource", {"consumableResourceName": name, "totalQuantity": total})
+
+
+def need(quantity, name="licence-x"):
+    needs = [{"consumableResource": name, "quantity": quantity}]
+    return {"consumableResourcePropertiesOverride": {"consumableResourceList": needs}}
+
+
+# ------------------------------------------------------------------------------------------------------------ capacity
+async def test_an_environment_shows_its_jobs_and_queues(browser):
+    job_id = await browser.submit("train-1", script=ENDLESS)
+    await browser.wait_for(job_id, "RUNNING")
+    page = await browser.open("/ui/environments")
+    assert {"environment-local", f"job-{job_id}"} <= set(page.page.ids)
+    assert re.search(r"1 of \d+ requested Queues default", page.text)
+
+
+async def test_an_idle_environment_says_so(browser):
+    assert "No job runs here." in (await browser.open("/ui/environments")).text
+
+
+async def test_a_consumable_resource_shows_who_holds_it_and_who_waits(browser):
+    await licences(browser)
+    holder = await browser.submit("holds-1", script=ENDLESS, **need(2))
+    await browser.wait_for(holder, "RUNNING")
+    waiter = await browser.submit("waits-1", **need(1))
+    await browser.wait_for(waiter, "RUNNABLE")
+    assert "licence-x REPLENISHABLE 2 2 0" in (await browser.open("/ui/resources")).text
+    page = await browser.open("/ui/resources/licence-x")
+    assert {f"job-{holder}", f"job-{waiter}"} <= set(page.page.ids)
+    assert "licence-x" in page.text.partition("RUNNABLE jobs")[2]
+
+
+async def test_resources_are_listed_in_pages(browser):
+    for number in range(101):
+        await licences(browser, f"r{number:03}")
+    page = await browser.open("/ui/resources")
+    assert "/ui/resources?after=r099" in page.page.links
+    assert "resource-r100" in (await browser.open("/ui/resources?after=r099")).page.ids
+    assert "There are no further consumable resources." in (await browser.open("/ui/resources?after=z")).text
+
+
+async def test_without_resources_the_page_says_how_to_make_one(browser):
+    assert "There is no consumable resource." in (await browser.open("/ui/resources")).text
+
+
+async def test_an_unknown_resource_is_the_page_of_what_does_not_exist(browser):
+    page = await browser.open("/ui/resources/none", status=404)
+    assert page.body == (await browser.open("/ui/nothing", status=404)).body
+
+
+# -------------------------------------------------------------------------------------------------------------- people
+@pytest.fixture
+async def staffed(tmp_path):
+    """A server with the people of the tests of roles, and the caller as its admin."""
+    (tmp_path / "data").mkdir(mode=0o700)
+    AccountsFile(tmp_path / "data").change(lambda _: PEOPLE)
+    async with console_of(tmp_path / "data") as browser:
+        yield browser
+
+
+async def test_accounts_are_shown_as_a_tree_with_their_users(staffed):
+    page = await staffed.open("/ui/people")
+    assert "root / lab / team none 0 0 0 those of its parent" in page.text
+    assert "cora lab USER lab" in page.text
+    assert "There are no access keys." in page.text
+
+
+async def test_a_server_without_users_says_how_the_first_one_is_made(browser):
+    assert "There are no users." in (await browser.open("/ui/people")).text
+
+
+async def test_a_user_sees_only_the_own_user_and_keys(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    AccountsFile(data).change(lambda _: PEOPLE)
+    keys = {name: new_key(name, wall_time()) for name in ("ada", "bob")}
+    for key in keys.values():
+        AccessKeyFile(data).add(key)
+    async with console_of(data, auth=Auth.SIGV4) as browser:
+        login = await browser.post("/ui/login", {"key_id": keys["ada"].id, "secret": keys["ada"].secret})
+        page = await browser.open("/ui/people", Cookie=login.headers["Set-Cookie"].partition(";")[0])
+    assert [it for it in page.page.ids if it.startswith(("user-", "account-", "key-"))] == [
+        "user-ada",
+        f"key-{keys['ada'].id}",
+    ]
+    assert keys["ada"].secret not in page.body
+
+
+# --------------------------------------------------------------------------------------------------------------- audit
+async def test_the_audit_log_is_filtered_by_job_and_operation(browser):
+    job_id = await browser.submit("train-1", script=ENDLESS)
+    await browser.call("terminatejob", {"jobId": job_id, "reason": "a test"})
+    page = await browser.open(f"/ui/audit?job={job_id}")
+    operations = [it for it in page.page.words if it.endswith(("tJob", "eJob", "Definition"))]
+    assert operations == ["TerminateJob", "SubmitJob"]
+    page = await browser.open("/ui/audit?operation=SubmitJob&since=1h")
+    assert page.text.partition("Outcome")[2].count("SubmitJob") == 1
+
+
+async def test_the_audit_log_is_read_in_pages(browser):
+    for number in range(101):
+        await licences(browser, f"r{number:03}")
+    page = await browser.open("/ui/audit?operation=CreateConsumableResource")
+    (older,) = [it for it in page.page.links if "page=" in it]
+    rest = await browser.open(older)
+    assert (page.text.count("-resource/"), rest.text.count("-resource/")) == (100, 1)
+
+
+async def test_an_audit_log_without_a_match_says_so(browser):
+    assert "No record matches." in (await browser.open("/ui/audit?user=nobody-here")).text
+
+
+@pytest.mark.parametrize("query", ["since=soon", "page=x"])
+async def test_a_filter_of_the_audit_log_that_cannot_be_read_is_refused(browser, query):
+    await browser.open(f"/ui/audit?{query}", status=400)
+
+
+# -------------------------------------------------------------------------------------------------------------- events
+async def test_events_are_shown_newest_first_and_filtered(browser):
+    job_id = await browser.submit("train-1", script=ENDLESS)
+    await browser.wait_for(job_id, "RUNNING")
+    await browser.call("terminatejob", {"jobId": job_id, "reason": HOSTILE[:500]})
+    await browser.wait_for(job_id, "FAILED")
+    page = await browser.open(f"/ui/events?job={job_id}")
+    numbers = [int(it.removeprefix("event-")) for it in page.page.ids if it.startswith("event-")]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(numbers) >= 4
+    assert "<script>window" not in page.body
+    failed = await browser.open("/ui/events?state=FAILED&queue=default")
+    assert [it for it in failed.page.ids if it.startswith("event-")] == [f"event-{numbers[0]}"]
+
+
+async def test_older_events_are_on_the_next_page(browser):
+    for number in range(40):
+        await browser.wait_for(await browser.submit(f"short-{number}"), "STARTING")
+    page = await browser.open("/ui/events")
+    (older,) = [it for it in page.page.links if "before=" in it]
+    rest = await browser.open(older)
+    shown = [it for seen in (page, rest) for it in seen.page.ids if it.startswith("event-")]
+    assert len([it for it in page.page.ids if it.startswith("event-")]) == 100
+    assert shown[-1] == "event-1"
+    assert len(set(shown)) == len(shown)
+    assert "There are no older events." in (await browser.open("/ui/events?before=1")).text
+
+
+async def test_a_server_without_jobs_has_no_events(browser):
+    assert "There are no events yet." in (await browser.open("/ui/events")).text
+    assert "No event matches." in (await browser.open("/ui/events?queue=other")).text
+
+
+# -------------------------------------------------------------------------------------------------------------- system
+async def test_the_system_page_shows_health_and_settings_without_files_of_secrets(browser):
+    page = await browser.open("/ui/system")
+    assert "is ok. Jobs start as soon as there is capacity for them." in page.text
+    assert "Container engine ok" in page.text
+    assert "--retention-days 30.0" in page.text
+    assert "secrets" not in page.text
+    assert "What to do" not in page.text
