@@ -10,6 +10,7 @@ from batchq.api.console.job_graph import jobs_around
 from batchq.api.console.job_paths import JOB, NODE, job_id_of
 from batchq.api.console.job_words import entry_words, job_title
 from batchq.api.console.log_colours import coloured
+from batchq.api.console.log_page import BEGINNING
 from batchq.api.console.pages import FRAGMENT, Page, PageTable, Visit
 from batchq.api.console.svg import Span, graph, time_axis
 from batchq.domain.access.accounts import Caller, Permission
@@ -39,6 +40,8 @@ class JobOutput(Struct, frozen=True, kw_only=True):
 
     log: JobLog
     lines: tuple[StoredLine, ...]
+    #: The `after` with which the script continues to read; None: no line can follow.
+    next: str | None
 
 
 class JobResults(Struct, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "history": history,
         "stays": stays(history, now),
         "axis": _axis(history, now),
-        "output": await _output(context, job, caller),
+        "output": None if is_fragment else await _output(context, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
@@ -118,9 +121,11 @@ async def _output(context: ConsoleContext, job: Job, caller: Caller) -> JobOutpu
     if is_parent(job) or (job.spec.nodes is not None and node_of(job.id)[1] is None):
         return None
     log = await context.log_windows.find(job.id, attempt=None, container=None, caller=caller)
+    follows = job.status not in FINISHED and log.captured
     if log.tag is None or not log.has_run:
-        return JobOutput(log=log, lines=())
-    return JobOutput(log=log, lines=(await context.log_windows.last(log.tag, limit=LOG_LINES)).lines)
+        return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
+    page = await context.log_windows.last(log.tag, limit=LOG_LINES)
+    return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
 
 
 async def _results(context: ConsoleContext, job: Job, caller: Caller) -> JobResults:

@@ -35,7 +35,7 @@ MAX_WAIT = 20  # seconds
 FOLDED_CHARACTERS = 4096  # longer lines are folded
 _SUMMARY_CHARACTERS = 200  # of a folded line that are always shown
 _NEXT = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
-_BEGINNING = "0"  # the `after` of a follower before the first attempt
+BEGINNING = "0"  # the `after` of a follower before the first attempt
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Position = Annotated[int, Field(ge=0, lt=10**18)] | None
@@ -178,7 +178,7 @@ def _next_lines(query: LogQuery, log: JobLog) -> JobLogQuery:
 
 def _position(after: str | None) -> LogPosition | None:
     """None for none, and for the beginning. Raises Invalid."""
-    if after is None or after == _BEGINNING:
+    if after is None or after == BEGINNING:
         return None
     found = _NEXT.fullmatch(after)
     if found is None:
@@ -211,7 +211,7 @@ def _followed(query: LogQuery, log: JobLog, page: JobLogPage) -> Page:
         template="log_lines.html",
         lines=page.lines,
         attempt=None if at is None else at.attempt,
-        next=_BEGINNING if at is None else f"{at.attempt}.{at.position}",
+        next=BEGINNING if at is None else f"{at.attempt}.{at.position}",
         over=page.over,
     )
 
@@ -241,7 +241,7 @@ def _rendered(
             "first": None,
             "older": None,
             "newer": None,
-            "next": _BEGINNING if query.attempt is None and log.captured and not log.parts else None,
+            "next": BEGINNING if query.attempt is None and log.captured and not log.parts else None,
             "over": False,
         }
         | values,
