@@ -157,12 +157,18 @@ def test_a_user_sees_nothing_of_a_user_of_another_account_by_any_url(guarded, st
     page = log_in(visitor, stage, "eve")
 
     for path in PAGES.values():
-        shown = page.request.get(JOB.sub(job, path)).text()
-        unknown = page.request.get(JOB.sub(NO_JOB, path))
-        assert "confidential" not in shown, path
-        if JOB.search(path):
-            assert (shown, unknown.status) == (unknown.text(), 404), path
+        shown = content(page, JOB.sub(job, path))
+        assert "confidential" not in str(shown), path
+        if path.startswith("/ui/jobs/"):
+            assert shown == content(page, JOB.sub(NO_JOB, path)), path
+            assert shown[0] in (403, 404), path
     assert "confidential" in log_in(guarded(), stage, "ada").request.get("/ui/jobs").text()
+
+
+def content(page, path):
+    """The status and the text of a page, without the id of the request."""
+    response = page.request.get(path)
+    return response.status, re.sub("Request [0-9a-f-]{36}", "", response.text())
 
 
 def submit(stage, user, name):
