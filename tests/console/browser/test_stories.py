@@ -1,11 +1,13 @@
 """Whole visits of the console: what a person does from one page to the next."""
 
 import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
-from batchq.compute.simulated.script import Script
+from batchq.compute.simulated.script import Script, script_variable
 from tests.service.waiting import reaches
 
 MANY = 500
@@ -24,14 +26,17 @@ def stop_by_dialog(page, reason):
     dialog.get_by_role("button", name=re.compile("^Stop ")).click()
 
 
-def test_a_waiting_job_is_seen_to_start_and_to_end_by_a_stop_without_a_reload(visitor, world):
+def test_a_job_is_submitted_waits_starts_and_is_stopped_on_pages_that_are_never_reloaded(visitor, world):
     world.add_queue("seen", vcpus=1)
+    world.define("seen", [script_variable(Script(seconds=None, on_term=143, output=("first line",)))])
     world.submit("before-1", queue="seen")
-    job = world.submit("seen-1", Script(seconds=None, on_term=143, output=("first line",)), queue="seen")
-    log = visitor.open(f"/ui/jobs/{job}/log")
-    page = visitor.open(f"/ui/jobs/{job}")
+    page = visitor.open("/ui/submit?definition=seen")
+    page.get_by_label("Name", exact=True).fill("seen-1")
+    page.get_by_label("Queue", exact=True).select_option("seen")
+    page.get_by_role("button", name="Submit", exact=True).click()
     expect(page.locator("#why")).to_contain_text("First in queue seen")
     expect(page.locator("#why")).to_contain_text("before-1")
+    log = visitor.open(page.url.partition("?")[0] + "/log")
 
     world.batch.terminate_job(jobId=world.jobs["before-1"], reason="room for others")
 
@@ -40,6 +45,27 @@ def test_a_waiting_job_is_seen_to_start_and_to_end_by_a_stop_without_a_reload(vi
     stop_by_dialog(page, "too hot")
     expect(head(page, "FAILED")).to_be_visible()
     expect(page.locator("#live")).to_contain_text("too hot")
+
+
+def test_a_request_is_checked_before_it_is_submitted_once(visitor, world):
+    page = visitor.open("/ui/submit?definition=align")
+    page.get_by_label("Name", exact=True).fill("checked-1")
+    page.get_by_label("Queue", exact=True).select_option("gpu")
+    page.get_by_label("Command").fill("align 'two words' --fast")
+
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("#checked")).to_contain_text("Nothing was submitted")
+    expect(page.locator("#batchq-command")).to_contain_text("'two words'")
+    assert jobs_named(world, "checked-1") == 0
+    page.get_by_role("button", name="Submit", exact=True).dblclick()
+    expect(head(page, "RUNNABLE")).to_be_visible()
+
+    assert jobs_named(world, "checked-1") == 1
+
+
+def jobs_named(world, name):
+    found = world.batch.list_jobs(jobQueue="gpu", filters=[{"name": "JOB_NAME", "values": [name]}])
+    return len(found["jobSummaryList"])
 
 
 def test_a_job_is_found_and_stopped_by_keyboard_alone(visitor, world):
@@ -145,3 +171,34 @@ def test_a_filter_of_the_list_is_one_click_away_from_the_next(visitor, world, st
     expect(page.locator(f"#main tbody .status:not(.status-{status})")).to_have_count(0)
     page.get_by_role("link", name=f"Remove the filter state {status}").click()
     expect(page.locator("#main tbody .status-SUCCEEDED").first).to_be_visible()
+
+
+def test_settings_change_the_theme_the_times_and_the_shortcuts(visit):
+    page = visit(color_scheme="light", timezone_id="Asia/Tokyo").open("/ui/settings")
+    page.get_by_role("radio", name="Dark").check()
+    page.get_by_role("radio", name="UTC").check()
+    page.get_by_role("radio", name="Off").check()
+    light = background(page)
+
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.get_by_role("radio", name="Dark")).to_be_checked()
+    assert background(page) != light
+    page.keyboard.type("gj")
+    expect(page).to_have_url(re.compile("/ui/settings$"))
+
+
+def background(page):
+    return page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
+
+
+def test_times_are_those_of_the_browser_or_utc(visit, world):
+    visitor = visit(timezone_id="Asia/Tokyo")
+    page = visitor.open(f"/ui/jobs/{world.jobs['model-7']}")
+    time = page.locator("#live tbody time").first
+    at = datetime.fromisoformat(time.get_attribute("datetime"))
+
+    expect(time).to_have_text(at.astimezone(ZoneInfo("Asia/Tokyo")).strftime("%Y-%m-%d %H:%M:%S"))
+    visitor.context.add_cookies([{"name": "times", "value": "utc", "url": page.url}])
+    page.reload()
+    expect(time).to_have_text(at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"))
