@@ -65,7 +65,6 @@ def arbitrary(dice, path, names):
 @pytest.mark.fault("IN01")
 async def test_no_arbitrary_request_of_a_browser_causes_a_server_error(browser, caplog):
     job, dice = await browser.submit(), random.Random(SEED)
-    sent = 0
     for method, path, names in routes():
         for number in range(REQUESTS):
             whole, text = arbitrary(dice, path, names)
@@ -75,9 +74,7 @@ async def test_no_arbitrary_request_of_a_browser_causes_a_server_error(browser, 
             headers |= {"X-Fragment": dice.choice(["live", "<x>", "root"])} if dice.random() < 0.2 else {}
             status = await send(browser, method, whole, text, headers)
             assert status < 500, (method, whole, text, headers)
-            sent += 1
 
-    assert sent == len(routes()) * REQUESTS
     assert [it.getMessage() for it in caplog.records if it.levelno >= logging.ERROR] == []
 
 
