@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
-from batchq.api.console.recent_stops import OutcomeCounts, StopPreview
+from batchq.api.console.stop_outcomes import OutcomeCounts, StopPreview
 from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind, outcome_message
@@ -96,7 +96,7 @@ async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) ->
     form = visit.input
 
     async def order() -> str:
-        preview = context.recent_stops.find(StopPreview, visit.caller, form.invocation)
+        preview = context.recent_results.find(StopPreview, visit.caller, form.invocation)
         if preview is None or preview.kind is not form.kind:
             raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
         _check_count(form.count, preview.changed)
@@ -104,7 +104,7 @@ async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) ->
         result = OutcomeCounts(kind=form.kind)
         caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
         await _collect(result, await context.bulk_stops.stop(wanted, preview.target(), caller=caller))
-        context.recent_stops.keep(visit.caller, form.invocation, result)
+        context.recent_results.keep(visit.caller, form.invocation, result)
         return f"/ui/stop/results/{form.invocation}"
 
     async def show_again(error: str, _: HTTPStatus) -> Page:
@@ -115,7 +115,7 @@ async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) ->
 
 @pages.get("/stop/results/{invocation}")
 async def bulk_stop_result(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
-    result = context.recent_stops.find(OutcomeCounts, visit.caller, visit.path["invocation"])
+    result = context.recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")
     values = {"result": result, "lines": _lines(result, DONE), "message": outcome_message, "texts": DONE}
@@ -137,7 +137,7 @@ async def _preview_page(
     order = BulkStopOrder(kind=kind, reason="")
     await _collect(preview, await context.bulk_stops.preview(order, selector, caller=caller))
     values = reason_values(form, error)
-    context.recent_stops.keep(caller, str(values["invocation"]), preview)
+    context.recent_results.keep(caller, str(values["invocation"]), preview)
     values |= {
         "preview": preview,
         "lines": _lines(preview, WOULD_BE_DONE),

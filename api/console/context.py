@@ -10,7 +10,7 @@ from batchq.api.console.batch_calls import BatchCalls
 from batchq.api.console.hints import Hints
 from batchq.api.console.invocations import Invocations
 from batchq.api.console.pressure import Pressure
-from batchq.api.console.recent_stops import RecentStops
+from batchq.api.console.recent_results import RecentResults
 from batchq.api.page_tokens import PageTokens
 from batchq.ports.clock import Clock
 from batchq.services.audit_records import AuditRecordService
@@ -61,4 +61,4 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     account: str
     region: str
     invocations: Invocations = field(default_factory=Invocations)
-    recent_stops: RecentStops = field(default_factory=RecentStops)
+    recent_results: RecentResults = field(default_factory=RecentResults)

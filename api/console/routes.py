@@ -22,6 +22,7 @@ from batchq.api.console import (
     overview,
     people_page,
     queue_pages,
+    rerun_page,
     settings,
     static_files,
     stop_page,
@@ -66,6 +67,7 @@ TABLES = (
     capacity_pages.pages,
     hold_pages.pages,
     submit_page.pages,
+    rerun_page.pages,
     catalog_forms.pages,
 )
 

@@ -6,6 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.service.job_queue import ENDLESS
+
 
 def form_in(page, **fields):
     """The pairs of the form in a page, with these fields."""
@@ -24,7 +26,7 @@ async def statuses(browser, ids):
 @pytest.fixture
 async def held(browser):
     """A function that submits jobs that wait; returns their ids."""
-    first = await browser.submit("first", command=["sleep", "60"])
+    first = await browser.submit("first", script=ENDLESS)
 
     async def held(count, name="sim"):
         return [await browser.submit(f"{name}-{it}", dependsOn=[{"jobId": first}]) for it in range(count)]
@@ -56,7 +58,7 @@ async def test_a_filter_stops_the_jobs_of_the_preview_and_none_that_came_later(b
 
 
 async def test_more_jobs_than_an_order_names_are_selected_by_creation(browser, held, monkeypatch):
-    monkeypatch.setattr("batchq.api.console.recent_stops.MAX_NAMED", 2)
+    monkeypatch.setattr("batchq.api.console.stop_outcomes.MAX_NAMED", 2)
     ids = await held(3)
     form = await preview(browser, "name=sim-*", reason="enough")
     late = await held(1, name="sim-late")
@@ -101,7 +103,7 @@ async def test_a_form_without_its_preview_orders_nothing(browser, held):
 
 
 async def test_the_preview_lists_the_first_hundred_jobs(browser):
-    array = await browser.submit("sweep", command=["sleep", "60"], arrayProperties={"size": 130})
+    array = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 130})
     await browser.wait_for(f"{array}:0", "RUNNING")
     page = await browser.open("/ui/stop?state=RUNNING&state=RUNNABLE&name=sweep")
     assert page.body.count('data-label="Outcome"') == 100

@@ -5,6 +5,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.service.job_queue import ENDLESS
+
 
 async def form_of(browser, path, **fields):
     page = await browser.open(path)
@@ -17,7 +19,7 @@ async def described(browser, job_id):
 
 @pytest.fixture
 async def waiting(browser):
-    first = await browser.submit("first", command=["sleep", "60"])
+    first = await browser.submit("first", script=ENDLESS)
     return await browser.submit("waits", dependsOn=[{"jobId": first}])
 
 
@@ -32,7 +34,7 @@ async def test_a_job_is_held_and_released(browser, waiting):
 
 
 async def test_a_running_job_is_paused_and_resumed(browser):
-    job_id = await browser.submit("train", command=["sleep", "60"])
+    job_id = await browser.submit("train", script=ENDLESS)
     await browser.wait_for(job_id, "RUNNING")
     path = f"/ui/jobs/{job_id}"
     page = await browser.open(f"{path}/pause")
@@ -52,7 +54,7 @@ async def test_a_job_that_has_started_meanwhile_is_not_paused(browser, waiting):
 
 
 async def test_a_running_job_can_be_paused_and_not_held(browser):
-    job_id = await browser.submit("train", command=["sleep", "60"])
+    job_id = await browser.submit("train", script=ENDLESS)
     await browser.wait_for(job_id, "RUNNING")
     page = await browser.open(f"/ui/jobs/{job_id}/hold")
     assert f"/ui/jobs/{job_id}/pause" in page.page.links

@@ -6,6 +6,11 @@ from uuid import uuid4
 
 import pytest
 
+from batchq.compute.simulated.script import Script, script_variable
+from tests.service.job_queue import ENDLESS
+
+DEAF = Script(seconds=None)  # ignores the stop signal
+
 
 def hidden(page, name):
     """The value of a hidden field."""
@@ -21,8 +26,8 @@ async def described(browser, job_id):
     return (await browser.call("describejobs", {"jobs": [job_id]}))["jobs"][0]
 
 
-async def running(browser, name="train-17", **members):
-    job_id = await browser.submit(name, command=["sleep", "60"], **members)
+async def running(browser, name="train-17", *, script=ENDLESS, **members):
+    job_id = await browser.submit(name, script=script, **members)
     await browser.wait_for(job_id, "RUNNING")
     return job_id
 
@@ -52,7 +57,7 @@ async def test_the_page_names_the_jobs_that_depend_on_the_job(browser):
 
 
 async def test_the_page_of_an_array_counts_its_children(browser):
-    array = await browser.submit("sweep", command=["sleep", "60"], arrayProperties={"size": 200})
+    array = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 200})
     await browser.wait_for(f"{array}:0", "RUNNING")
     page = await browser.open(f"/ui/jobs/{array}/stop")
     counts = re.search(r"Of its children (\d+) terminated, (\d+) stopping\.", page.text)
@@ -90,7 +95,7 @@ async def test_a_cancel_lets_the_attempt_end(browser):
 
 
 async def test_signal_and_grace_of_the_form_replace_those_of_the_job(browser):
-    job_id = await running(browser)
+    job_id = await running(browser, script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
     form = await form_of(browser, path, order="TERMINATE", preset="was only a test", signal="INT", grace="0")
     await browser.post(path, form)
@@ -101,7 +106,7 @@ async def test_signal_and_grace_of_the_form_replace_those_of_the_job(browser):
 @pytest.mark.parametrize("order", ["CANCEL", "TERMINATE"])
 async def test_a_job_whose_state_has_changed_is_not_stopped(browser, order):
     first = await running(browser, "first")
-    job_id = await browser.submit("second", command=["sleep", "60"], dependsOn=[{"jobId": first}])
+    job_id = await browser.submit("second", script=ENDLESS, dependsOn=[{"jobId": first}])
     path = f"/ui/jobs/{job_id}/stop"
     form = await form_of(browser, path, order=order, reason="not needed")
     await browser.call("terminatejob", {"jobId": first, "reason": "ends the wait"})
@@ -112,7 +117,7 @@ async def test_a_job_whose_state_has_changed_is_not_stopped(browser, order):
 
 
 async def test_the_page_asks_again_with_the_words_of_the_new_state(browser):
-    job_id = await browser.submit("late", command=["sleep", "60"])
+    job_id = await browser.submit("late", script=ENDLESS)
     path = f"/ui/jobs/{job_id}/stop"
     await browser.wait_for(job_id, "RUNNING")
     form = await form_of(browser, path, order="TERMINATE", reason="too hot") | {"state": "RUNNABLE.0"}
@@ -155,7 +160,7 @@ async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
 
 
 async def test_a_stopping_job_can_only_be_forced(browser):
-    job_id = await running(browser)
+    job_id = await running(browser, script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
     form = await form_of(browser, path, order="TERMINATE", reason="first", signal="HUP", grace="600")
     await browser.post(path, form)
@@ -178,7 +183,9 @@ async def test_an_unknown_job_has_the_page_of_everything_unknown(browser):
 
 
 async def test_the_page_of_a_node_says_what_happens_to_the_others(browser):
-    container = {"image": "busybox", "command": ["sleep", "60"], "vcpus": 1, "memory": 64}
+    name, value = script_variable(ENDLESS)
+    environment = [{"name": name, "value": value}]
+    container = {"image": "busybox", "environment": environment, "vcpus": 1, "memory": 64}
     nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": [{"targetNodes": "0:", "container": container}]}
     definition = {"jobDefinitionName": "gang", "type": "multinode", "nodeProperties": nodes}
     await browser.call("registerjobdefinition", definition)

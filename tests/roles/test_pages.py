@@ -54,6 +54,10 @@ ROWS = {
     "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),
     "GET /stop": PageRow(cells=ALL, query="?queue=still"),
     "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
+    "GET /submit": PageRow(query="?like={job}"),
+    "POST /submit": PageRow(form=INVOCATION | {"like": "{job}", "definition": "none"}),
+    "GET /rerun": PageRow(query="?job={job}"),
+    "POST /rerun": PageRow(form=INVOCATION | {"job": "{job}"}),
     **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("", "/log", "/log/text")},
     **{f"GET /jobs/{{job}}/nodes/{{node}}{part}": PageRow(kind="gang") for part in ("", "/log", "/log/text")},
     "GET /jobs/{job}/children": PageRow(kind="array"),
@@ -70,7 +74,7 @@ ROWS = {
     "POST /definitions/{ref}/deregister": PageRow(cells=CHANGE, changes=True),
 }
 #: Pages without resources of their own: streams, and results that one user has.
-WITHOUT_ROW = {"GET /live", "GET /stop/results/{invocation}"}
+WITHOUT_ROW = {"GET /live", "GET /stop/results/{invocation}", "GET /rerun/results/{invocation}"}
 
 
 class Visitors:
@@ -89,7 +93,8 @@ class Visitors:
             form = {"key_id": key.access_key, "secret": key.secret_key}
             _, headers, _ = self._request("POST", "/login", form, {})
             self._cookies[user] = headers["Set-Cookie"].partition(";")[0]
-        return self._request(method, (path + row.query).format_map(values), row.form, {"Cookie": self._cookies[user]})
+        form = {name: value.format_map(values) for name, value in dict(row.form).items()}
+        return self._request(method, (path + row.query).format_map(values), form, {"Cookie": self._cookies[user]})
 
     def _request(self, method, path, form, headers):
         at = urlsplit(self._stage.url)

@@ -1,24 +1,17 @@
-"""The latest previews and results of bulk stops, by user and invocation.
+"""The outcomes of a bulk stop and of its preview, as the pages show them."""
 
-They are in memory: after a restart of the server, a form of an earlier preview shows a new preview and orders nothing.
-"""
-
-from collections import Counter, OrderedDict
-from typing import TypeVar
+from collections import Counter
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import JobOutcome, Kind
 from batchq.domain.stop_words import WOULD_BE_DONE
 from batchq.services.bulk_stop import JobSelector, Outcomes
 
 MAX_NAMED = 5000  # jobs that an order names
 MAX_SHOWN = 100  # jobs that a page lists
-MAX_KEPT = 64  # previews and results
 _CHANGES = frozenset(WOULD_BE_DONE)
-Kept = TypeVar("Kept")
 
 
 class OutcomeCounts(Struct, kw_only=True):
@@ -55,19 +48,3 @@ class StopPreview(OutcomeCounts, kw_only=True):
     def target(self) -> JobSelector:
         """The jobs to stop: no others than those of the preview, or those of its filters that are as old."""
         return self.selector if self.ids is None else replace(self.selector, ids=tuple(self.ids))
-
-
-class RecentStops:
-    """The latest previews and results by user and invocation, in memory."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[type, str, str], object] = OrderedDict()
-
-    def keep(self, caller: Caller, invocation: str, value: OutcomeCounts) -> None:
-        self._kept[type(value), caller.user, invocation] = value
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
-
-    def find(self, kind: type[Kept], caller: Caller, invocation: str) -> Kept | None:
-        found = self._kept.get((kind, caller.user, invocation))
-        return found if isinstance(found, kind) else None

@@ -1,0 +1,191 @@
+"""The pages that submit finished jobs again: a preview, the order, and the new jobs. As `batchq rerun`."""
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.console.batch_calls import BatchCalls
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.invocations import Form, new_invocation
+from batchq.api.console.orders import give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
+from batchq.api.console.submission_form import Word, amounts_overrides
+from batchq.api.console.submit_page import find_definition, find_document
+from batchq.domain.access.accounts import Caller
+from batchq.domain.console_paths import job_path
+from batchq.domain.job import FINISHED, Status
+from batchq.errors import BatchqError, Invalid, NotFound
+from batchq.services.repeated_jobs import JobDocument, Request, has_one_container, repeat, with_changes
+
+MAX_JOBS = 1000  # of one order
+MAX_SHOWN = 100  # jobs that a page lists
+AT_ONCE = 16  # requests at the same time
+Ids = Annotated[list[Word], Field(max_length=MAX_JOBS)]
+
+pages = PageTable()
+
+
+class RerunSelection(BaseModel):
+    """The jobs to submit again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    job: Ids = Field(default_factory=list)
+    #: Whether only failed jobs are repeated; of an array its failed children.
+    failed: bool = False
+
+
+class RerunForm(Form, RerunSelection):
+    """An order to submit jobs again, with changes; empty: as in the old job."""
+
+    queue: Word = ""
+    vcpus: Word = ""
+    memory: Word = ""
+
+    def changes(self) -> Request:
+        """The members of the requests that differ from those of the old jobs. Raises Invalid."""
+        queue = {"jobQueue": self.queue} if self.queue else {}
+        return queue | amounts_overrides(vcpus=self.vcpus, memory=self.memory)
+
+
+class RerunJob(Struct, frozen=True, kw_only=True):
+    """The outcome for one job."""
+
+    old: str
+    name: str
+    #: The id of the new job; empty if the request was refused.
+    new: str = ""
+    #: Why the request was refused.
+    error: str = ""
+
+
+class RerunResult(Struct, frozen=True, kw_only=True):
+    """The outcomes of one order."""
+
+    jobs: tuple[RerunJob, ...]
+
+    @property
+    def submitted(self) -> int:
+        return sum(bool(it.new) for it in self.jobs)
+
+
+@pages.get("/rerun")
+async def rerun_page(context: ConsoleContext, visit: Visit[RerunSelection]) -> PageAnswer:
+    return await _page(context, visit.input, visit.caller)
+
+
+@pages.post("/rerun")
+async def post_rerun(context: ConsoleContext, visit: Visit[RerunForm]) -> PageAnswer:
+    form, caller = visit.input, visit.caller
+
+    async def show_again(error: str, status: HTTPStatus) -> Page:
+        return await _page(context, form, caller, form, error=error, status=status)
+
+    async def order() -> str:
+        jobs = await _selected(context.batch, form, caller)
+        result = RerunResult(jobs=await _submit(context.batch, jobs, form, caller))
+        if not result.submitted:
+            raise Invalid(result.jobs[0].error)
+        if len(result.jobs) == 1:
+            return job_path(result.jobs[0].new)
+        context.recent_results.keep(caller, form.invocation, result)
+        return f"/ui/rerun/results/{form.invocation}"
+
+    return await give_order(context, caller, form, order, show_again)
+
+
+@pages.get("/rerun/results/{invocation}")
+async def rerun_result(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    result = context.recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
+    if result is None:
+        raise NotFound("The result is not stored.")
+    return Page(template="rerun_result.html", title="Jobs that were submitted again", values={"result": result})
+
+
+async def _page(
+    context: ConsoleContext,
+    selection: RerunSelection,
+    caller: Caller,
+    form: RerunForm | None = None,
+    *,
+    error: str = "",
+    status: HTTPStatus = HTTPStatus.OK,
+) -> Page:
+    jobs: Sequence[JobDocument] = ()
+    try:
+        jobs = await _selected(context.batch, selection, caller)
+    except NotFound:
+        raise
+    except Invalid as why:
+        error, status = error or str(why), HTTPStatus.BAD_REQUEST
+    values = {
+        "selection": selection,
+        "jobs": jobs,
+        "shown": jobs[:MAX_SHOWN],
+        "statuses": {it.value: it for it in Status},
+        "queues": sorted(context.catalog.queues_of(caller)),
+        "may_change": all(has_one_container(it) for it in jobs),
+        "form": form,
+        "error": error,
+        "invocation": new_invocation(),
+    }
+    return Page(template="rerun.html", title="Submit jobs again", values=values, status=status)
+
+
+async def _selected(batch: BatchCalls, selection: RerunSelection, caller: Caller) -> Sequence[JobDocument]:
+    """The jobs to repeat, with failed children in place of their arrays. Raises Invalid; NotFound for an unknown id."""
+    if not selection.job:
+        raise Invalid("No jobs are selected.")
+    jobs = [await find_document(batch, it, caller) for it in dict.fromkeys(selection.job)]
+    if selection.failed:
+        jobs = [child for it in jobs for child in await _failed(batch, it, caller)]
+        if not jobs:
+            raise Invalid("None of the jobs is FAILED.")
+    for it in jobs:
+        if it["status"] not in FINISHED:
+            raise Invalid(f"{it['jobName']} {it['jobId']} is {it['status']}: only finished jobs are submitted again.")
+    if len(jobs) > MAX_JOBS:
+        raise Invalid(f"{len(jobs):,} jobs are selected: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun.")
+    return jobs
+
+
+async def _failed(batch: BatchCalls, job: JobDocument, caller: Caller) -> Sequence[JobDocument]:
+    """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
+    if "size" not in job.get("arrayProperties", {}):
+        return [job] if job["status"] == Status.FAILED else []
+    query = {"arrayJobId": job["jobId"], "jobStatus": Status.FAILED.value}
+    page = await batch.call("ListJobs", query, caller=caller)
+    ids = [it["jobId"] for it in page["jobSummaryList"]]
+    while "nextToken" in page and len(ids) <= MAX_JOBS:
+        page = await batch.call("ListJobs", query | {"nextToken": page["nextToken"]}, caller=caller)
+        ids += [it["jobId"] for it in page["jobSummaryList"]]
+    found = [await find_document(batch, it, caller) for it in ids]
+    return sorted(found, key=lambda it: int(it["arrayProperties"]["index"]))
+
+
+async def _submit(
+    batch: BatchCalls, jobs: Sequence[JobDocument], form: RerunForm, caller: Caller
+) -> tuple[RerunJob, ...]:
+    """Submit each job again. Each request has its own invocation, so that a repeated form repeats none of them."""
+    changes = form.changes()
+    if "containerOverrides" in changes and not all(map(has_one_container, jobs)):
+        raise Invalid("A job with several containers keeps its resources.")
+    definitions = {arn: await find_definition(batch, arn, caller) for arn in {it["jobDefinition"] for it in jobs}}
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def submit(job: JobDocument) -> RerunJob:
+        request = with_changes(repeat(job, definitions[job["jobDefinition"]]), changes)
+        invocation, outcome = f"{form.invocation} {job['jobId']}", RerunJob(old=job["jobId"], name=job["jobName"])
+        async with limit:
+            try:
+                made = await batch.call("SubmitJob", request, caller=caller, invocation=invocation)
+            except BatchqError as why:
+                return replace(outcome, error=str(why))
+        return replace(outcome, new=made["jobId"])
+
+    return tuple(await asyncio.gather(*map(submit, jobs)))

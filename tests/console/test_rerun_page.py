@@ -1,0 +1,96 @@
+"""The page that submits finished jobs again."""
+
+import asyncio
+import re
+from uuid import uuid4
+
+import pytest
+
+from batchq.compute.simulated.script import Script
+from tests.service.job_queue import ENDLESS
+
+
+def form_in(page, **fields):
+    body = page.body.partition('action="/ui/rerun"')[2]
+    return [*re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', body), *fields.items()]
+
+
+async def ended(browser, name="fit", status="FAILED", **members):
+    """A job, or an array, that has ended in this status."""
+    script = Script(seconds=0, exit_code=int(status == "FAILED"))
+    job_id = await browser.submit(name, command=["fit"], script=script, **members)
+    await browser.wait_for(job_id, status)
+    return job_id
+
+
+async def described(browser, job_id):
+    return (await browser.call("describejobs", {"jobs": [job_id.rpartition("/")[2]]}))["jobs"][0]
+
+
+async def test_a_finished_job_is_submitted_again_with_more_memory(browser):
+    old = await ended(browser)
+    page = await browser.open(f"/ui/rerun?job={old}")
+    assert "Submit 1 job again" in page.text
+    answer = await browser.post("/ui/rerun", form_in(page, memory="128m"))
+    new = await described(browser, answer.headers["Location"])
+    assert (new["jobName"], new["tags"]["batchq:rerun-of"]) == ("fit", old)
+    amounts = {it["type"]: it["value"] for it in new["container"]["resourceRequirements"]}
+    assert (amounts["MEMORY"], new["container"]["command"]) == ("128", ["fit"])
+
+
+async def test_the_failed_children_of_an_array_are_submitted_alone(browser):
+    array = await ended(browser, "sweep", arrayProperties={"size": 3})
+    page = await browser.open(f"/ui/rerun?job={array}&failed=1")
+    answer = await browser.post("/ui/rerun", form_in(page))
+    result = await browser.open(answer.headers["Location"])
+    assert "3 of 3 jobs submitted again" in result.text
+    jobs = (await browser.call("batchq/listjobs", {"names": ["sweep"]}))["jobs"]
+    new = [await described(browser, it["jobId"]) for it in jobs if it["jobId"] != array]
+    variables = [it for job in new for it in job["container"]["environment"]]
+    indexes = [it["value"] for it in variables if it["name"] == "AWS_BATCH_JOB_ARRAY_INDEX"]
+    assert sorted(indexes) == ["0", "1", "2"]
+
+
+async def test_only_failed_jobs_are_submitted_on_request(browser):
+    failed, succeeded = await ended(browser), await ended(browser, status="SUCCEEDED")
+    page = await browser.open(f"/ui/rerun?job={failed}&job={succeeded}&failed=1")
+    assert f"/ui/jobs/{failed}" in page.page.links
+    assert f"/ui/jobs/{succeeded}" not in page.page.links
+    none = await browser.open(f"/ui/rerun?job={succeeded}&failed=1", status=400)
+    assert "None of the jobs is FAILED." in none.text
+
+
+async def test_a_form_that_is_sent_twice_submits_each_job_once(browser):
+    ids = [await ended(browser) for _ in range(2)]
+    form = form_in(await browser.open(f"/ui/rerun?job={ids[0]}&job={ids[1]}"))
+    answers = await asyncio.gather(browser.post("/ui/rerun", form), browser.post("/ui/rerun", form))
+    assert len({it.headers["Location"] for it in answers}) == 1
+    assert len((await browser.call("batchq/listjobs", {"names": ["fit"]}))["jobs"]) == 4
+
+
+async def test_a_job_that_is_not_finished_is_not_submitted_again(browser):
+    job_id = await browser.submit("runs", script=ENDLESS)
+    page = await browser.open(f"/ui/rerun?job={job_id}", status=400)
+    assert "only finished jobs are submitted again." in page.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [({"memory": "much"}, "The memory must be a size"), ({"queue": "none"}, "JobQueue none not found.")],
+)
+async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
+    old = await ended(browser)
+    form = form_in(await browser.open(f"/ui/rerun?job={old}"), **{"vcpus": "2"} | fields)
+    page = await browser.post("/ui/rerun", form, status=400)
+    assert sentence in page.text
+    assert 'value="2"' in page.body
+    assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+
+
+async def test_a_job_that_does_not_exist_has_the_page_of_everything_unknown(browser):
+    unknown = await browser.open(f"/ui/rerun?job={uuid4()}", status=404)
+    assert unknown.body == (await browser.open("/ui/none", status=404)).body
+
+
+async def test_a_query_without_jobs_is_refused(browser):
+    assert "No jobs are selected." in (await browser.open("/ui/rerun", status=400)).text
