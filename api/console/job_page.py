@@ -10,14 +10,14 @@ from batchq.api.console.job_graph import jobs_around
 from batchq.api.console.job_paths import JOB, NODE, job_id_of
 from batchq.api.console.job_words import entry_words, job_title
 from batchq.api.console.log_colours import coloured
-from batchq.api.console.log_page import BEGINNING
+from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageTable, Visit
 from batchq.api.console.svg import Span, graph, time_axis
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.explanation.words import duration_words
 from batchq.domain.ids import node_of
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.order_words import ORDER_WORDS
@@ -70,6 +70,7 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "whole_id": whole,
         "is_node": whole != job_id,
         "is_array": is_parent(job),
+        "has_log": _has_log(job),
         "why": await context.explanations.why(job_id, caller=caller),
         "history": history,
         "stays": stays(history, now),
@@ -79,11 +80,12 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
         "results": None if is_fragment else await _results(context, job, caller),
-        "may_maintain": caller.has(Permission.MAINTENANCE),
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and job.status in ACTIVE and whole == job_id,
         "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
         "coloured": coloured,
+        "empty_sentence": empty_sentence,
         "rounded": rounded,
         "statuses": list(Status),
     }
@@ -116,9 +118,14 @@ def _axis(history: Sequence[HistoryEntry], now: datetime) -> object:
     return time_axis(spans, "Time in each status, as in the table below") if spans else None
 
 
+def _has_log(job: Job) -> bool:
+    """Whether the log is that of the job itself. The children of an array and the nodes of a job have their own."""
+    return not is_parent(job) and (job.spec.nodes is None or node_of(job.id)[1] is not None)
+
+
 async def _output(context: ConsoleContext, job: Job, caller: Caller) -> JobOutput | None:
-    """None for an array and a multi-node job, whose parts have logs."""
-    if is_parent(job) or (job.spec.nodes is not None and node_of(job.id)[1] is None):
+    """None for a job whose parts have logs."""
+    if not _has_log(job):
         return None
     log = await context.log_windows.find(job.id, attempt=None, container=None, caller=caller)
     follows = job.status not in FINISHED and log.captured

@@ -141,7 +141,7 @@ async def _text(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) 
     query = visit.input
     log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
     if log.tag is None or not log.has_run:
-        raise Invalid(_empty_sentence(log))
+        raise Invalid(empty_sentence(log))
     name = re.sub(r"[^0-9A-Za-z_.-]", "-", f"{log.tag}") + ".log"
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     response = web.StreamResponse(headers=headers)
@@ -234,7 +234,7 @@ def _rendered(
             "attempt": number,
             "shown": lambda line, is_found=False: _shown(line, query.times, started, is_found=is_found),
             "clock": lambda line: _clock(_time_of(line) or _EPOCH),
-            "empty": _empty_sentence(log),
+            "empty": empty_sentence(log),
             "link": partial(_link, query, log, number),
             "lines": (),
             "found": None,
@@ -269,7 +269,7 @@ def _first_number(query: LogQuery, window: LogPage) -> int | None:
     return max(1, query.line - sum(it.position < at for it in window.lines))
 
 
-def _empty_sentence(log: JobLog) -> str:
+def empty_sentence(log: JobLog) -> str:
     """What a page without lines says."""
     if log.job is None or log.tag is None:
         return "The job has not started. Its output appears here once it writes any."

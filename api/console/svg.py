@@ -16,7 +16,7 @@ from batchq.ports.jobs import ChildRun
 
 AXIS_WIDTH, AXIS_HEIGHT = 1000, 14
 SHORTEST = 6  # of a span on the axis, so that each is visible
-MAX_COLUMNS = 100  # of the grid
+MIN_WIDTH, MAX_COLUMNS = 48, 100  # of the grid, in cells: a small array does not fill its width
 NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 132, 40, 44, 10
 STEPS = 2  # of the graph, each way: it always has as many columns, so that its nodes have one size
 MAX_NAME = 17  # characters of a name in a node
@@ -59,8 +59,8 @@ def time_axis(spans: Sequence[Span], label: str) -> Markup:
 
 
 def grid_columns(size: int) -> int:
-    """The columns of the grid of an array with this many children: about twice as many as rows, if there is room."""
-    return max(1, min(MAX_COLUMNS, size, max(10, int((2 * size) ** 0.5))))
+    """The columns of the grid of an array with this many children."""
+    return min(size, MAX_COLUMNS, max(MIN_WIDTH, int((2 * size) ** 0.5)))
 
 
 def array_grid(runs: Iterable[ChildRun], *, size: int, job_id: str, label: str) -> Markup:
@@ -78,9 +78,9 @@ def array_grid(runs: Iterable[ChildRun], *, size: int, job_id: str, label: str) 
             moves.append(f"m{first - x} {row - y}h{end - first}")
             pens[run.status] = end, row
     head = Markup(
-        '<svg class="grid" viewBox="0 0 {0} {1}" data-columns="{0}" data-size="{2}" data-job="{3}" '
-        'role="img" tabindex="0" aria-label="{4}">'
-    ).format(columns, -(-size // columns), size, job_id, escape(label))
+        '<svg class="grid" viewBox="0 0 {} {}" data-columns="{}" data-size="{}" data-job="{}" '
+        'role="img" tabindex="0" aria-label="{}">'
+    ).format(max(columns, MIN_WIDTH), -(-size // columns), columns, size, job_id, escape(label))
     path = Markup('<path class="shape-{}" d="M0 .5{}"/>')
     paths = (path.format(status.value, "".join(it)) for status, it in sorted(strokes.items()))
     return head + Markup("").join(paths) + Markup("</svg>")
@@ -97,11 +97,15 @@ def _rows(run: ChildRun, columns: int) -> Iterable[tuple[int, int, int]]:
 
 
 def graph(nodes: Sequence[GraphNode], edges: Iterable[tuple[str, str]], label: str) -> Markup:
-    """The jobs around a job, a column for each step. `edges`: pairs of ids, the job that is waited for first."""
+    """The jobs around a job, a column for each step. `nodes`: at least one.
+
+    `edges`: pairs of ids, the job that is waited for first.
+    """
     places: dict[str, tuple[int, int]] = {}
-    for level in range(-STEPS, STEPS + 1):
+    first = min(it.level for it in nodes)
+    for level in range(first, STEPS + 1):
         for y, it in enumerate(it for it in nodes if it.level == level):
-            places[it.job_id] = (level + STEPS) * (NODE_WIDTH + GAP_X), y * (NODE_HEIGHT + GAP_Y)
+            places[it.job_id] = (level - first) * (NODE_WIDTH + GAP_X), y * (NODE_HEIGHT + GAP_Y)
     width = (2 * STEPS + 1) * (NODE_WIDTH + GAP_X) - GAP_X
     height = max((y for _, y in places.values()), default=0) + NODE_HEIGHT
     head = Markup('<svg class="graph" viewBox="-2 -2 {} {}" role="group" aria-label="{}">')

@@ -24,8 +24,8 @@ def listed(page):
 async def test_the_grid_has_all_children_with_a_table_of_the_same(browser):
     job_id = await failed_array(browser, 12)
     page = await browser.open(f"/ui/jobs/{job_id}/children")
-    assert f'data-columns="10" data-size="12" data-job="{job_id}"' in page.body
-    assert 'class="shape-FAILED" d="M0 .5m0 0h10m-10 1h2"' in page.body
+    assert f'data-columns="12" data-size="12" data-job="{job_id}"' in page.body
+    assert 'class="shape-FAILED" d="M0 .5m0 0h12"' in page.body
     assert "0 to 11 ✕ FAILED 12" in page.text
     assert f"/ui/rerun?job={job_id}&failed=1" in [it.replace("&amp;", "&") for it in page.page.links]
 

@@ -102,6 +102,18 @@ async def test_the_request_shows_what_was_asked_for(browser):
     assert "/ui/definitions/simple%3A1" in page.page.links
 
 
+async def test_a_long_value_is_folded(browser):
+    job_id = await browser.submit("train-17", tags={"note": "x" * 250}, script=ENDLESS)
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert f"<summary><code>note={'x' * 100}…</code> (250 characters)</summary>" in page.body
+
+
+async def test_only_an_active_job_can_be_force_failed(browser):
+    first = await browser.submit("train-1", script=ENDLESS)
+    job_id = await browser.submit("train-2", dependsOn=[{"jobId": first}])
+    assert f"/ui/jobs/{job_id}/force-fail" not in (await browser.open(f"/ui/jobs/{job_id}")).page.links
+
+
 async def test_an_array_leads_to_its_children_and_each_child_to_its_array(browser):
     job_id = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 3})
     await browser.wait_for(f"{job_id}:1", "RUNNING")
@@ -151,7 +163,9 @@ async def test_the_live_part_concerns_this_job_only(browser):
     job_id = await browser.submit("train-17", script=ENDLESS)
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert f'<div id="live" data-min-interval="1" data-jobs="{job_id}">' in page.body
-    part = await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")
+    await browser.wait_for(job_id, "RUNNING")
+    whole, part = await browser.open(f"/ui/jobs/{job_id}"), await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")
+    assert re.sub(r"\d+ s", "", part.body) in re.sub(r"\d+ s", "", whole.body)
     assert 'id="request"' not in part.body
 
 
