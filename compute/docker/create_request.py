@@ -224,8 +224,8 @@ def _host_config(launch: LaunchSpec, policy: ServerPolicy, inputs: LaunchInputs)
             **_memory(spec, inputs),
             "PidsLimit": policy.pids,
             "Privileged": privileged,
-            # A privileged container has all privileges, so the option would contradict it.
-            "SecurityOpt": ["no-new-privileges"] if policy.no_new_privileges and not privileged else [],
+            # Disables setuid programs (sudo, su). It would contradict privileged.
+            "SecurityOpt": [] if privileged else ["no-new-privileges"],
             "ReadonlyRootfs": spec.read_only_root,
             "Init": spec.init,
             "Ulimits": [{"Name": limit.name, "Soft": limit.soft, "Hard": limit.hard} for limit in spec.ulimits],

@@ -20,8 +20,6 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
     missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
     #: Returns the host paths that accounts may mount, whose contents their jobs can change.
     given: Callable[[], Iterable[str]] = tuple
-    #: Whether setuid programs (sudo, su) are disabled in containers that are not privileged.
-    no_new_privileges: bool = True
     #: The registries of this server's jobs, each with or without a path; None: any.
     registries: tuple[str, ...] | None = None
     #: The maximum number of processes and threads of a container: a quarter of Linux's lowest default of `pid_max`.

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from msgspec.structs import replace
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import AccessKeyFile, machine_user, new_key
@@ -68,9 +69,8 @@ async def send(data):
 
     @asynccontextmanager
     async def trust(request):
-        request[CALLER] = accounts_admin.accounts.load().caller(
-            request.headers["User"], key="BQIA", request_id="a-request"
-        )
+        caller = accounts_admin.accounts.load().caller(request.headers["User"], key="BQIA")
+        request[CALLER] = None if caller is None else replace(caller, request_id="a-request")
         yield
 
     app = api.build(requests=request_metrics(), dialects=[dialect(accounts_admin)], health=well, hosts=[], gate=trust)

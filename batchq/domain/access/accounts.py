@@ -259,7 +259,7 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         user = self.users.get(owner.user)
         return None if user is not None and user.role is Role.ADMIN else self.allowance(owner.account)
 
-    def caller(self, name: UserName, *, key: str = "", request_id: str = "", operation: str = "") -> Caller | None:
+    def caller(self, name: UserName, *, key: str = "") -> Caller | None:
         """The caller for a user's request; None if there is no such user. `key`: the access key's id."""
         user = self.users.get(name)
         if user is None:
@@ -274,8 +274,6 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
             queues=self._queues({user.account, *coordinates}) if user.role is Role.USER else None,
             allowance=self.allowance(user.account),
             key=key,
-            request_id=request_id,
-            operation=operation,
         )
 
     def _queues(self, names: Iterable[AccountName]) -> frozenset[QueueName] | None:

@@ -71,10 +71,10 @@ def ordinal(place: int) -> str:
     return f"{number(place)}{ending}"
 
 
-def list_words(items: Sequence[str], total: int | None = None) -> str:
-    """As `a, b and 3 more`. `total`: how many there are; None: as many as `items`."""
+def list_words(items: Sequence[str]) -> str:
+    """As `a, b, c and 3 more`."""
     shown = list(items[:MAX_LISTED])
-    more = (len(items) if total is None else total) - len(shown)
+    more = len(items) - len(shown)
     parts = [*shown, f"{number(more)} more"] if more > 0 else shown
     return joined(parts)
 

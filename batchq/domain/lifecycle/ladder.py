@@ -74,7 +74,7 @@ def requested(stop: Stopped, step: int, now: datetime) -> Stopped:
     return replace(stop, checkpoint_requested_at=now)
 
 
-def may_repeat_at(stop: StopLadder, unanswered_at: datetime | None = None) -> datetime | None:
+def may_repeat_at(stop: StopLadder, unanswered_at: datetime | None) -> datetime | None:
     """When to send the checkpoint signal again if its delivery is not known; None: no such signal was sent.
 
     A program that got the first signal has had the whole time for a checkpoint by then. `unanswered_at`: when the call
