@@ -15,14 +15,6 @@ from tests.support.builders import ADMIN, definition
 UNKNOWN = "^JobDefinition name {} does not exist or is not in ACTIVE status$"
 
 
-async def test_each_registration_is_the_next_revision(catalog):
-    made = [await catalog.definitions.register(definition(name="a", revision=9), caller=ADMIN) for _ in range(2)]
-    other = await catalog.definitions.register(definition(name="b"), caller=ADMIN)
-
-    assert [it.ref.revision for it in made] == [1, 2]
-    assert other.ref == DefinitionRef(name="b", revision=1)
-
-
 @pytest.mark.fault("IN24")
 async def test_concurrent_registrations_have_consecutive_revisions(catalog):
     made = await asyncio.gather(*(catalog.definitions.register(definition(name="a"), caller=ADMIN) for _ in range(50)))
@@ -73,32 +65,11 @@ async def test_an_inactive_definition_submits_no_job_and_is_described(catalog, r
     assert await again.definitions.get(made.ref) == replace(made, status=DefinitionStatus.INACTIVE)
 
 
-async def test_deregistering_an_inactive_or_unknown_definition_changes_nothing(catalog):
-    made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
-
-    await catalog.definitions.deregister(made.ref, caller=ADMIN)
-    await catalog.definitions.deregister(made.ref, caller=ADMIN)
-    await catalog.definitions.deregister(DefinitionRef(name="b", revision=1), caller=ADMIN)
-
-    found = await catalog.definitions.page(name=None, status=None, limit=10, after=None, caller=ADMIN)
-    assert found == (replace(made, status=DefinitionStatus.INACTIVE),)
-
-
 async def test_a_revision_is_never_reused(catalog):
     made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
     await catalog.definitions.deregister(made.ref, caller=ADMIN)
 
     assert (await catalog.definitions.register(definition(name="a"), caller=ADMIN)).ref.revision == 2
-
-
-async def test_pages_continue_after_the_last_entry(catalog):
-    made = [await catalog.definitions.register(definition(name=name), caller=ADMIN) for name in ("b", "a", "a")]
-
-    first = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=None, caller=ADMIN)
-    rest = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=first[-1].ref, caller=ADMIN)
-
-    assert first == (made[1], made[2])
-    assert rest == (made[0],)
 
 
 async def test_tags_of_a_definition_change(catalog, reopened):

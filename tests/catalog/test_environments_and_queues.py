@@ -5,13 +5,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.catalog import ComputeEnvironment, State
-from batchq.domain.job import Status
-from batchq.errors import Invalid, NotFound, StoreFailed
-from batchq.ports.jobs import Changes
+from batchq.errors import Invalid, StoreFailed
 from batchq.services.catalog import CatalogService
 from tests.catalog.conftest import NoonClock
 from tests.catalog.making import disabled_queue, make_environment, make_queue
-from tests.support.builders import ADMIN, NOON, environment, job, queue
+from tests.support.builders import ADMIN, NOON, environment, queue
 from tests.support.disk import BOTTOMLESS
 from tests.support.inline import InlineStore
 
@@ -33,16 +31,6 @@ async def test_a_created_resource_exists_after_a_restart(catalog, reopened):
     assert (again.environments, again.queues) == ({"local": made}, {"default": line})
 
 
-async def test_a_name_is_unique(catalog):
-    await make_environment(catalog)
-    await make_queue(catalog)
-
-    with pytest.raises(Invalid, match=r"^Object already exists$"):
-        await make_environment(catalog)
-    with pytest.raises(Invalid, match=r"^Object already exists$"):
-        await make_queue(catalog)
-
-
 async def test_of_concurrent_creations_of_a_name_one_succeeds(catalog):
     outcomes = await asyncio.gather(
         *(make_environment(catalog, max_millicpus=number) for number in range(1, 6)), return_exceptions=True
@@ -50,15 +38,6 @@ async def test_of_concurrent_creations_of_a_name_one_succeeds(catalog):
 
     assert [type(outcome) for outcome in outcomes[1:]] == [Invalid] * 4
     assert catalog.environments == {"local": outcomes[0]}
-
-
-async def test_the_environments_of_a_queue_must_exist(catalog):
-    await make_environment(catalog)
-
-    with pytest.raises(NotFound, match="ComputeEnvironment other not found"):
-        await make_queue(catalog, environments=("local", "other"))
-
-    assert catalog.queues == {}
 
 
 async def test_more_than_fifty_tags_are_refused(catalog):
@@ -84,23 +63,6 @@ async def test_an_update_changes_only_the_given_members(catalog, reopened):
     again = await reopened()
     assert again.environments["local"] == environment(max_millicpus=500)
     assert again.queues["default"] == queue(state=State.DISABLED, environments=("other", "local"), tags=(("k", "v"),))
-
-
-async def test_an_unknown_resource_cannot_be_changed(catalog):
-    with pytest.raises(NotFound, match="ComputeEnvironment local not found"):
-        await catalog.compute_environments.update("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
-    with pytest.raises(NotFound, match="JobQueue default not found"):
-        await catalog.job_queues.update("default", lambda it: replace(it, priority=2), caller=ADMIN)
-
-
-async def test_a_queue_cannot_be_given_an_unknown_environment(catalog):
-    await make_environment(catalog)
-    made = await make_queue(catalog)
-
-    with pytest.raises(NotFound):
-        await catalog.job_queues.update("default", lambda it: replace(it, environments=("other",)), caller=ADMIN)
-
-    assert catalog.queues["default"] == made
 
 
 async def test_each_change_is_published_once_it_is_saved(catalog, changed):
@@ -170,38 +132,6 @@ async def test_concurrent_changes_are_all_applied(catalog):
 # ------------------------------------------------------------------------------------------------------------ deleting
 
 
-async def test_an_enabled_resource_cannot_be_deleted(catalog):
-    await make_environment(catalog)
-    await make_queue(catalog)
-
-    with pytest.raises(Invalid, match="Cannot delete, ComputeEnvironment local is ENABLED"):
-        await catalog.compute_environments.delete("local", caller=ADMIN)
-    with pytest.raises(Invalid, match="Cannot delete, JobQueue default is ENABLED"):
-        await catalog.job_queues.delete("default", caller=ADMIN)
-
-    assert (list(catalog.environments), list(catalog.queues)) == (["local"], ["default"])
-
-
-async def test_an_environment_that_a_queue_uses_cannot_be_deleted(catalog):
-    await make_environment(catalog, state=State.DISABLED)
-    await disabled_queue(catalog)
-
-    with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
-        await catalog.compute_environments.delete("local", caller=ADMIN)
-
-
-@pytest.mark.fault("SP27")
-async def test_a_queue_with_unfinished_jobs_cannot_be_deleted(catalog, store):
-    await make_environment(catalog)
-    await disabled_queue(catalog)
-    await store.commit(Changes(inserted=(job(status=Status.RUNNABLE), job(status=Status.FAILED))))
-
-    with pytest.raises(Invalid, match="JobQueue default holds 1 unfinished jobs"):
-        await catalog.job_queues.delete("default", caller=ADMIN)
-
-    assert "default" in catalog.queues
-
-
 async def test_a_deleted_name_can_be_reused(catalog, reopened):
     await make_environment(catalog, state=State.DISABLED)
     await disabled_queue(catalog)
@@ -212,16 +142,6 @@ async def test_a_deleted_name_can_be_reused(catalog, reopened):
     again = await reopened()
     assert (again.environments, again.queues) == ({}, {})
     assert await make_environment(again) == environment()
-
-
-async def test_deleting_an_unknown_resource_is_a_success(catalog, changed):
-    await catalog.compute_environments.delete("local", caller=ADMIN)
-    await catalog.job_queues.delete("default", caller=ADMIN)
-
-    assert changed.count == 0
-
-
-# ---------------------------------------------------------------------------------------------------------- describing
 
 
 # ---------------------------------------------------------------------------------------------------------------- tags
@@ -252,13 +172,6 @@ async def test_fifty_tags_are_the_maximum(catalog):
     await catalog.compute_environments.tag("local", (("key0", "changed"),), caller=ADMIN)
 
     assert len(catalog.environments["local"].tags) == 50
-
-
-async def test_an_unknown_resource_cannot_be_tagged(catalog):
-    with pytest.raises(NotFound):
-        await catalog.compute_environments.tag("local", (), caller=ADMIN)
-    with pytest.raises(NotFound):
-        await catalog.job_queues.untag("default", [], caller=ADMIN)
 
 
 # ------------------------------------------------------------------------------------------------------ the first start

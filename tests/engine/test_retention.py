@@ -98,16 +98,6 @@ async def test_without_a_retention_period_nothing_is_deleted():
     assert await yard.left() == [1, 2]
 
 
-async def test_a_job_whose_container_exists_is_kept(yard):
-    await yard.end(1, 2)
-    await yard.clock.sleep(31 * 86400.0)
-    yard.busy = frozenset({job_id(1)})
-
-    await yard.pruner.prune_once()
-
-    assert await yard.left() == [1, 999]
-
-
 async def test_all_jobs_are_kept_until_the_first_survey(yard):
     await yard.end(1, 2)
     await yard.clock.sleep(31 * 86400.0)
