@@ -4,23 +4,19 @@ Jobs of engines run the engine, by bash and Python. The image is made from files
 """
 
 import hashlib
-import io
 import json
 import re
 import subprocess
-import tarfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import docker
-from docker.errors import ImageNotFound
 
 from tests.clients.client import BIN, INSTALLED, PROGRAMS
+from tests.support.images import file_system, label_of, shared_libraries
 
 NAME = "batchq-clients:latest"
 WHEELS = INSTALLED / "wheels"
-BASE = "batchq-test:latest"
 LABEL = "io.batchq.test.made-of"
 ENGINES = ("snakemake", "snakemake-storage-plugin-s3", "pip")
 TOOLS = tuple(map(Path, ("/bin/bash", "/usr/bin/env")))
@@ -28,28 +24,19 @@ NOT_NEEDED = re.compile(
     r"/(__pycache__|tests?|examples|idlelib|dist-packages|config-3[^/]*|include)/"
     r"|/botocore/data/(?!s3/|sts/|[^/]*$)"
 )
-LOADED = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
 def see_to_image() -> str:
-    """Make it when it is not there, or is of other clients."""
+    """Create the image unless it exists with the present clients. Returns its name."""
     made_of = hashlib.sha256((INSTALLED / ".installed").read_bytes() + Path(__file__).read_bytes()).hexdigest()
     with closing(docker.from_env(timeout=300)) as engine:
-        if revision(engine) != made_of:
+        if label_of(engine, NAME, LABEL) != made_of:
             files, loaded = gathered()
             settings = [*environment(loaded), f"LABEL {LABEL}={made_of}", 'CMD ["bash"]']
             name, tag = NAME.split(":")
-            engine.api.import_image_from_data(
-                packed(exported(engine), [*files, *loaded]), repository=name, tag=tag, changes=settings
-            )
+            content = file_system(engine, [(it, str(it)) for it in (*files, *loaded)], links=python_links(files))
+            engine.api.import_image_from_data(content, repository=name, tag=tag, changes=settings)
     return NAME
-
-
-def revision(engine: Any) -> str | None:
-    try:
-        return engine.images.get(NAME).labels.get(LABEL)
-    except ImageNotFound:
-        return None
 
 
 def environment(loaded: list[Path]) -> list[str]:
@@ -60,7 +47,7 @@ def environment(loaded: list[Path]) -> list[str]:
 
 
 def gathered() -> tuple[list[Path], list[Path]]:
-    """The files that engines are made of, and the shared libraries of the system that these load."""
+    """The files of the engines, and the shared libraries of the system that these load."""
     program = "import sys, sysconfig; print(sys._base_executable, sysconfig.get_paths()['stdlib'])"
     executable, standard = output_of(BIN / "python", "-c", program).split()
     python = Path(executable).resolve()
@@ -68,8 +55,8 @@ def gathered() -> tuple[list[Path], list[Path]]:
     library = [it for it in Path(standard).rglob("*") if "site-packages" not in it.parts]
     own = sorted({it for it in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if wanted(it)})
     binaries = [python, *TOOLS, *(it for it in own if ".so" in it.suffixes)]
-    loaded = {Path(it) for it in LOADED.findall(output_of("ldd", *binaries))}
-    return [*own, python, *TOOLS], sorted(it for it in loaded if not it.is_relative_to(INSTALLED))
+    loaded = [it for it in shared_libraries(binaries) if not it.is_relative_to(INSTALLED)]
+    return [*own, python, *TOOLS], loaded
 
 
 def output_of(*words: object) -> str:
@@ -80,30 +67,7 @@ def wanted(file: Path) -> bool:
     return file.is_file() and not NOT_NEEDED.search(str(file))
 
 
-def exported(engine: Any) -> bytes:
-    """The root file system of the test image."""
-    container = engine.containers.create(BASE)
-    try:
-        return b"".join(container.export())
-    finally:
-        container.remove()
-
-
-def packed(base: bytes, files: list[Path]) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(base)) as old, tarfile.open(fileobj=made, mode="w") as tar:
-        added = {str(it).lstrip("/") for it in files}
-        for info in (it for it in old if it.name not in added):
-            tar.addfile(info, old.extractfile(info) if info.isreg() else None)
-        for it in files:
-            tar.add(it.resolve(), str(it))
-        python = next(str(it) for it in files if it.name.startswith("python3.") and it.parent.name == "bin")
-        for link in (BIN / "python", BIN / "python3", BIN / Path(python).name):
-            tar.addfile(linked(link, python))
-    return made.getvalue()
-
-
-def linked(link: Path, target: str) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(str(link))
-    info.type, info.linkname = tarfile.SYMTYPE, target
-    return info
+def python_links(files: list[Path]) -> list[tuple[Path, str]]:
+    """The links of the environment to its interpreter."""
+    python = next(it for it in files if it.name.startswith("python3.") and it.parent.name == "bin")
+    return [(BIN / name, str(python)) for name in ("python", "python3", python.name)]

@@ -11,7 +11,7 @@ import pytest
 from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import EngineError, ImageUnavailable
-from tests.support.containers import launch, new_tag, output
+from tests.support.containers import RUNTIME_CALLS
 
 
 async def listen(runtime):
@@ -19,20 +19,7 @@ async def listen(runtime):
         return [tag async for tag in news]
 
 
-CALLS = {
-    "create": lambda runtime: runtime.create(launch()),
-    "pull": lambda runtime: runtime.pull("none:latest", None),
-    "start": lambda runtime: runtime.start(new_tag()),
-    "signal_stop": lambda runtime: runtime.signal_stop(new_tag()),
-    "kill": lambda runtime: runtime.kill(new_tag()),
-    "remove": lambda runtime: runtime.remove(new_tag()),
-    "remove_silent": lambda runtime: runtime.remove_silent(new_tag()),
-    "inspect": lambda runtime: runtime.inspect(new_tag()),
-    "survey": lambda runtime: runtime.survey(),
-    "capacity": lambda runtime: runtime.capacity(),
-    "logs": lambda runtime: output(runtime, new_tag()),
-    "deaths": listen,
-}
+CALLS = RUNTIME_CALLS | {"deaths": listen}
 BODIES = [
     b"",
     b"null",

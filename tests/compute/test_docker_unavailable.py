@@ -12,6 +12,7 @@ from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     PATIENCE,
+    RUNTIME_CALLS,
     death_of,
     docker_runtime,
     ended,
@@ -30,20 +31,7 @@ pytestmark = pytest.mark.docker
 
 LONG = Script(seconds=None, output=("ready",))
 QUICK = Script(seconds=0, output=("one",))
-CALLS = {
-    "create": lambda runtime: runtime.create(launch()),
-    "pull": lambda runtime: runtime.pull("none:latest", None),
-    "start": lambda runtime: runtime.start(new_tag()),
-    "inspect": lambda runtime: runtime.inspect(new_tag()),
-    "signal_stop": lambda runtime: runtime.signal_stop(new_tag()),
-    "kill": lambda runtime: runtime.kill(new_tag()),
-    "remove": lambda runtime: runtime.remove(new_tag()),
-    "remove_silent": lambda runtime: runtime.remove_silent(new_tag()),
-    "survey": lambda runtime: runtime.survey(),
-    "capacity": lambda runtime: runtime.capacity(),
-    "logs": lambda runtime: output(runtime, new_tag()),
-    "deaths": lambda runtime: runtime.deaths().__aenter__(),
-}
+CALLS = RUNTIME_CALLS | {"deaths": lambda runtime: runtime.deaths().__aenter__()}
 SOON = 9.0  # seconds: less than any call is patient, and enough for a busy machine
 EACH_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 

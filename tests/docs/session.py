@@ -6,9 +6,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from socket import SO_REUSEADDR, SOL_SOCKET, socket
 
 from tests.docs.pages import Example
+from tests.support.service import reserved
 
 BINARIES = Path(sys.executable).parent
 READY = "batchq is ready at "
@@ -28,7 +28,7 @@ class Session:
 
     def __init__(self, folder: Path, *, docker: bool) -> None:
         self.folder = folder
-        self._reserved = reserved_port()
+        self._reserved = reserved()
         port = str(self._reserved.getsockname()[1])
         self._url = f"http://127.0.0.1:{port}"
         self._own = {ELSEWHERE: self._url, PORT: port, DATA: str(folder / "data")}
@@ -145,14 +145,6 @@ class Session:
         for shown, own in reversed(self._own.items()):
             text = text.replace(own, shown)
         return re.sub("AWS_SECRET_ACCESS_KEY=[^ ]+", "AWS_SECRET_ACCESS_KEY=...", text)
-
-
-def reserved_port() -> socket:
-    """A port of loopback that no other program gets while the socket is open, and on which a server can listen."""
-    reserved = socket()
-    reserved.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
-    return reserved
 
 
 def served(text: str) -> str:

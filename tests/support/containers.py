@@ -197,3 +197,19 @@ def remove_pause_containers(runtime, environment="local"):
 def _engine(base_url=None):
     with closing(docker_api(base_url)) as client:
         yield client
+
+
+# Each call of a runtime that reaches the engine, except the stream of deaths.
+RUNTIME_CALLS = {
+    "create": lambda runtime: runtime.create(launch()),
+    "pull": lambda runtime: runtime.pull("none:latest", None),
+    "start": lambda runtime: runtime.start(new_tag()),
+    "signal_stop": lambda runtime: runtime.signal_stop(new_tag()),
+    "kill": lambda runtime: runtime.kill(new_tag()),
+    "remove": lambda runtime: runtime.remove(new_tag()),
+    "remove_silent": lambda runtime: runtime.remove_silent(new_tag()),
+    "inspect": lambda runtime: runtime.inspect(new_tag()),
+    "survey": lambda runtime: runtime.survey(),
+    "capacity": lambda runtime: runtime.capacity(),
+    "logs": lambda runtime: output(runtime, new_tag()),
+}
