@@ -90,14 +90,6 @@ async def test_a_job_that_ends_before_it_is_terminated_has_changed(server, creat
     server.changed_by_errors.clear()  # the end of the job was the change
 
 
-async def test_a_queued_job_is_terminated_at_once(create, send):
-    job = await create()
-
-    status, answer = await send("POST", job, "/actions", TERMINATE)
-
-    assert (status, answer["status"]["phase"], answer["status"]["secondary_phase"]) == (202, "Terminated", "Terminated")
-
-
 @pytest.mark.parametrize(
     ("body", "code"),
     [({}, "2788"), ({"action_type": "pause"}, "2812"), ({"action_type": 1}, "2788"), ({"action_type": ""}, "2812")],

@@ -39,12 +39,6 @@ async def test_an_unknown_stream_does_not_exist(logs):
         await logs.stream("a-definition/default/0123", caller=ADMIN)
 
 
-async def test_a_stream_is_found_by_its_name(logs, running):
-    stream = await running()
-
-    assert await logs.stream(stream.name, caller=ADMIN) == stream
-
-
 # --------------------------------------------------------------------------------------------------------------- pages
 
 

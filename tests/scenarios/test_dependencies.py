@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.ids import child_id, node_id
+from batchq.domain.ids import child_id
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Status
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
@@ -176,15 +176,6 @@ async def test_a_job_waits_for_a_whole_multi_node_job(world):
     done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert done.started_at >= (await world.job(before)).stopped_at
-
-
-async def test_a_dependency_on_a_node_is_refused(world):
-    before = await world.submit(nodes=gang(2, each=task(contained("default", Script(seconds=0)))))
-
-    with pytest.raises(Invalid, match="is a node"):
-        await world.submit(after=[node_id(before, 1)])
-
-    await world.wait_for(before, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("TM08")

@@ -258,7 +258,3 @@ async def test_a_log_preview_has_the_lines_of_a_task_that_has_run(world, trainin
     assert await training.log(job, "worker-1") == "ModelArts.2788"
     await world.release(waiting)
     await world.wait_for(waiting, Status.SUCCEEDED)
-
-
-async def test_an_unknown_job_is_not_found(training):
-    assert await training.terminate("91d0a6b4-3f52-4f0e-b1a7-64c5d2f7e810") == (400, "ModelArts.2775")

@@ -35,15 +35,6 @@ async def test_a_retry_rule_may_exit(world):
     assert len(done.attempts) == 1
 
 
-async def test_a_failure_that_matches_no_rule_is_retried(world):
-    rules = (ExitRule(action=Action.EXIT, on_exit_code="1"),)
-    job = await world.submit(Script(seconds=0, exit_code=42), attempts=2, rules=rules)
-
-    done = await world.wait_for(job, Status.FAILED)
-
-    assert len(done.attempts) == 2
-
-
 async def test_each_attempt_gets_its_number(world):
     script = Script(seconds=0, exit_code=1, prints_environment=("AWS_BATCH_JOB_ATTEMPT",))
     job = await world.submit(script, attempts=2)

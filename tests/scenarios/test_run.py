@@ -111,15 +111,6 @@ async def test_an_unschedulable_job_runs_once_an_environment_is_large_enough(wor
     await world.wait_for(giant, Status.SUCCEEDED, unschedulable=False)
 
 
-async def test_the_container_gets_the_variables_of_its_job(world):
-    script = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JQ_NAME", "AWS_BATCH_CE_NAME"))
-    job = await world.submit(script)
-
-    await world.wait_for(job, Status.SUCCEEDED)
-
-    assert await world.output(job) == ["1", "default", "local"]
-
-
 async def test_too_many_propagated_tags_fail_the_job(world):
     submission = await world.submission()
     tags = tuple((f"key-{number}", "") for number in range(51))

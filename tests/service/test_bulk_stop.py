@@ -14,7 +14,6 @@ from batchq.domain.stop_words import CONSEQUENCES
 from tests.service.job_queue import JobQueue, batchq
 from tests.support.forked_service import serving_forked
 
-UNKNOWN_JOB = "5d1f6c1e-0000-4000-8000-000000000000"
 USER = machine_user()
 CANCELLED = f"cancelled ({CONSEQUENCES['CANCELLED']})"
 STOPPING = f"1 stopping ({CONSEQUENCES['STOPPING'].format(signal='SIGTERM', grace='the grace period')})"
@@ -80,15 +79,6 @@ def test_only_the_given_ids_are_cancelled(queue):
     assert [queue.status(it) for it in (runs, second)] == ["RUNNING", "RUNNABLE"]
 
 
-def test_a_cancel_reports_that_a_running_job_continues(queue):
-    runs = queue.running()
-
-    done = batchq("cancel", runs)
-
-    assert (done.status, done.out[0]) == (0, f"{runs}  running on, not retried  sim (RUNNING)")
-    assert queue.status(runs) == "RUNNING"
-
-
 def test_a_terminated_job_releases_its_resources(queue):
     runs, waits = queue.running(), queue.submit()
 
@@ -130,15 +120,6 @@ def test_all_filters_must_match(scene, command, words, meant):
     assert {scene.names[it["jobId"]] for it in response["jobs"]} == meant
 
 
-def test_an_unknown_user_is_named_in_the_error(queue):
-    runs = queue.running()
-
-    done = batchq("terminate", "-u", "bbo", "-p", queue.name)
-
-    assert (done.status, done.err) == (2, "batchq: User bbo not found.\n")
-    assert queue.status(runs) == "RUNNING"
-
-
 def test_a_second_terminate_names_the_time_and_the_author_of_the_first(queue):
     hanging = queue.running(script=Script(seconds=None))
     batchq("terminate", hanging, "--grace", "60")
@@ -157,19 +138,6 @@ def test_a_cancel_of_an_array_reports_the_effect_on_its_children(queue):
     (line, _) = batchq("cancel", array).out
 
     assert line == f"{array}  stopping  sim (PENDING): of its children 2 cancelled, 1 running on, not retried"
-
-
-def test_a_dry_run_changes_nothing(queue):
-    runs, waits = queue.running(), queue.submit()
-    before = [queue.describe(it) for it in (runs, waits)]
-
-    done = batchq("terminate", "-p", queue.name, "--dry-run")
-
-    assert sorted(done.out[:2]) == sorted(
-        [f"{runs}  would be stopped  sim (RUNNING)", f"{waits}  would be terminated  sim (RUNNABLE)"]
-    )
-    assert done.out[2].endswith("; nothing is changed")
-    assert [queue.describe(it) for it in (runs, waits)] == before
 
 
 @pytest.mark.parametrize("step", [".{}", ":{}", "_{}"], ids=["dot", "colon", "slurm"])
@@ -214,45 +182,6 @@ def test_children_selected_by_status_are_reported_separately(queue):
     assert (done.status, done.out[-1], len(done.out)) == (0, f"2499 {CANCELLED}", 2500)
     assert {it.partition("  ")[0] for it in done.out[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}
     assert queue.status(f"{array}:0") == "RUNNING"
-
-
-def test_a_request_that_the_server_refuses_stops_none(queue):
-    waits = queue.running(), queue.submit()
-
-    done = batchq("terminate", *waits, "--signal", "SEGV")
-
-    assert (done.status, done.out) == (2, [])
-    assert "is not a supported signal" in done.err
-    assert [queue.status(it) for it in waits] == ["RUNNING", "RUNNABLE"]
-
-
-def test_an_unknown_id_is_reported_and_the_others_are_stopped(queue):
-    queue.running()
-    waits = queue.submit()
-
-    done = batchq("cancel", UNKNOWN_JOB, waits)
-
-    assert done.status == 1
-    assert f"{UNKNOWN_JOB}  not found" in done.out
-    assert queue.status(waits) == "FAILED"
-
-
-def test_a_finished_job_is_a_success(queue):
-    over = queue.submit(script=Script(seconds=0))
-    queue.reach(over, "SUCCEEDED")
-
-    done = batchq("terminate", over)
-
-    assert (done.status, done.out) == (0, [f"{over}  is already SUCCEEDED", "1 already finished"])
-
-
-def test_a_job_excluded_by_another_filter_is_a_success(queue):
-    runs = queue.running()
-
-    done = batchq("terminate", runs, "-t", "pending")
-
-    assert (done.status, done.out[0]) == (0, f"{runs}  does not match the other filters: it is RUNNING")
-    assert queue.status(runs) == "RUNNING"
 
 
 def test_a_bulk_stop_is_completed_after_a_kill_of_the_server(simulated):

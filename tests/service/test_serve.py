@@ -85,17 +85,6 @@ def test_the_first_start_creates_an_environment_and_a_queue(shared):
     assert environment["computeResources"]["maxvCpus"] == len(os.sched_getaffinity(0))
 
 
-def test_deleted_defaults_are_not_created_by_the_next_start(simulated):
-    batch = simulated.client()
-    batch.update_job_queue(jobQueue="default", state="DISABLED")
-    batch.delete_job_queue(jobQueue="default")
-    simulated.stop()
-
-    simulated.start()
-
-    assert simulated.client().describe_job_queues()["jobQueues"] == []
-
-
 @pytest.mark.fault("SE13")
 def test_another_address_than_loopback_is_refused(tmp_path):
     status, line = refused("--data", tmp_path, "--host", "0.0.0.0", "--port", 0)
