@@ -48,10 +48,6 @@ def children(of, *statuses):
     )
 
 
-def anns(**changes):
-    return job(**{"owner": Owner(user="ann", account="physics")} | changes)
-
-
 @pytest.fixture
 def chosen(store):
     """The places of the selected jobs: those of a preview, which must equal those of the order."""

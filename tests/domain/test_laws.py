@@ -358,10 +358,6 @@ def since(life, fact):
     return next((life[number:] for number, it in enumerate(life) if fact(it.after)), [])
 
 
-def of_now(it):
-    return it.before.attempt is not None and it.event.attempt == it.before.attempt.number
-
-
 def facts(order):
     return order.kind, order.user, order.ordered_at
 
