@@ -253,7 +253,7 @@ class Scheme(StrEnum):
     BEARER = "bearer"
     #: `X-Auth-Token: KEYID.SECRET`.
     AUTH_TOKEN = "authToken"  # noqa: S105 - the name of a scheme
-    #: A cookie of the web console.
+    #: A cookie of the web console, whose pages /openapi.json does not describe.
     SESSION = "session"
 
 

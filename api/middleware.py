@@ -151,9 +151,8 @@ def _check_form_site(request: web.Request) -> None:
     """Raise HttpRefusal unless a page of this server sent the form. Browsers send Origin with every form."""
     schemes = ("https",) if request.secure else ("https", "http")  # a proxy may have ended TLS
     origins = request.headers.getall("Origin", ())
-    if len(origins) != 1 or origins[0] not in {f"{it}://{request.host}" for it in schemes}:
-        raise access_denied("A form must come from a page of this server.")
-    if not {"same-origin"}.issuperset(request.headers.getall("Sec-Fetch-Site", ())):
+    is_ours = len(origins) == 1 and origins[0] in {f"{it}://{request.host}" for it in schemes}
+    if not is_ours or not {"same-origin"}.issuperset(request.headers.getall("Sec-Fetch-Site", ())):
         raise access_denied("A form must come from a page of this server.")
 
 

@@ -61,12 +61,12 @@ class _Login:
             return _redirect(page)
         with reading_keys(request):
             present = _logged_in(keys, request)
-            if present is not None and not given.code:
-                return _redirect(page)
-            if not _may_log_in(request):
-                return _login_page(request, given, error=INSECURE, status=HTTPStatus.FORBIDDEN, has_form=False)
-            key_id = keys.codes.find(given.code) if given.code else None
+            key_id = keys.codes.find(given.code)
             user = None if key_id is None else keys.callers.find(key_id)
+        if present is not None and user is None:
+            return _redirect(page)
+        if not _may_log_in(request):
+            return _login_page(request, given, error=INSECURE, status=HTTPStatus.FORBIDDEN, has_form=False)
         if given.code and user is None:
             return _login_page(request, given, error=OLD_LINK, status=HTTPStatus.FORBIDDEN)
         return _login_page(request, given, user=user, present=present)
@@ -84,6 +84,8 @@ class _Login:
             if not given.code and self._failures.is_exceeded(address, self._context.clock.now()):
                 return _login_page(request, given, error=TOO_MANY, status=HTTPStatus.TOO_MANY_REQUESTS)
             caller = _authenticated(keys, given)
+            if caller is None and given.code and _logged_in(keys, request) is not None:
+                return _redirect(page)  # the same form was sent before
             if caller is None:
                 return self._refused(request, given, address)
             keys.throttle.take_token(caller.user)

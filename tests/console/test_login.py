@@ -132,6 +132,16 @@ async def test_a_link_asks_for_the_user_and_logs_in_once(visitor):
     assert OLD_LINK in (await visitor.open(link, status=403)).text
 
 
+async def test_a_used_link_leads_the_user_who_is_logged_in_to_the_page(visitor):
+    link = await visitor.link(page="/ui/queues")
+    form = {"code": code_of(link), "next": "/ui/queues"}
+    await visitor.post("/ui/login", form)
+
+    assert (await visitor.open(link, status=303)).headers["Location"] == "/ui/queues"
+    assert (await visitor.post("/ui/login", form)).headers["Location"] == "/ui/queues"
+    assert await visitor.is_logged_in()
+
+
 @pytest.mark.fault("SE52")
 @pytest.mark.parametrize(
     "headers",
