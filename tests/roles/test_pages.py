@@ -52,8 +52,6 @@ ROWS = {
     },
     **{f"GET {path}": PageRow(query="?job={job}", lists=True) for path in ("/audit", "/events")},
     "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),
-    "GET /submit": PageRow(cells=ALL),
-    "POST /submit": PageRow(cells=ALL, form=INVOCATION),
     "GET /stop": PageRow(cells=ALL, query="?queue=still"),
     "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
     "GET /submit": PageRow(query="?like={job}"),

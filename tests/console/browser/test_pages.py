@@ -30,8 +30,6 @@ PAGES = {
     "find": "/ui/find?q=align",
     "find nothing": "/ui/find?q=nothing-like-this",
     "node": "/ui/jobs/{gang-1}/nodes/1",
-    "children": "/ui/jobs/{sweep-1}/children",
-    "failed children": "/ui/jobs/{sweep-1}/children?state=FAILED",
     "found by name": "/ui/find?q=waits",
     "not found": "/ui/find?q=nothing-like-this",
     "queues": "/ui/queues",
