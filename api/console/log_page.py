@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 from markupsafe import Markup
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
@@ -71,8 +72,6 @@ class LogQuery(BaseModel):
     tail: Annotated[int, Field(ge=1, le=MAX_LINES)] = 200
     #: With a position: how many lines there are at most.
     limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 1000
-    #: The number of the line at the position; absent: not known.
-    line: Annotated[int, Field(ge=1, lt=10**12)] | None = None
     #: Seconds to wait for a line, of a request for the fragment.
     wait: Annotated[int, Field(ge=0, le=MAX_WAIT)] = 0
     #: Words to search for, as a filter pattern of CloudWatch.
@@ -117,8 +116,8 @@ async def _page(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) 
     attempt = query.attempt if follows or after is None else after.attempt
     log = await context.log_windows.find(job_id, attempt=attempt, container=query.container, caller=visit.caller)
     if follows:
-        page = context.job_log.page(_next_lines(query, log), caller=visit.caller)
-        return _followed(query, log, await while_connected(visit.http, page))
+        page = await while_connected(visit.http, context.job_log.page(_next_lines(query, log), caller=visit.caller))
+        return _followed(query, log, page, first=await _first_number(context, log, page))
     if log.tag is None or not log.has_run:
         return _rendered(query, log)
     if query.q:
@@ -133,7 +132,8 @@ async def _page(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) 
         return _rendered(query, log, found=found)
     window = await _window(context, query, log.tag)
     newest = await context.log_windows.last(log.tag, limit=1)
-    return _windowed(query, log, window, is_end=window.end >= newest.end)
+    first = await context.log_windows.number(log.tag, position=window.start)
+    return _windowed(query, log, window, first=first, is_end=window.end >= newest.end)
 
 
 async def _text(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) -> web.StreamResponse:
@@ -176,6 +176,14 @@ def _next_lines(query: LogQuery, log: JobLog) -> JobLogQuery:
     )
 
 
+async def _first_number(context: ConsoleContext, log: JobLog, page: JobLogPage) -> int | None:
+    """The number of the page's first line; None if it is not known."""
+    if not page.lines or page.next is None or log.tag is None:
+        return None
+    tag = replace(log.tag, attempt=page.next.attempt)
+    return await context.log_windows.number(tag, position=page.lines[0].position)
+
+
 def _position(after: str | None) -> LogPosition | None:
     """None for none, and for the beginning. Raises Invalid."""
     if after is None or after == BEGINNING:
@@ -189,20 +197,20 @@ def _position(after: str | None) -> LogPosition | None:
 # -------------------------------------------------------------------------------------------------------- what is shown
 
 
-def _windowed(query: LogQuery, log: JobLog, window: LogPage, *, is_end: bool) -> Page:
+def _windowed(query: LogQuery, log: JobLog, window: LogPage, *, first: int | None, is_end: bool) -> Page:
     assert log.tag is not None
     return _rendered(
         query,
         log,
         lines=window.lines,
-        first=_first_number(query, window),
+        first=first,
         next=f"{log.tag.attempt}.{window.end}" if is_end and query.at is None else None,
         older=window.start or None,
         newer=None if is_end else window.end,
     )
 
 
-def _followed(query: LogQuery, log: JobLog, page: JobLogPage) -> Page:
+def _followed(query: LogQuery, log: JobLog, page: JobLogPage, *, first: int | None) -> Page:
     """The list of the next lines, for the script."""
     at = page.next
     return _rendered(
@@ -210,6 +218,7 @@ def _followed(query: LogQuery, log: JobLog, page: JobLogPage) -> Page:
         log,
         template="log_lines.html",
         lines=page.lines,
+        first=first,
         attempt=None if at is None else at.attempt,
         next=BEGINNING if at is None else f"{at.attempt}.{at.position}",
         over=page.over,
@@ -259,16 +268,6 @@ def _link(query: LogQuery, log: JobLog, attempt: int | None, **changes: object) 
     return urlencode({name: value for name, value in (kept | changes).items() if value is not None})
 
 
-def _first_number(query: LogQuery, window: LogPage) -> int | None:
-    """The number of the window's first line; None if it is not known."""
-    if window.start == 0:
-        return 1
-    if query.line is None:
-        return None
-    at = next(it for it in (query.at, query.before, window.start) if it is not None)
-    return max(1, query.line - sum(it.position < at for it in window.lines))
-
-
 def empty_sentence(log: JobLog) -> str:
     """What a page without lines says."""
     if log.job is None or log.tag is None:
@@ -312,8 +311,6 @@ def _clock(at: datetime) -> str:
 
 
 def _duration(length: timedelta) -> str:
-    """As `+1:02:03.456`."""
-    milliseconds = length // timedelta(milliseconds=1)
-    minutes, rest = divmod(abs(milliseconds), 60_000)
-    sign = "-" if milliseconds < 0 else "+"
-    return f"{sign}{minutes // 60}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"
+    """As `+1:02:03.456`. A line may be a moment older than the start that the engine reports."""
+    minutes, rest = divmod(max(0, length // timedelta(milliseconds=1)), 60_000)
+    return f"+{minutes // 60}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"

@@ -150,6 +150,10 @@ class LogService:
         """
         return await self._archive.read_back(tag.log_id, position=before, limit=limit, max_bytes=pages.PAGE_BYTES)
 
+    async def count_lines(self, tag: Tag, *, start: int, end: int) -> int:
+        """How many stored lines there are between two positions, which are read for it. Raises StoreFailed."""
+        return await self._archive.count(tag.log_id, start=start, end=end)
+
     async def last_lines(self, tag: Tag, *, limit: int) -> int:
         """The position of the last `limit` lines; those beyond 1 MiB are left out. Raises StoreFailed."""
         if not limit:

@@ -93,6 +93,9 @@ class LogArchive(RetentionArchive, Protocol):
         `at` is in nanoseconds since the epoch.
         """
 
+    async def count(self, log_id: str, *, start: int, end: int) -> int:
+        """How many lines begin at `start` or later and before `end`, both positions. Reads all of them."""
+
     async def size(self, log_id: str) -> int:
         """The stored size of the log in bytes."""
 

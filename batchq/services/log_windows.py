@@ -18,6 +18,8 @@ from batchq.services.job_log import JobLogService, container_names, container_ta
 
 LINES_AROUND = 3  # lines shown before and after a match
 MAX_PARTS = 100  # children or nodes whose logs are listed
+MAX_COUNTED = 16 * 1024 * 1024  # bytes that are read to number lines
+MAX_COUNTS = 1024  # logs whose last count is in memory
 _COPY_LINES = 10_000  # at most 1 MiB of them: the lines of the whole text that are in memory at once
 
 
@@ -67,6 +69,8 @@ class LogWindowService:
     def __init__(self, *, job_logs: JobLogService, logs: LogService) -> None:
         self._job_logs = job_logs
         self._logs = logs
+        #: Of logs whose lines were counted last: a position, and the number of lines before it.
+        self._counted: dict[Tag, tuple[int, int]] = {}
 
     async def find(self, job_id: JobId, *, attempt: int | None, container: str | None, caller: Caller) -> JobLog:
         """The log of an attempt, with its new output copied into the archive.
@@ -114,6 +118,23 @@ class LogWindowService:
         earlier = await self.before(tag, position=position, limit=before)
         later = await self.after(tag, position=position, limit=limit - len(earlier.lines))
         return LogPage(lines=earlier.lines + later.lines, start=earlier.start, end=later.end)
+
+    async def number(self, tag: Tag, *, position: int) -> int | None:
+        """The number of the line at a position, from 1; None if more than MAX_COUNTED must be read to count the lines.
+
+        A follower of a log costs only what is new, because the last count of the newest logs is in memory.
+        """
+        at, lines = self._counted.get(tag, (0, 0))
+        if at > position:
+            at, lines = 0, 0
+        if position - at > MAX_COUNTED:
+            return None
+        lines += await self._logs.count_lines(tag, start=at, end=position)
+        self._counted.pop(tag, None)
+        self._counted[tag] = position, lines
+        if len(self._counted) > MAX_COUNTS:
+            del self._counted[next(iter(self._counted))]
+        return lines + 1
 
     async def search(
         self,

@@ -116,6 +116,9 @@ class LogFiles:
     async def seek(self, log_id: str, at: int) -> int:
         return await self._call(_seek, log_id, at)
 
+    async def count(self, log_id: str, *, start: int, end: int) -> int:
+        return await self._call(_count, log_id, start, end)
+
     async def size(self, log_id: str) -> int:
         return await self._call(_size, log_id)
 
@@ -198,6 +201,13 @@ def _seek(path: Path, at: int) -> int:
             else:
                 low = begin + len(record)
         return low
+
+
+def _count(path: Path, start: int, end: int) -> int:
+    with _open_for_read(path) as file:
+        file.seek(start)
+        blocks = (file.read(min(BLOCK_BYTES, end - at)) for at in range(start, end, BLOCK_BYTES))
+        return sum(it.count(b"\n") for it in blocks)
 
 
 def _size(path: Path) -> int:

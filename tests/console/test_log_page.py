@@ -5,6 +5,7 @@ import re
 import pytest
 
 from batchq.compute.simulated.script import Script
+from batchq.services import log_windows
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
@@ -37,20 +38,26 @@ async def test_a_log_that_is_longer_than_the_page_is_read_by_older_and_newer_pag
     job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(10)])
     path = f"/ui/jobs/{job_id}/log"
     last = await browser.open(f"{path}?tail=4")
-    assert "# line-6 # line-7 # line-8 # line-9" in last.text
+    assert "7 line-6 8 line-7 9 line-8 10 line-9" in last.text
     before = positions(last)[0]
     older = await browser.open(f"{path}?before={before}&limit=4")
-    assert "# line-2 # line-3 # line-4 # line-5" in older.text
-    newer = await browser.open(f"{path}?after=1.{positions(older)[0]}&limit=3&line=3")
+    assert "3 line-2 4 line-3 5 line-4 6 line-5" in older.text
+    newer = await browser.open(f"{path}?after=1.{positions(older)[0]}&limit=3")
     assert "3 line-2 4 line-3 5 line-4" in newer.text
     assert attribute(newer, "data-next") is None
+
+
+async def test_lines_are_not_numbered_if_too_much_must_be_read_for_it(browser, monkeypatch):
+    monkeypatch.setattr(log_windows, "MAX_COUNTED", 10)
+    job_id = await job_that_writes(browser, "one", "two")
+    assert "# two" in (await browser.open(f"/ui/jobs/{job_id}/log?tail=1")).text
 
 
 async def test_a_link_to_a_line_shows_the_lines_around_it(browser):
     job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(10)])
     path = f"/ui/jobs/{job_id}/log"
     at = positions(await browser.open(path))[7]
-    page = await browser.open(f"{path}?attempt=1&at={at}&limit=5&line=8")
+    page = await browser.open(f"{path}?attempt=1&at={at}&limit=5")
     assert "4 line-3 5 line-4 6 line-5 7 line-6 8 line-7" in page.text
     assert attribute(page, "data-follow") is None
 
@@ -73,7 +80,7 @@ async def test_a_follower_gets_only_the_next_lines(browser):
     path = f"/ui/jobs/{job_id}/log"
     second = positions(await browser.open(path))[1]
     part = await browser.open(f"{path}?after=1.{second}&wait=20", X_Fragment="lines")
-    assert part.text == "# two"
+    assert part.text == "2 two"
     nothing = await browser.open(f"{path}?after={attribute(part, 'data-next')}&wait=0", X_Fragment="lines")
     assert (nothing.text, attribute(nothing, "data-over")) == ("", "false")
 

@@ -64,6 +64,15 @@ async def test_each_task_has_its_own_log(archive):
     assert messages(await read(archive)) == ["mine"]
 
 
+async def test_the_lines_between_two_positions_are_counted(archive):
+    await archive.append(TASK, lines("a", "b\n", "x" * 300_000, "d"))
+    starts = [it.position for it in (await read(archive)).lines]
+
+    assert [await archive.count(TASK, start=starts[0], end=it) for it in starts] == [0, 1, 2, 3]
+    assert await archive.count(TASK, start=starts[1], end=starts[3]) == 2
+    assert await archive.count(OTHER, start=0, end=0) == 0
+
+
 @pytest.mark.parametrize("text", ["a\nb\r\n", "\0\x1b[31m", '"\\"', "É☃𝄞\u2028\u2029\x85", " ", "x" * 300_000, "{}"])
 async def test_every_text_is_read_as_written(archive, text):
     await archive.append(TASK, lines("before", text, "after"))
