@@ -54,7 +54,10 @@ def pages(call: Caller, scale: Scale, *, middle: int, array: str) -> Mapping[str
         "the page of a name that no job has": (lambda _: call.get("/ui/jobs?name=*rare*"), 50),
         f"the grid of {scale.array:,} children": (lambda _: call.get(f"/ui/jobs/{array}/children"), 50),
         f"the page of a log of {scale.log_mib:,} MiB": (lambda _: call.get(log), 50),
-        f"the page in the middle of a log of {scale.log_mib:,} MiB": (lambda _: call.get(f"{log}?at=1.{middle}"), 50),
+        f"the page in the middle of a log of {scale.log_mib:,} MiB": (
+            lambda _: call.get(f"{log}?attempt=1&at={middle}"),
+            50,
+        ),
     }
 
 

@@ -9,6 +9,9 @@ from tests.console.browser.visitor import NARROW, WIDE
 
 MAX_REQUESTS, MAX_BYTES = 6, 60_000  # of a first load, style sheet and module included
 MAX_LAYOUT_SHIFT = 0.05
+WIDTHS = (320, 767, 769, 1280)  # of a phone, around the width where tables become cards, and of a screen
+#: Options of axe by colour scheme. The schemes differ in colours only.
+SCHEMES = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
 
 #: {name}: the id of the job in the world.
 PAGES = {
@@ -78,12 +81,14 @@ def test_a_page_is_accessible_and_fits(visit, world, name, size):
     transfers = page.evaluate(TRANSFERS)
     layout_shift = page.evaluate("() => window.layoutShift")
 
-    for scheme in ("light", "dark"):
+    for scheme, rules in SCHEMES.items():
         page.emulate_media(color_scheme=scheme)
-        findings = Axe().run(page)
+        findings = Axe().run(page, options=rules)
         assert findings.violations_count == 0, f"{scheme}: {findings.generate_report()}"
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= size["width"]
     assert layout_shift <= MAX_LAYOUT_SHIFT
     assert len(transfers) <= MAX_REQUESTS
     assert sum(transfers) <= MAX_BYTES, transfers
+    for width in WIDTHS:
+        page.set_viewport_size(size | {"width": width})
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     assert [it for it, count in Counter(page.evaluate(IDS)).items() if count > 1] == []
