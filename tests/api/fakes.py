@@ -92,7 +92,7 @@ class FakeEngine:
         return [it for it in self._store.all_jobs().values() if it.attempt is not None]
 
     def job_counts(self):
-        """Those of the store: the fake engine holds nothing in memory."""
+        """The stored jobs: the fake engine keeps no job in memory."""
         return job_reads.unfinished_counts(self._store.connection)
 
     async def submit(self, *, job_id, spec, tags, key, caller):

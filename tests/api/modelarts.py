@@ -14,7 +14,7 @@ SETTINGS = ModelArtsSettings.model_validate({"obs_root": "/srv/obs", "engines": 
 
 
 def context_of(backend, *, logs=None, settings=SETTINGS):
-    """What handlers use, from a backend of tests."""
+    """The context of the handlers, from a backend of tests."""
     return ModelArtsContext(
         jobs=backend.jobs,
         submissions=DirectSubmissionService(

@@ -115,7 +115,7 @@ class Boto3:
 
 
 def words(dice, most):
-    """At least one character of those that clients, proxies and servers quote each in their own way."""
+    """Characters that clients, proxies and servers quote differently; at least one."""
     return "".join(dice.choices(ODD, k=dice.randint(1, most)))
 
 

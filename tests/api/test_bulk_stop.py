@@ -26,7 +26,7 @@ def stop(http):
 
 @pytest.fixture
 async def three(server, submit):
-    """One that runs, one that waits, one that is over."""
+    """A running job, a waiting job and a finished job."""
     runs, waits, over = await submit("sim-1"), await submit("Sim-2"), await submit("post")
     await server.runs(runs)
     await server.runs(over)

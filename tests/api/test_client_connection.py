@@ -1,4 +1,4 @@
-"""What a connection shows of its client: the address, and whether a browser of this machine sent the request."""
+"""The facts about the client of a connection: its address, and whether a browser of this machine sent the request."""
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -7,7 +7,7 @@ from batchq.api.client_connection import client_address, host_name, is_local
 
 
 class Transport:
-    """What a transport knows of its connection."""
+    """A transport with this peer, with or without TLS."""
 
     def __init__(self, peer, *, tls=False):
         self._facts = {"peername": (peer, 1) if peer else None, "sslcontext": object() if tls else None}

@@ -322,7 +322,7 @@ async def test_throttled_requests_have_the_shape_of_the_dialect():
 
 
 class Transport:
-    """What a transport knows of its connection."""
+    """A transport with the facts of a connection."""
 
     def __init__(self, **facts):
         self.get_extra_info = facts.get

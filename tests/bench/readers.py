@@ -69,7 +69,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What was measured for some seconds of a load."""
+    """The measurements of some seconds of a load."""
 
     #: Percent of a core that the server used.
     cpu: float

@@ -49,7 +49,7 @@ def print_rows(*flags, rows=ROWS):
 
 
 def shown(*flags, **more):
-    """What a terminal of 40 columns gets."""
+    """The output for a terminal of 40 columns."""
     with redirect_stdout(Terminal()) as stdout:
         print_rows(*flags, **more)
     return stdout.getvalue()

@@ -12,7 +12,7 @@ REFUSED = {"describe_service_environments", "list_quota_shares", "list_service_j
 
 @pytest.fixture
 def server(tmp_path, docker_engine):
-    """One that no other client has made anything in."""
+    """A server without resources of other clients."""
     with serving(tmp_path / "data", "--stop-grace", "2") as service:
         yield service
     service.sweep()
@@ -20,7 +20,7 @@ def server(tmp_path, docker_engine):
 
 @pytest.fixture
 def pages(client):
-    """Three of each that has pages, and what boto3 made of them."""
+    """Create three resources of each kind with pages. Returns the results of the paginators."""
     batch = client.service.client()
     batch.create_consumable_resource(consumableResourceName="licences", totalQuantity=100)
     for number in range(3):

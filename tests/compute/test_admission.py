@@ -1,4 +1,4 @@
-"""What a job may not have, where only the disk and the engine know it: SE09, SE10."""
+"""Requests of a job that are refused after a look at the disk or the engine: SE09, SE10."""
 
 import pytest
 from docker.errors import NotFound

@@ -223,7 +223,7 @@ async def test_a_container_removed_externally_is_absent(runtime, engine):
 
 @pytest.fixture
 def foreign(runtime, engine):
-    """The launch of a container tag_of name is in use by a container of another client."""
+    """The launch of a container whose name is in use by a container of another client."""
     it = launch()
     name = named(runtime, it.tag)
     made = engine.create_container(IMAGE, ["sleep", "1000"], name=name, labels={"io.batchq.instance": "another"})

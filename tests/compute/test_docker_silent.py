@@ -1,4 +1,4 @@
-"""A container without output is removed with its log; one tag_of log was not read completely is kept."""
+"""A container without output is removed with its log; one whose log was not read completely is kept."""
 
 import json
 
@@ -31,7 +31,7 @@ def is_silent(handler):
 
 
 class Engine:
-    """It has one container, and notes what is done with it."""
+    """An engine with one container, which records its calls."""
 
     def __init__(self):
         self.tag = new_tag()

@@ -87,7 +87,7 @@ def test_replacing_paths_opens_creates_and_changes_nothing_outside(lab, outside)
 
 @pytest.mark.fault("SE19")
 def test_a_permitted_path_replaced_by_another_account_is_not_followed(lab, outside):
-    """The folder given to one account lies in that of another, tag_of job has put a symlink in its place."""
+    """The folder given to one account lies in that of another, whose job has put a symlink in its place."""
     team = ContainerPolicy(volumes=(str(lab / "q"),))
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab), *team.volumes])
 

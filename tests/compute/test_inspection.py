@@ -1,4 +1,4 @@
-"""What an engine reports of a container, and what is accepted of it (D1, D20, D28, EN27)."""
+"""The inspection of a container: which responses of the engine are accepted (D1, D20, D28, EN27)."""
 
 from datetime import UTC, datetime, timedelta
 

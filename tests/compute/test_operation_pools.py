@@ -39,14 +39,14 @@ async def pools():
 
 @pytest.fixture
 def hang():
-    """What a call waits for that the engine does not answer."""
+    """The event that a call to a silent engine waits for."""
     event = threading.Event()
     yield event
     event.set()
 
 
 def fill(pools, call, hang):
-    """More of these calls than have a thread."""
+    """More of these calls than there are threads."""
     return [asyncio.ensure_future(pools.run_for_container(new_tag(), call, lambda _: hang.wait())) for _ in range(100)]
 
 
@@ -86,7 +86,7 @@ def outcomes():
 
 
 async def offered(pools, tag, work, outcomes):
-    """What comes of a look that is offered until a thread takes it, which it does when one has nothing to do."""
+    """The outcome of an inspection, which is offered until an idle thread takes it."""
     await pools.run_for_container(new_tag(), "inspect", lambda _: "so that there is a thread")
 
     async def is_taken():

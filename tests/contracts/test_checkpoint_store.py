@@ -1,4 +1,4 @@
-"""What every checkpoint store must do."""
+"""The contract of every checkpoint store."""
 
 import os
 import time
@@ -17,7 +17,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 class Disk:
-    """A checkpoint store tag_of time is that of the entries, and entries written with a time."""
+    """A checkpoint store whose time is that of the entries, and entries written with a time."""
 
     def __init__(self, make, root):
         self.now = NOON

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.fault("CO01")
 
 
 class AClock:
-    """It was started so long after the machine's boot, and shows this since."""
+    """The clock of a server that was started so long after the boot of the machine."""
 
     def __init__(self, shows, *, up=timedelta(minutes=5), boot="this"):
         self._shows, self._up, self._boot = shows, up, boot
@@ -52,7 +52,7 @@ async def left(store, *ids):
 
 async def test_jobs_that_ended_under_a_slow_clock_are_kept_for_the_whole_period(store):
     await align(store, AClock(NOON - DAYS_BEHIND))
-    old = await ended(store, 1, NOON - 35 * DAY)  # by a server of an earlier boot, tag_of clock was right
+    old = await ended(store, 1, NOON - 35 * DAY)  # by a server of an earlier boot, whose clock was right
     new = await ended(store, 2, NOON - DAYS_BEHIND + timedelta(seconds=10))
     newest = await ended(store, 3, NOON)  # the newest is kept anyhow
 

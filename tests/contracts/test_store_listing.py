@@ -29,7 +29,7 @@ def by(name, *values, **changes):
 
 @pytest.fixture
 def listed(store):
-    """What the store lists of these jobs, by number."""
+    """The numbers of the jobs that the store lists."""
 
     async def listed(jobs, query):
         await store.commit(Changes(inserted=tuple(jobs)))

@@ -76,7 +76,7 @@ NEWEST = job(number=900)
 
 @pytest.fixture
 async def kept(store):
-    """A store tag_of newest job is another than those of the test."""
+    """A store whose newest job is not one of the test."""
     await saved(store, NEWEST)
     return store
 
@@ -287,7 +287,7 @@ FAMILIES = st.lists(
 
 
 def family(index, made):
-    """One of them, tag_of orders begin at a hundred times its index; one that waits names an earlier one."""
+    """The jobs of an index: orders begin at a hundred times the index; a waiting job depends on an earlier one."""
     status = ENDED if made["over"] else Status.PENDING
     earlier = made["waits_for"] if made["waits_for"] is not None and made["waits_for"] < index else None
     fields = {"depends_on": [] if earlier is None or made["over"] else [job_id(earlier * 100)]}

@@ -39,7 +39,7 @@ def test_examples_run_on_docker(page, tmp_path, busybox):
 
 
 def remove_containers(data):
-    """What the last server of a page left running."""
+    """Remove the containers and networks of the last server of a page."""
     checked = subprocess.run(
         [BINARIES / "batchq", "check", "--data", data], capture_output=True, text=True, check=False
     )

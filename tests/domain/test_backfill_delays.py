@@ -30,7 +30,7 @@ longest = some.none() | some.integers(4, 40)
 
 
 class Machine:
-    """What runs on it, each with the minute in which it ends, and the one that waits."""
+    """The running jobs, each with the minute of its end, and the waiting job."""
 
     def __init__(self, head):
         self.minute, self.promised, self.number = 0, {}, 0

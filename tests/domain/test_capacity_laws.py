@@ -98,7 +98,7 @@ def offer_of(wanted, names, outcome, *, grounds, taken, aside):
 
 
 def left(name, grounds, on_environments, on_host=None):
-    """What the host, and the vCPUs that this environment, have left."""
+    """The free resources of the host, and the free vCPUs of this environment."""
     on_host = on_environments if on_host is None else on_host
     memory, gpus = sum(it.memory_mib for it, _ in on_host), sum(it.gpus for it, _ in on_host)
     vcpus = sum(it.millicpus for it, where in on_environments if where == name)
@@ -107,7 +107,7 @@ def left(name, grounds, on_environments, on_host=None):
 
 
 def fits_in(wanted, host, millicpus):
-    """What is not wanted need not be there."""
+    """A resource that is not requested need not be free."""
     pairs = (wanted.millicpus, millicpus), (wanted.memory_mib, host.memory_mib), (wanted.gpus, host.gpus)
     return all(amount == 0 or amount <= there for amount, there in pairs)
 

@@ -1,4 +1,4 @@
-"""What the containers of an account may use of the machine: faults.md 3, SE09."""
+"""The container policy of an account limits the use of the machine: faults.md 3, SE09."""
 
 import pytest
 

@@ -221,7 +221,7 @@ def test_running_jobs_count_without_usage():
 
 
 class Shop:
-    """A machine of so many vCPUs, always fields for more by every share; an hour is over in no time."""
+    """A machine with so many vCPUs and a virtual clock; every share always has waiting jobs."""
 
     def __init__(self, weights, sizes, lasts, vcpus):
         self.policy = policy(**weights)

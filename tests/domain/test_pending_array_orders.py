@@ -1,4 +1,4 @@
-"""What an order to an array has decided before it is applied to the children, and that it is what is applied."""
+"""The view of an order to an array before it is applied to the children equals the result of its application."""
 
 from datetime import timedelta
 

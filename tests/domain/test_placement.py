@@ -189,7 +189,7 @@ def result(holding):
 
 
 def turns(**most):
-    """What each has changed: a job once."""
+    """The jobs that each unit of work changed, each once."""
     return st.lists(moments(), unique_by=lambda it: it.id, **most)
 
 

@@ -1,4 +1,4 @@
-"""What is done for each pair of a stored attempt and a surveyed container: the table of a restart."""
+"""The effects for each pair of a stored attempt and a surveyed container: the table of a restart."""
 
 from batchq.domain import effects as do
 from batchq.domain.ids import Tag

@@ -64,12 +64,12 @@ async def harness_with(database, *jobs, catalog=None):
 
 
 async def look_at_damage(harness):
-    """What the guard does every few seconds."""
+    """Fire the timer of each damaged job, as the periodic check does."""
     await harness.process(*(TimerFired(job_id=it) for it in await harness.store.damaged()))
 
 
 async def read_what_rings(harness, *, turns):
-    """Until nothing does, in at most so many units of work."""
+    """Process messages until the mailbox is empty, in at most so many units of work."""
     for _ in range(turns):
         if not harness.mailbox.is_empty:
             await harness.process(*await harness.mailbox.take(99))

@@ -172,7 +172,7 @@ class Story:
         return {**own, **await self.harness.store.jobs(children)}
 
     async def end(self):
-        """Nothing fails any more, and whatever starts succeeds or fails."""
+        """Without further faults, run until every job has ended."""
         self.harness.store.over = True
         for _ in range(400):
             await asyncio.sleep(2)

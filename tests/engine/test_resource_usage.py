@@ -1,4 +1,4 @@
-"""What shares and consumable resources are charged, saved with the unit of work that charges it."""
+"""The usage of shares and consumable resources is saved with the unit of work that changes it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What one unit of work reads and changes, and its effects."""
+"""The reads, changes and effects of one unit of work."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What is saved of a unit of work, and its history entries and log streams."""
+"""The saved changes of a unit of work, its history entries and log streams."""
 
 from datetime import timedelta
 

@@ -31,7 +31,7 @@ ELSEWHERE: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What goes wrong, when, and what must come of it."""
+    """A fault, its moment, and the required outcome."""
 
     id: str
     fault: str

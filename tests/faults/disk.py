@@ -47,7 +47,7 @@ def names_kept(data):
 
 
 def check_kept(data):
-    """What is on disk is whole, every job walked only where it may, and no job ran before its dependencies."""
+    """The stored data is complete, every status change is legal, and no job ran before its dependencies."""
     assert check.check_file(data / "batchq.db").problems == ()
     with closing(_database(data)) as database:
         walks = {job_id: _walk(database, job_id) for (job_id,) in database.execute("SELECT id FROM jobs")}

@@ -55,7 +55,7 @@ def wait_for(batch, ids):
 
 
 async def settled(data, ids):
-    """What the next server makes of the jobs."""
+    """The outcome of the jobs under the next server."""
     service = Service(data)
     async with served(Settings(data=data, port=0, runtime="simulated")) as server:
         service.url = server.urls[0]

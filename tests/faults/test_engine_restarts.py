@@ -25,7 +25,7 @@ RECORDED_WITHIN = 2.0  # seconds from the exit of a process until its shim has r
 
 
 def until_there(name):
-    """What a container does until the test leaves a file of this name."""
+    """A command that runs until the test creates a file of this name."""
     return f"until [ -e /truth/{name} ]; do sleep 0.1; done"
 
 

@@ -1,4 +1,4 @@
-"""What operators and other users of the engine do while jobs run, and what containers do to it. faults.md 6.3."""
+"""Actions of operators and other users of the engine while jobs run, and of containers on the engine. faults.md 6.3."""
 
 import asyncio
 import threading

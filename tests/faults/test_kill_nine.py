@@ -77,7 +77,7 @@ class Load:
 
 @dataclass
 class Killing:
-    """What came of it: how each round ended, and how many containers had ended by then."""
+    """The outcome: how each round ended, and how many containers had ended by then."""
 
     statuses: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the database and the files of a data directory hold: shapes, and examples made by the product's code."""
+"""The shapes of the database and of the files of a data directory, and examples made by the product's code."""
 
 import asyncio
 import json

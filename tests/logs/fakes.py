@@ -72,7 +72,7 @@ class Engine:
 
 
 class StillClock:
-    """It is noon until count otherwise."""
+    """A clock that stands at noon until it is changed."""
 
     def __init__(self):
         self._now = NOON

@@ -21,7 +21,7 @@ ALL = 10**9
 
 
 class Container:
-    """One that runs a shell script, and what is kept of it."""
+    """A container that runs a shell script, and its stored output."""
 
     def __init__(self, runtime, files):
         self.runtime = runtime

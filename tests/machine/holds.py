@@ -1,4 +1,4 @@
-"""What must follow from holds, releases, pauses and resumes (docs/hold-and-pause.md). No code of the domain is used."""
+"""The required results of holds, releases, pauses and resumes (docs/hold-and-pause.md), without code of the domain."""
 
 from collections.abc import Iterator
 

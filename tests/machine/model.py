@@ -119,7 +119,7 @@ def _shown_orders(job_id, granted: list[GrantedOrder], seen: JobObservations) ->
 
 
 def _orders(record, job_id, leaf) -> list[GrantedOrder]:
-    """Those that reach it: one to a child that is not spawned yet is kept until it is."""
+    """The requests that reach the job; a request to an unspawned child waits for the child."""
     return [it for it in record.orders if it.of in (leaf.parent, job_id)]
 
 
@@ -300,7 +300,7 @@ def _end_begun(record, array, orders) -> End:
 
 
 def _waits(record, job_id, array, seen):
-    """It has children once all it waits for has succeeded, and its counterpart has children."""
+    """An array may have children only after its dependencies have succeeded and its counterpart has children."""
     if seen.begun is None:
         return
     for other in array.after:

@@ -1,4 +1,4 @@
-"""What was requested and what each commit stored: the input of the model."""
+"""The requests and the stored state after each commit: the input of the model."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

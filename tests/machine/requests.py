@@ -1,4 +1,4 @@
-"""What a sequence of requests consists of; hypothesis generates it.
+"""The elements of a sequence of requests, which hypothesis generates.
 
 A step names an earlier job by a number, modulo the number of jobs, so every sequence can be executed.
 """
@@ -12,7 +12,7 @@ LARGEST = 6  # children
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptScript:
-    """What the container of one attempt does."""
+    """The behaviour of the container of one attempt."""
 
     #: None: it runs until it is stopped.
     seconds: float | None = 0

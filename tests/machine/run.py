@@ -38,7 +38,7 @@ SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
 def run(sequence: Sequence) -> Record:
-    """What was requested and observed."""
+    """The requests and observations."""
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=TimerLoop) as runner:
         patch.setattr(propagation, "MAX_CHILDREN", BATCH_SIZE)
         return runner.run(_run(sequence))

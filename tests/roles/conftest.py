@@ -1,4 +1,4 @@
-"""One server for all tests of roles."""
+"""A server that all tests of roles share."""
 
 import pytest
 

@@ -85,7 +85,7 @@ def headers_of(url, method, path, body, key):
 
 
 def signed(url, key):
-    """What the requests are answered over TCP."""
+    """The responses to the requests over TCP."""
     found = []
     for method, path, body in REQUESTS:
         connection = HTTPConnection(urlsplit(url).netloc, timeout=60)

@@ -1,4 +1,4 @@
-"""What jobs cost: all that they hold while their containers run, and nothing else."""
+"""The cost of jobs: the resources that they hold while their containers run."""
 
 import os
 from datetime import timedelta

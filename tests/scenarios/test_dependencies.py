@@ -67,7 +67,7 @@ async def test_a_job_waits_for_all_attempts_of_its_dependency(world):
 
 @pytest.mark.fault("TM08")
 async def test_an_unknown_dependency_is_refused(world):
-    """Nor can a job wait for itself, or two for each other: ids are given when what is waited for has been found."""
+    """A job cannot depend on itself: its id does not exist before its dependencies are checked."""
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit(after=["00000000-0000-0000-0000-000000000000"])
 

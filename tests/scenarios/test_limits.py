@@ -137,7 +137,7 @@ def people(**changed):
 
 
 class Books:
-    """What is in use by each account and all below it, after each change of a status."""
+    """The usage of each account with the accounts below it, after each change of a status."""
 
     def __init__(self, limited):
         self._limited = limited

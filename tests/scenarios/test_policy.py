@@ -112,7 +112,7 @@ STREAMS = StreamQuery(order=StreamOrder.NAME, descending=False)
 
 @pytest.fixture
 def world(world):
-    """What is done in it is done by ada."""
+    """A world in which ada is the caller."""
     world.caller = ADA
     return world
 

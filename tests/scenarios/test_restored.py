@@ -349,7 +349,7 @@ async def test_queued_jobs_do_not_start_in_safe_mode(world):
 
 
 async def test_a_job_starting_in_the_backup_does_not_start_in_safe_mode(world):
-    """It may have run, and ended, long ago."""
+    """The job may have run and ended long ago."""
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.STARTING)

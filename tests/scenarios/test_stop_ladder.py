@@ -1,4 +1,4 @@
-"""What a terminate does in each state, plain, with a final checkpoint and with force. training.md 1.5."""
+"""Terminate in each state: plain, with a final checkpoint, with force. training.md 1.5."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What a placed job does, and why a job ended: a scenario for each row of the table from STARTING on."""
+"""The explanations of placed and finished jobs: a scenario for each row of the table from STARTING on."""
 
 from datetime import timedelta
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.docker
 
 
 def aws(service, *words):
-    """What a command of the AWS CLI answers."""
+    """The output of a command of the AWS CLI."""
     done = subprocess.run(
         [AWS, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=service.environment()
     )

@@ -1,4 +1,4 @@
-"""What jobs may use of a real machine: the policy of their account and of the server that starts them."""
+"""The policies of accounts and of the server limit jobs on a real machine."""
 
 import json
 import urllib.request

@@ -24,7 +24,7 @@ from tests.support.service import BATCHQ, PATIENCE
 
 
 class Keys:
-    """What `batchq key` does to a directory of data."""
+    """Runs `batchq key` on a data directory."""
 
     def __init__(self, data: Path):
         self.data = data
@@ -199,7 +199,7 @@ def test_a_user_above_the_rate_is_throttled_and_others_are_not(served, keys):
 
 
 def statuses(service, key):
-    """What one signed request is answered, sent again and again as fast as can be."""
+    """The responses to one signed request that is repeated as fast as possible."""
     body, headers = b'{"jobs": []}', {"Content-Type": "application/json"}
     request = AWSRequest("POST", f"{service.url}/v1/describejobs", headers=headers, data=body)
     SigV4Auth(Credentials(*key), "batch", "us-east-1").add_auth(request)

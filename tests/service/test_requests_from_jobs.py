@@ -1,4 +1,4 @@
-"""What the container of a job can reach of batchq: nothing on loopback, and nothing without a key."""
+"""The container of a job can reach no server on loopback, and no operation without a key."""
 
 import pytest
 

@@ -13,7 +13,7 @@ MONTH = 31 * 86_400_000_000  # microseconds
 
 
 def aged(data, job_id):
-    """It ended a month earlier."""
+    """The job ended a month earlier."""
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
         connection.execute("UPDATE jobs SET finished_at = finished_at - ? WHERE id = ?", [MONTH, job_id])
 

@@ -50,7 +50,7 @@ def name():
 
 @pytest.fixture
 def jobs(lab, name):
-    """One of each, by its owner; they run."""
+    """A running job of each owner."""
     ids = {owner: lab.queue.submit(name, key=lab.keys[owner]) for owner in OWNERS}
     for it in ids.values():
         lab.queue.reach(it, "RUNNING")

@@ -1,4 +1,4 @@
-"""What containers write in the checkpoint directories of a run, and what must hold of it."""
+"""The checkpoints that containers write in a run, and their invariants."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping

@@ -38,11 +38,11 @@ class MachineClock:
         return len(self._set) > 1 and self._set[-1][0] >= at
 
     def shown(self, at: datetime) -> datetime:
-        """What this clock showed at a true time."""
+        """The time of this clock at a true time."""
         return at + next((skew for since, skew in reversed(self._set) if since <= at), self._set[0][1])
 
     def stamped(self, found: Inspection | None) -> Inspection | None:
-        """What a container engine of this machine reports of a container."""
+        """The inspection of a container as an engine of this machine reports it."""
         if found is None or found.started_at is None:
             return found
         stopped_at = None if found.stopped_at is None else self.shown(found.stopped_at)
@@ -103,7 +103,7 @@ class StoredTimes:
         return at - self.skew
 
     def shown(self, at: datetime) -> datetime:
-        """What the machine's clock showed at a true time."""
+        """The time of the machine's clock at a true time."""
         return at if self.machine_clock is None else self.machine_clock.shown(at)
 
     def placed(self, job: Job) -> None:

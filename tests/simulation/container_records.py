@@ -1,4 +1,4 @@
-"""What the containers really did, without any fault."""
+"""The true history of the containers, without faults of observation."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What must hold in every run (faults.md 5), checked at each commit, at each call of the engine, and at the end.
+"""The invariants of every run (faults.md 5), checked at each commit, at each call of the engine, and at the end.
 
 Each invariant compares commits with what the containers really did; none relies on the state of the server.
 `dependency_checks` and `resource_checks` have the invariants about several jobs.

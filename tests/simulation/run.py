@@ -17,7 +17,7 @@ from tests.support.clock import TimerLoop
 
 
 class Scenario(Protocol):
-    """What happens in a run."""
+    """The events of a run."""
 
     async def run(self) -> None: ...
 

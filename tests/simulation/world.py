@@ -1,4 +1,4 @@
-"""What outlives servers: a database, container engines, users and invariants; and one server after another.
+"""A database, container engines, users and invariants, which outlive servers; and one server after another.
 
 `choices` decide on faults; a scenario decides what happens: `random_scenario`, or one of `cases`.
 """

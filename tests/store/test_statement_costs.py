@@ -1,4 +1,4 @@
-"""What statements cost in steps of SQLite, while many jobs of others wait."""
+"""The cost of statements in steps of SQLite, while many jobs of other users wait."""
 
 import asyncio
 import sqlite3

@@ -137,7 +137,7 @@ class VirtualClock:
 
 
 class SetClock:
-    """What the next server's clock shows, when the machine's was set by so much since this one was started."""
+    """The clock of the next server, after the machine's clock was set by so much."""
 
     def __init__(self, clock, by: timedelta, *, boot_id: str | None = None) -> None:
         """`boot_id`: the machine was booted as well."""
@@ -162,7 +162,7 @@ def pytest_asyncio_loop_factories(config, item):
 
 
 class _Waiting(selectors.DefaultSelector):
-    """What the loop does between two rounds of callbacks."""
+    """The work of the event loop between two rounds of callbacks."""
 
     def __init__(self):
         super().__init__()

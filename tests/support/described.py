@@ -86,7 +86,7 @@ def validator(route, status, media):
 
 
 def trouble(route, status, media, body):
-    """What the description does not allow in a response; empty if it is as described.
+    """The differences between a response and the description; empty without differences.
 
     `route`: the method, the path as the description has it, and the X-Amz-Target or an empty text.
     """

@@ -40,7 +40,7 @@ class Store(JobStore, CatalogStore, Protocol):
 
 
 class InProcessServer:
-    """One server on given ports, which outlive it. It calls none of them before `align` or `start`."""
+    """A server on given ports, which outlive it. No port is called before `align` or `start`."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ class Proxy:
 
 @contextmanager
 def proxy(folder):
-    """One that listens, in a folder of the test."""
+    """A listening proxy, with its socket in a folder of the test."""
     it = Proxy(folder / "engine.sock")
     it.listen()
     try:

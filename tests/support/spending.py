@@ -1,4 +1,4 @@
-"""What work costs, counted in CPU of the thread that does it: a machine that is busy adds little to that."""
+"""The cost of work, in CPU time of its thread: load of the machine adds little."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ SECONDS = 1.0
 
 @contextmanager
 def little_spent() -> Iterator[None]:
-    """What is done within takes thousandths of this; what grows beyond measure would take minutes."""
+    """Fail if the work takes a second of CPU. The usual cost is a thousandth; a cost that grows with the data is minutes."""
     began = time.thread_time()
     yield
     assert time.thread_time() - began < SECONDS

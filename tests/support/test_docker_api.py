@@ -8,7 +8,7 @@ from tests.support.service import Service
 
 
 def docker_29(handler):
-    """It speaks no version before 1.44, and has one container."""
+    """An engine with API version 1.44 at least, and one container."""
     asks_version = handler.path.endswith("/version")
     body = b'{"ApiVersion": "1.45", "MinAPIVersion": "1.44"}' if asks_version else b'[{"Id": "there"}]'
     handler.send_response(200 if asks_version or handler.path.startswith("/v1.45/") else 400)

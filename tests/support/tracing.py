@@ -40,6 +40,6 @@ def injected(pid: int, *injections: str) -> Iterator[None]:
 
 
 def _injected(injections: tuple[str, ...]) -> list[str]:
-    """What is not traced is not injected into either."""
+    """System calls that are not traced get no injected faults."""
     calls = ",".join(sorted({it.partition(":")[0] for it in injections}))
     return ["-e", f"trace={calls}", *(word for it in injections for word in ("-e", f"inject={it}"))]

@@ -92,7 +92,7 @@ def after_the_signal(runs, job_id):
 
 
 def after_the_checkpoint(runs, job_id):
-    """It is being written, or not yet two seconds old."""
+    """The checkpoint is being written, or is less than two seconds old."""
     runs.until(lambda: requested(runs, job_id))
 
 

@@ -27,7 +27,7 @@ FULL_NAME = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{GROUP}"
 
 
 class LogBackend:
-    """What stands behind the server: jobs that run, and what they have written."""
+    """The backend of the server: running jobs and their output."""
 
     def __init__(self, archive):
         self.store = InlineStore()

@@ -1,4 +1,4 @@
-"""What readers of events cost the server and other requests, and how late they get an event."""
+"""The cost of readers of events for the server and other requests, and the delay of an event."""
 
 import asyncio
 import json

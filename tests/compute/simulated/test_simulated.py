@@ -1,4 +1,4 @@
-"""What a simulated engine does of itself, and what can be done to it. The port's promises are in the contract."""
+"""The simulated engine beyond the contract of the port: scripts, faults and tests' access."""
 
 import asyncio
 from contextlib import suppress
