@@ -9,7 +9,7 @@ SECONDS = 1.0
 
 @contextmanager
 def little_spent() -> Iterator[None]:
-    """Fail if the work takes a second of CPU. The usual cost is a thousandth; a cost that grows with the data is minutes."""
+    """Fail if the work takes a second of CPU, a thousand times the usual cost."""
     began = time.thread_time()
     yield
     assert time.thread_time() - began < SECONDS
