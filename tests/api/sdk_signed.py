@@ -14,7 +14,7 @@ DATE = "%Y%m%dT%H%M%SZ"
 
 
 def sdk_signed(*, method="POST", path=f"{JOBS}/a-job/actions", query=(), body=b"{}", at=NOW, key=KEY, headers=()):
-    """As it comes over the wire; without the headers that are None. `query`: pairs."""
+    """A signed request as the server receives it, without the headers that are None. `query`: pairs."""
     sent = {
         "Content-Type": "application/json",
         "User-Agent": "huaweicloud-usdk-python/3.0",

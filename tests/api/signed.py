@@ -38,7 +38,7 @@ class At(SigV4Auth):
 
 
 def signed(*, method="POST", target="/v1/submitjob", headers=(), body=b"{}", at=NOW, **how):
-    """As it comes over the wire; without the headers that are None."""
+    """A signed request as the server receives it, without the headers that are None."""
     base = {"Host": "127.0.0.1:22824", "Content-Type": "application/json", **dict(headers)}
     base = {name: value for name, value in base.items() if value is not None}
     request = AWSRequest(method, f"http://127.0.0.1:22824{target}", headers=base, data=body)

@@ -83,7 +83,7 @@ VALID_REQUESTS = {
 
 
 class ClientOfAllKinds(HandlerClient):
-    """With the definitions `duo` and `gang`, and a job of each."""
+    """A client with the definitions `duo` and `gang`, and a job of each."""
 
     async def prepare(self):
         await super().prepare()

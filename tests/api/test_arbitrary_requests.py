@@ -209,7 +209,7 @@ def places(content, path=()):
 
 
 def changed(content, changes):
-    """The same with other values in some places."""
+    """The request with other values in some places."""
     content = copy.deepcopy(content)
     for path, value in changes:
         with suppress(KeyError, IndexError, TypeError):  # an earlier change took the place away

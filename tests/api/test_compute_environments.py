@@ -182,7 +182,7 @@ async def test_an_invalid_update_changes_nothing(boto, http, members, text):
 
 
 async def test_an_update_does_not_require_members_that_only_create_requires(server, boto):
-    """As the environment that a first start makes, which AWS would not have taken."""
+    """The environment that a first start creates lacks members that AWS requires."""
     await server.catalog.install_defaults(max_millicpus=2000)
 
     await boto.update_compute_environment(

@@ -26,7 +26,7 @@ def described():
 
 @pytest.fixture(scope="module")
 def operations(described):
-    """By name."""
+    """The operations by name."""
     return {it["operationId"]: it for methods in described["paths"].values() for it in methods.values()}
 
 

@@ -76,7 +76,7 @@ def boto3():
 
 
 def some_of(boto3):
-    """As boto3 makes them, and as it could."""
+    """Requests of boto3, and variants of them that are valid."""
     now = wall_time()
     return [boto3.random_request(seed) if seed % 2 else random_request(seed, at=now) for seed in SEEDS]
 

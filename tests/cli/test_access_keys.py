@@ -31,7 +31,7 @@ def key(keys):
 
 @contextmanager
 def full_disk():
-    """As far as files of more than a few bytes are concerned."""
+    """Limit the size of files, so that a write of more than a few bytes fails as on a full disk."""
     before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8, most))
     try:

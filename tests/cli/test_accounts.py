@@ -208,7 +208,7 @@ def give_keys(batchq, user, number):
 
 
 def at_once(work, number):
-    """In processes of their own."""
+    """Run the work in so many processes at the same time."""
     workers = [multiprocessing.get_context("spawn").Process(target=work, args=(it,)) for it in range(number)]
     for each in workers:
         each.start()

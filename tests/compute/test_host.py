@@ -50,7 +50,7 @@ class Client:
         return self._info
 
     def events(self, *, since, until, filters, decode):
-        """Of the creation of the container `remembered`. Docker refuses a time that ends before it begins."""
+        """The creation of the container `remembered`. Docker refuses a range that ends before it begins."""
         assert (filters["event"], decode, float(since) < float(until)) == ("create", True, True)
         return (it for it in ({"id": self.remembered},) if it["id"] == filters["container"])
 

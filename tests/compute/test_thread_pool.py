@@ -230,7 +230,7 @@ async def test_without_any_thread_the_outcome_is_unknown_until_one_can_be_starte
 
 
 class Parked:
-    """Where a thread would wait; it goes away at once, and what it is given stays."""
+    """A queue without a waiting thread: a thread that reads it ends at once, and its items stay."""
 
     account = None
 

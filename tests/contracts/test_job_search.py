@@ -122,7 +122,7 @@ async def whole_search(store, query):
 
 
 def _supported(query):
-    """By end, children are searched only where the query names their array, or jobs."""
+    """The query as the store supports it: in the order of ends, children are found by their array or their ids only."""
     named = query.parent is not None or query.ids is not None or query.id_prefix is not None
     return replace(query, children=query.children and (named or query.order_by is SearchOrder.CREATED))
 

@@ -29,7 +29,7 @@ async def runtime(request):
 
 
 def shared(runtime):
-    """Whatever the containers of attempts share, and is there now."""
+    """The existing networks that containers of attempts share."""
     if isinstance(runtime, SimulatedRuntime):
         return list(runtime.networks)
     return [name for name in left_over(None, runtime._instance) if not name.startswith("/")]

@@ -36,7 +36,7 @@ async def records(store, **fields):
 
 @pytest.fixture
 async def several(store):
-    """Of ada, bob and eve, one each second; ada's are the first and the last."""
+    """Audit records of ada, bob and eve, one per second; the first and the last are of ada."""
     acts = (
         act(0),
         act(1, user="bob", resource="job/2", operation="CancelJob"),

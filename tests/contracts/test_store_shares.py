@@ -266,7 +266,7 @@ PAGES = st.tuples(st.integers(1, 3), st.none() | st.tuples(st.integers(-2, 3), s
 
 
 async def pages(store, limit, after):
-    """Whatever a placement pass reads of shares, and the list of a resource."""
+    """The pages of shares that a placement pass reads, and the list of a resource."""
     shares = await store.waiting_shares(DEFAULT)
     order = None if after is None else after[1]
     return (

@@ -30,7 +30,7 @@ class Play:
     flags: tuple[str, ...] = ()
 
     def wrong(self, job: dict[str, Any], walk: list[str]) -> list[str]:
-        """In what the job did not end as it must."""
+        """The differences between the expected and the actual outcome."""
         seen = {
             "status": job["status"],
             "reason": job.get("statusReason"),

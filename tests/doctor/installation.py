@@ -59,7 +59,7 @@ def failures(**changes):
 
 
 def failure(**changes):
-    """The same, for exactly one finding."""
+    """The finding of an installation that has exactly one."""
     (found,) = failures(**changes)
     return found
 

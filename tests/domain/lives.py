@@ -9,7 +9,7 @@ from tests.support.builders import NOON, job
 
 
 def at(seconds):
-    """So many seconds after noon, when all of them are born."""
+    """The time so many seconds after noon; jobs are created at noon."""
     return NOON + timedelta(seconds=seconds)
 
 

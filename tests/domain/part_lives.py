@@ -82,7 +82,7 @@ def states(job):
 
 
 def parts(job):
-    """Of the attempt under way, or else of the last."""
+    """The containers of the present attempt, or else of the last one."""
     return (job.attempt or job.attempts[-1]).containers
 
 

@@ -82,7 +82,7 @@ def placed_jobs(draw):
 
 @some.composite
 def container_histories(draw):
-    """From its being placed on. Bytes are the dice, four for a step."""
+    """A job from its placement on, step by step. Each step is drawn from four bytes."""
     it, now, steps = draw(placed_jobs()), NOON, []
     dice = iter(draw(some.binary(min_size=24, max_size=160)))
     for which, whom, later, detail in zip(dice, dice, dice, dice, strict=False):
@@ -119,7 +119,7 @@ def happening(it, now, *, which, whom, detail):
 
 
 def container_events(it, now, *, which, whom, detail):
-    """Of a container that is under way, mostly of what leads on; now and then of one that is over."""
+    """An event of an active container, mostly a legal one; sometimes of a container that has ended."""
     under_way = [part for part in it.attempt.containers if part.state is not AttemptContainerState.WAITING]
     living = [part for part in under_way if part.state is not AttemptContainerState.ENDED]
     part = (living or under_way)[whom % len(living or under_way)] if detail < 240 else under_way[whom % len(under_way)]

@@ -63,7 +63,7 @@ class Offer:
 
 @some.composite
 def offers(draw):
-    """Some jobs under way, then one offer after another."""
+    """Active jobs, and then one candidate after another."""
     grounds = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
     site = Cluster(environments=grounds, host=HOST, stocks={})

@@ -302,7 +302,7 @@ def tag_of(job, part):
 
 
 def may_start(job, part):
-    """As the words of AWS have it, of containers and of nodes."""
+    """Whether a container may start, by the documentation of AWS, with containers and nodes."""
     here = {it.name: it for it in job.attempt.containers if it.node == part.node}
     of_main = [it for it in job.attempt.containers if it.node == main_node(job)]
     main_runs = any(it.address or (it.started_at and task_container_of(job, it).essential) for it in of_main)

@@ -70,7 +70,7 @@ def test_an_order_without_a_time_counts_when_it_is_applied():
 
 
 def test_a_failure_in_a_sequential_array_is_not_applied_to_earlier_children():
-    """As restored data may have it: what runs is found, and the one before it is lost."""
+    """A restored backup may have such an array: the running child is found, and the child before it is lost."""
     parent, (_, waits, runs) = family(Is.RUNNING, Is.PENDING, Is.RUNNING, depends_on=[SEQUENTIAL])
     broken = arrays.count_children(parent, [Moved(index=0, before=Is.RUNNING, after=Is.FAILED)], NOON)
 

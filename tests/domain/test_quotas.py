@@ -134,7 +134,7 @@ def offered(number, account, millicpus):
 
 
 def in_use(limited, held):
-    """By each account that has a limit, and all below it."""
+    """The usage of each account with a limit, with the accounts below it."""
     return {
         name: sum(millicpus for account, millicpus in held if name in {it.name for it in limited.on(account)})
         for name in limited.millicpus

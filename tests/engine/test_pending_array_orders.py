@@ -165,7 +165,7 @@ async def test_the_history_has_the_end_that_was_shown():
 
 
 async def test_an_array_does_not_end_while_a_child_placed_with_the_order_runs():
-    """As what restored data does not know of is taken up."""
+    """As a restored server attaches a container that its data does not have."""
     harness = await array_of(2)
     runs, waits = family_of(2)[1:]
 
@@ -202,7 +202,7 @@ async def test_an_end_that_was_shown_is_the_end_that_is_written(deeds, turns, at
 
 
 async def happen(harness, what, index):
-    """Of what does not fit nothing comes."""
+    """Carry out one random step, if the state of the child allows it."""
     child = child_id(ONE, index)
     there = (await harness.store.jobs([child])).get(child)
     attempt = 1 if there is None else len(there.attempts) + 1

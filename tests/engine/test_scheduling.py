@@ -216,7 +216,7 @@ TWO_QUEUES = catalog_of(queue("urgent", priority=2), queue("low", priority=1))
 
 
 async def placed_behind(skipped, skip):
-    """Where a job behind those that are skipped is placed, and one of a lower queue, with room for one."""
+    """The environments of a job behind skipped jobs and of a job in a lower queue, with capacity for one job."""
     behind, low = runnable(queue="urgent", millicpus=4000), runnable(queue="low", millicpus=4000)
     unit = await after_placement(await stored(*skipped, behind, low), TWO_QUEUES, skip=skip)
     return environments_of(unit, behind, low)

@@ -146,7 +146,7 @@ async def world():
 
 
 def fail(name):
-    """In the midst of a loop: what it waits for comes to a bad end."""
+    """Let the future that the loop awaits fail."""
     (loop,) = [task for task in asyncio.all_tasks() if task.get_name() == name]
     loop._fut_waiter.set_exception(Bug())
 
@@ -200,7 +200,7 @@ async def test_a_loop_that_failed_for_long_catches_up(world, name):
 
 @pytest.mark.fault("LC05")
 async def test_a_job_that_raises_in_the_loop_affects_no_other_job(world, monkeypatch):
-    """Each message about one job comes to a bad end; the others are read all the same."""
+    """Each message about one job fails; the others are handled."""
     poison = await world.submit(Script(seconds=5))
     await world.wait_for(poison, Status.RUNNING)
     handler = world.engine.loop._handler

@@ -39,7 +39,7 @@ class Lives:
         batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
 
     def live(self, number):
-        """Until the commit of this number, or until all is done."""
+        """Run the server until this commit kills it, or until all jobs have ended."""
         service = Service(self.data, under=under(f"fdatasync:signal=KILL:when={number}"))
         with suppress(RuntimeError, OSError, BotoCoreError, ClientError):
             batch = service.start().client(tries=1)

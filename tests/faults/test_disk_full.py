@@ -28,7 +28,7 @@ class Small:
         self._ballast = path / "ballast"
 
     def fill(self):
-        """To the last byte."""
+        """Fill the disk to the last byte."""
         with self._ballast.open("wb", buffering=0) as ballast, suppress(OSError):
             while ballast.write(b"x" * HALF_A_PAGE):
                 pass

@@ -53,7 +53,7 @@ def named(world, job_id, attempt=1):
 
 
 def make_events(engine, container_id, over):
-    """As fast as they come. Each call is one, and does nothing else."""
+    """Call exec-create as fast as possible: each call causes an event of the engine, and has no other effect."""
     while not over.is_set():
         engine.exec_create(container_id, ["true"])
 

@@ -125,7 +125,7 @@ def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
 
 
 def kill_in_a_loop(service, load, truth):
-    """At any moment; most servers that are killed have seen the end of a container, however slow the machine is."""
+    """Kill the server at random times; on a slow machine, too, most servers have seen the end of a container."""
     over = threading.Event()
     client = threading.Thread(target=load.run, args=(over,))
     client.start()
@@ -183,7 +183,7 @@ def describe(batch, ids):
 
 
 def names_by_id(batch):
-    """Of all jobs, acknowledged or not."""
+    """The names of all jobs, acknowledged or not, by id."""
     pages = batch.get_paginator("list_jobs").paginate(jobQueue="k9", filters=[{"name": "JOB_NAME", "values": ["*"]}])
     return {job["jobId"]: job["jobName"] for page in pages for job in page["jobSummaryList"]}
 

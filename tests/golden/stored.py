@@ -118,7 +118,7 @@ def example_of(name: str) -> Any:
 
 
 def schema() -> str:
-    """As SQLite has it, without comments: each table with its indexes."""
+    """The schema as SQLite stores it, without comments: each table with its indexes."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrations.migrate(connection, migrations.STEPS)
         found = connection.execute(

@@ -97,7 +97,7 @@ class Props:
         return Thing(job=job, definition=definition, stream=self.until(job, "SUCCEEDED")["container"]["logStreamName"])
 
     def first(self, owner):
-        """At the front of its queue."""
+        """A job at the front of its queue."""
         definition = self.defined(owner)
         return Thing(job=self.submit(owner, definition, queue="front"), definition=definition)
 

@@ -187,7 +187,7 @@ class MetricsRecorder:
         assert self._memory <= self._host.memory_mib, "the memory is overcommitted"
 
     def _longest_delay(self) -> float:
-        """Of the FIFO queue, which goes first: from when a job waited and all older ones had started."""
+        """The longest wait in the FIFO queue, which has priority: since all older jobs had started."""
         older, most = NOON, timedelta()
         for _, began, started in sorted(self._starts[FIFO]):
             most = max(most, started - max(older, began))

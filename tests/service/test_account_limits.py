@@ -45,7 +45,7 @@ def refusal(batch, definition):
 
 
 def refusals(clients, definition):
-    """Of those that are refused, of all these at once."""
+    """The errors of concurrent submissions."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
         described = threads.map(lambda it: refusal(it, definition), clients)
         return [it for it in described if it is not None]

@@ -28,7 +28,7 @@ def p99(took):
 
 
 class Many:
-    """So many jobs that ignore SIGTERM, by HTTP."""
+    """Submits so many jobs that ignore SIGTERM, by HTTP."""
 
     def __init__(self, service, number):
         self._service = service
@@ -43,7 +43,7 @@ class Many:
             time.sleep(0.3)  # rarely, because to describe all jobs is work for the server
 
     def terminate(self):
-        """All of them; when each DescribeJobs began and ended, from the first request until the last job was over."""
+        """Terminate all jobs. Returns the times of the DescribeJobs requests until the last job has ended."""
         with ThreadPoolExecutor(AT_ONCE + 1) as clients:
             over = threading.Event()
             took = clients.submit(self._describe_until, over)

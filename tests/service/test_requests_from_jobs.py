@@ -57,6 +57,6 @@ def test_a_job_without_a_key_is_refused_where_requests_are_signed(tmp_path, call
 
 @pytest.mark.fault("SE16")
 def test_without_authentication_a_job_is_admitted_by_a_host_name_of_the_server(tmp_path, calls):
-    """As documented for --insecure-no-auth."""
+    """The documentation of --insecure-no-auth warns of this."""
     with serving(tmp_path / "open", *OPEN, "--insecure-no-auth") as insecure:
         assert [calls(insecure, "batchq.example"), calls(insecure, "localhost")] == [REFUSED, REACHED]

@@ -32,7 +32,7 @@ def refused(*arguments, **environment):
 
 @pytest.fixture
 def misused(capsys, monkeypatch):
-    """As `refused`, but in this process, since another takes a second: for flags and variables that are not valid."""
+    """As `refused`, for invalid flags and variables, in this process, since another one takes a second."""
 
     def accepted():
         raise AssertionError("the settings are accepted")

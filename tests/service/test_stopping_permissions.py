@@ -44,7 +44,7 @@ def here(lab, monkeypatch):
 
 @pytest.fixture
 def name():
-    """Of the jobs of one test."""
+    """A name for the jobs of one test."""
     return f"of-{next(NUMBERS)}"
 
 

@@ -47,7 +47,7 @@ def alone(data, path, *extra):
 
 
 def add_users(data, *words):
-    """Of the server's accounts: root is the admin."""
+    """Add users to the accounts of the server, with root as the administrator."""
     for each in (["user", "add", "root", "--role", "admin"], *words):
         assert main([*each, "--data", str(data)]) == 0
 

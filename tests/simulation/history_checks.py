@@ -32,7 +32,7 @@ class HistoryChecks:
             self._run_log.fail("I13 a commit returns its first number", f"{first_number} instead of {expected}")
 
     def check_feed(self, feed: HistoryFeed) -> None:
-        """At the end of a server, also by a crash: its feed in memory has what was committed, without a hole.
+        """At the end of a server, also by a crash: the feed in memory equals the commits, without a gap.
 
         The last commit may lack, because the server may have died before it got the reply.
         """

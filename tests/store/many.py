@@ -42,7 +42,7 @@ FROM jobs WHERE ord > 0 AND finished_at IS NOT NULL;
 
 
 def filled(data: Path, count: int, first: Job = FIRST) -> None:
-    """So many jobs like the first of them, one a microsecond; those that are over with a log stream each."""
+    """Copy the first job so many times, one per microsecond; finished jobs have a log stream."""
     walk = (*WALK[: WALK_TO[first.status]], moment(first))
     data.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:

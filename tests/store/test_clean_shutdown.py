@@ -22,7 +22,7 @@ def ruin(data):
 
 
 def seal_again(data):
-    """As if what was done to the file had been done beneath it, by its disk."""
+    """Record a clean shutdown again, as if the disk had changed the file afterwards."""
     with locked_data(data) as held:
         seal = CleanShutdownMarker(held, data / NAME)
         seal.record_open()
@@ -62,7 +62,7 @@ async def test_damage_after_a_clean_shutdown_is_found_in_the_background_and_stop
 
 
 async def test_a_failed_background_check_is_repeated_at_the_next_start(left, caplog):
-    """As its disk may refuse it; here the whole file is not where it is looked for."""
+    """The check fails, because the file is missing."""
     with locked_data(left) as held:
         seal = CleanShutdownMarker(held, left / NAME)
         whole = seal.remove()

@@ -219,6 +219,6 @@ async def test_a_page_of_a_long_log_reads_no_more_than_it_needs(files):
 
 
 async def bytes_read():
-    """By this process, from whatever files."""
+    """The bytes that this process has read, from all files."""
     with open("/proc/self/io") as io:  # noqa: ASYNC230, PTH123 - no disk
         return int(io.readline().split()[1])

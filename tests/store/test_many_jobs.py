@@ -91,7 +91,7 @@ async def costs_of_ones_own(data, count):
 
 
 async def costs_of_pruning(data, count):
-    """Of each step, and how large the log of writes becomes."""
+    """The cost of each step of a deletion, and the size of the write-ahead log."""
     filled(data, count)
     store = await SqliteStore.open(data)
     counter = await watched(store)

@@ -30,7 +30,7 @@ async def data(tmp_path):
 
 @pytest.fixture
 def later(monkeypatch):
-    """From here on a batchq with the second version runs."""
+    """Run the second version of batchq from now on."""
     monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
 
 

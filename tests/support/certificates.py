@@ -13,7 +13,7 @@ HERE = ("127.0.0.1", "localhost", "0.0.0.0")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Where a certificate and its key lie, and the bundle of the authority that vouches for it."""
+    """The files of a certificate, its key, and the bundle of its authority."""
 
     chain: Path
     key: Path

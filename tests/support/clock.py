@@ -40,7 +40,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._waiting.now
 
     def live_really(self):
-        """From here on time is the machine's."""
+        """Use the time of the machine from now on."""
         self._waiting.live_really()
 
     def run_in_executor(self, executor, func, *args):
@@ -108,7 +108,7 @@ class StandingLoop(asyncio.SelectorEventLoop):
         return self._passed + (0.0 if self._real_since is None else time.monotonic() - self._real_since)
 
     def live_really(self):
-        """From here on time is the machine's."""
+        """Use the time of the machine from now on."""
         self._real_since = time.monotonic()
 
     def let_pass(self, seconds):

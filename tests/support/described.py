@@ -75,7 +75,7 @@ def strict(schema):
 
 @cache
 def validator(route, status, media):
-    """Of a body; None if the description has no such response."""
+    """The validator of a body; None if the description has no such response."""
     response = responses()[route].get(str(status))
     if response is not None and "$ref" in response:
         response = description()["components"]["responses"][response["$ref"].rpartition("/")[2]]

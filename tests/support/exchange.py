@@ -12,7 +12,7 @@ _renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
 
 
 def exchange(one, other):
-    """At once, as one system call."""
+    """Exchange two paths atomically, by one system call."""
     if _renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE):
         raise OSError(ctypes.get_errno(), errno.errorcode[ctypes.get_errno()])
 

@@ -72,7 +72,7 @@ def serving_forked(data: Path, *extra: str, **how: Any) -> Iterator[Service]:
 
 
 def _run(words: list[str], environment: dict[str, str], stdout: Connection, log: Path) -> None:
-    """In the forked process."""
+    """Run the command in the forked process."""
     from batchq.cli.main import main  # noqa: PLC0415 - not in the process of the tests
 
     os.dup2(stdout.fileno(), sys.__stdout__.fileno())

@@ -13,12 +13,12 @@ def started_with(*words: str) -> list[int]:
 
 
 def shims(container_id: str = "", *, engine: str = "") -> list[int]:
-    """Of a container, or of all containers of the engine that has its files in a folder of this name."""
+    """The shims of a container, or of all containers of the engine with its files in a folder of this name."""
     return started_with("containerd-shim", container_id, engine)
 
 
 def children(*parents: int) -> list[int]:
-    """Of these, and theirs."""
+    """The child processes of these processes, and their descendants."""
     own = [pid for pid, parent in _parents() if parent in parents]
     return [*own, *children(*own)] if own else []
 

@@ -123,7 +123,7 @@ def _member(archive, name):
 
 
 def _own(layer, mark):
-    """With a file of its own in it."""
+    """The layer with an additional file, so that its digest is unique."""
     content = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(layer)) as old, tarfile.open(fileobj=content, mode="w") as new:
         for entry in old:

@@ -117,7 +117,7 @@ class SecondEngine:
                 pass
 
     def end(self) -> None:
-        """With all that it has, whatever was done to it."""
+        """End the engine with all its processes, in any state."""
         assert self._process is not None
         self.thaw()
         processes.send(signal.SIGKILL, *self._below())
@@ -143,7 +143,7 @@ class SecondEngine:
 
 @contextmanager
 def second_engine(*, live_restore: bool = False, options: tuple[str, ...] = ()) -> Iterator[SecondEngine]:
-    """In a folder of a short name: a socket's path has room for 107 characters."""
+    """A second engine, in a folder with a short name: the path of a socket has at most 107 characters."""
     directory = Path(tempfile.mkdtemp(prefix="bq"))
     try:
         with _bridge() as bridge:

@@ -49,7 +49,7 @@ class TrainingClient:
         self._world = world
 
     def _application(self):
-        """Of the World's present server."""
+        """The application of the present server of the world."""
         world, server = self._world, self._world.server
         context = TrainingContext(
             jobs=world.jobs,

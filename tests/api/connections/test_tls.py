@@ -211,7 +211,7 @@ def remove_key(files):
 
 
 def lock_key(files):
-    """With a passphrase, for which OpenSSL would ask at the terminal."""
+    """Encrypt the key with a passphrase, which OpenSSL would read from the terminal."""
     key = serialization.load_pem_private_key(files.key.read_bytes(), None)
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     files.key.write_bytes(key.private_bytes(pem, pkcs8, serialization.BestAvailableEncryption(b"x")))

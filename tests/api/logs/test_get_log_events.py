@@ -18,7 +18,7 @@ def messages(page):
 
 
 async def all_forwards(boto, stream, **members):
-    """As airflow reads: from the head, until the token repeats."""
+    """Read as Airflow does: from the head, until the token repeats."""
     found, token = [], None
     while True:
         more = {} if token is None else {"nextToken": token}
