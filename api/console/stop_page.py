@@ -19,7 +19,7 @@ from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.templates import short_id
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.bulk_stop import BulkStopOrder, Kind
+from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
 from batchq.domain.console_paths import job_path
 from batchq.domain.explanation import words
 from batchq.domain.ids import JobId, node_of, parent_of
@@ -229,10 +229,10 @@ def _choices(subject: StopSubject) -> Mapping[str, StopForecast]:
 
 
 def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
-    """The order that is selected when the page is shown: what was chosen, else the mildest order for the state."""
+    """The order that is selected: the one that was chosen, else a cancel if the job has not started."""
     if form is not None and form.order in set(Kind):
         return form.order
-    return Kind.CANCEL if choices["cancel"].has_effect and choices["cancel"].fails else Kind.TERMINATE
+    return Kind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else Kind.TERMINATE
 
 
 async def _dependents(

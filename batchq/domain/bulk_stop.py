@@ -271,15 +271,21 @@ def note(order: BulkStopOrder, job: Job) -> str:
     standing = standing_order(order, job)
     if standing is not None:
         return _already(standing, stops=standing.kind is not StopKind.CANCEL or has_children(job))
-    if job.array_state is None or not has_children(job):
+    if not has_children(job):
         without = order.checkpoint and job.status is Status.RUNNING and job.spec.checkpoints is None
         return NO_DIRECTORY if without else ""
-    counts = dict(job.array_state.counts)
-    active = sum(counts.get(status, 0) for status in ACTIVE)
-    waiting = size(job) - active - sum(counts.get(status, 0) for status in FINISHED)
+    waiting, active = unfinished_children(job)
     if order.kind is Kind.CANCEL:
         return f"of its children {waiting} cancelled, {active} running on, not retried"
     return f"of its children {waiting} terminated, {active} stopping"
+
+
+def unfinished_children(array: Job) -> tuple[int, int]:
+    """The children of an array with children: those that have not started, and those that are STARTING or RUNNING."""
+    assert array.array_state is not None, f"{array.id} has no children"
+    counts = dict(array.array_state.counts)
+    active = sum(counts.get(status, 0) for status in ACTIVE)
+    return size(array) - active - sum(counts.get(status, 0) for status in FINISHED), active
 
 
 _WHY_NOT = {

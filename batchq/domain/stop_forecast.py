@@ -3,13 +3,25 @@
 The outcome and the note are those that the order itself reports; the texts are those of the command line.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from msgspec import Struct
 
-from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome, has_children, note, standing_order, stop_outcome
+from batchq.domain.bulk_stop import (
+    BulkStopOrder,
+    Kind,
+    Outcome,
+    has_children,
+    note,
+    standing_order,
+    stop_outcome,
+    unfinished_children,
+)
+from batchq.domain.explanation.words import counted, duration_words, number
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle import views
+from batchq.domain.lifecycle.ladder import ladder
 from batchq.domain.stop_words import consequences_of_cancel, consequences_of_terminate, node_note
 
 _SECOND = timedelta(seconds=1)
@@ -32,9 +44,11 @@ def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> St
     alone = node is not None and not _node_note(order, job, node)
     shown = views.node_view(job, node) if node is not None and alone else job
     became = stop_outcome(order.kind, shown.status, has_children=has_children(shown))
-    remark, has_effect = note(order, shown), shown.status not in FINISHED and standing_order(order, shown) is None
-    parts = [_consequence(order, shown, became), remark] if has_effect else [remark or f"already {shown.status}"]
-    parts += [_of_nodes(order, job, node)] if has_effect else []
+    has_effect = shown.status not in FINISHED and standing_order(order, shown) is None
+    if has_effect:
+        parts = [*_consequences(order, shown, became), _of_nodes(order, job, node)]
+    else:
+        parts = [note(order, shown) or f"already {shown.status}"]
     return StopForecast(
         outcome=became,
         text=" ".join(f"{it[0].upper()}{it[1:]}." for it in parts if it),
@@ -43,16 +57,39 @@ def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> St
     )
 
 
-def _consequence(order: BulkStopOrder, job: Job, became: Outcome) -> str:
+def _consequences(order: BulkStopOrder, job: Job, became: Outcome) -> list[str]:
+    text = _texts(order, job)[became]
+    if has_children(job):
+        waiting, active = unfinished_children(job)
+        ended = f"{counted(waiting, 'child is', 'children are')} FAILED at once" if waiting else ""
+        running = f"{counted(active, 'child runs', 'children run')}: {text}"
+        if order.kind is Kind.CANCEL:
+            running = f"{text} ({number(active)} run now)"
+        return [ended, running if active else ""]
+    if became is Outcome.NOT_RETRIED:
+        return [f"{text}; if it succeeds, the job is SUCCEEDED"]
+    if job.status is Status.STARTING:
+        return ["the start is abandoned if the engine has not received it", f"otherwise, as soon as it runs: {text}"]
+    return [text, note(order, job)]
+
+
+def _texts(order: BulkStopOrder, job: Job) -> Mapping[str, str]:
+    """What follows, by outcome, with the signals and the times of the job's own stop ladder."""
     if order.kind is Kind.CANCEL:
-        text = consequences_of_cancel()[became]
-        return f"{text}; if it succeeds, the job is SUCCEEDED" if became is Outcome.NOT_RETRIED else text
+        return consequences_of_cancel()
+    requests = order.checkpoint and (job.status is Status.RUNNING or job.array_state is not None)
     grace = job.spec.stop_grace if order.grace is None else order.grace
-    has_checkpoints = order.checkpoint and job.spec.checkpoints is not None and job.status is Status.RUNNING
-    texts = consequences_of_terminate(
-        signal=order.signal, grace=round(grace / _SECOND), checkpoint=has_checkpoints, force=order.force
+    steps = ladder(job.spec.checkpoints, signal=order.signal, grace=grace, checkpoint=requests)
+    first, last = steps[0], steps[-1]
+    signal = order.signal or "SIGTERM"
+    if first.until_checkpoint:
+        signal = f"{first.signal} and up to {duration_words(first.wait)} for a final checkpoint, {signal}"
+    return consequences_of_terminate(
+        signal=signal,
+        grace=round(last.wait / _SECOND),
+        checkpoint=requests and job.spec.checkpoints is not None and not first.until_checkpoint,
+        force=order.force,
     )
-    return texts[became]
 
 
 def _of_nodes(order: BulkStopOrder, job: Job, node: int | None) -> str:

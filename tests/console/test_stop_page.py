@@ -60,7 +60,7 @@ async def test_the_page_of_an_array_counts_its_children(browser):
     array = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 200})
     await browser.wait_for(f"{array}:0", "RUNNING")
     page = await browser.open(f"/ui/jobs/{array}/stop")
-    counts = re.search(r"Of its children (\d+) terminated, (\d+) stopping\.", page.text)
+    counts = re.search(r"(\d+) children are FAILED at once\. (\d+) child(?:ren)? runs?: SIGTERM", page.text)
     assert int(counts[1]) + int(counts[2]) == 200
     assert int(counts[2]) > 0
 
@@ -136,6 +136,15 @@ async def test_a_form_that_is_sent_twice_orders_once(browser):
     answers = await asyncio.gather(browser.post(path, form), browser.post(path, form))
     assert {it.headers["Location"] for it in answers} == {f"/ui/jobs/{job_id}"}
     assert len((await described(browser, job_id))["batchq"]["stopOrders"]) == 1
+
+
+async def test_of_two_orders_for_one_state_the_first_counts(browser):
+    job_id = await running(browser, script=DEAF)
+    path = f"/ui/jobs/{job_id}/stop"
+    forms = [await form_of(browser, path, order="TERMINATE", reason=it) for it in ("first", "second")]
+    answers = [await browser.post(path, forms[0]), await browser.post(path, forms[1], status=409)]
+    assert "Already stopping since" in answers[1].text
+    assert [it["reason"] for it in (await described(browser, job_id))["batchq"]["stopOrders"]] == ["first"]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ PAGES = {
     "force-fail": "/ui/jobs/{model-7}/force-fail",
     "stop of several": "/ui/stop?job={model-7}&job={align-1}&kind=TERMINATE",
     "stop of all that match": "/ui/stop?queue=gpu&kind=CANCEL",
+    "rerun": "/ui/rerun?job={large-1}",
     "stop of an array": "/ui/jobs/{sweep-1}/stop",
 }
 
