@@ -55,6 +55,8 @@ _SWITCHES: dict[int, dict[str, bool]] = {
 
 def coloured(text: str) -> Markup:
     """A line as HTML."""
+    if text.isprintable():  # nearly always
+        return escape(text)
     parts = split_colours(text)
     parts[2 * MAX_CHANGES :] = ["".join(parts[2 * MAX_CHANGES :: 2])]
     style, html = _PLAIN, []

@@ -23,6 +23,7 @@ from batchq.api.console.job_paths import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import coloured, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
 from batchq.api.http import while_connected
+from batchq.domain.console_paths import job_path
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import Invalid
 from batchq.ports.logs import LogPage, StoredLine
@@ -245,6 +246,7 @@ def _rendered(
             "clock": lambda line: _clock(_time_of(line) or _EPOCH),
             "empty": empty_sentence(log),
             "link": partial(_link, query, log, number),
+            "here": f"{job_path(log.job_id)}/log?{_link(query, log, number)}",
             "lines": (),
             "found": None,
             "first": None,
