@@ -192,3 +192,15 @@ async def test_hostile_text_is_shown_escaped(browser):
     assert "\u202e" not in page.body
     assert "\x1b" not in page.body
     assert "\\u202edesrever" in page.text
+
+
+async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
+    first = await browser.submit("train-1", script=ENDLESS)
+    waiting = await browser.submit("train-2", dependsOn=[{"jobId": first}])
+    array = await browser.submit("sweep", script=Script(seconds=0, exit_code=1), arrayProperties={"size": 2})
+    await browser.wait_for(array, "FAILED")
+    paths = ["/ui/jobs?by=ended", "/ui/jobs?queue=default", "/ui/find?q=train", f"/ui/jobs/{array}/children"]
+    paths += [f"/ui/jobs/{it}" for it in (first, waiting, array, f"{array}:0")]
+    links = {link for path in paths for link in (await browser.open(path)).page.links if link.startswith("/ui")}
+    for link in sorted(links):
+        await browser.open(link.replace("&amp;", "&"))
