@@ -64,7 +64,7 @@ def build(
     middleware = request_middleware(hosts, gate, requests.observe, profiles=profiles)
     app = web.Application(middlewares=[middleware], client_max_size=BODY_LIMIT)
     app[PROFILES] = profiles
-    openapi.mount(app, signed=signed)
+    openapi.mount_openapi(app, signed=signed)
 
     links = {"health": HEALTH, "operations": openapi.PATH}
     description = ServiceAnswer(name="batchq", version=__version__, links=links)

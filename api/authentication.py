@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.accounts.files import user_name
-from batchq.api.client_connection import is_confidential, is_local, is_unix
+from batchq.api.client_connection import is_confidential, is_local_request, is_unix_connection
 from batchq.api.credentials import CredentialVerifier, Scheme, SignedRequest
 from batchq.api.dialect_profiles import PROFILE
 from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
@@ -218,7 +218,7 @@ async def _signed_request(request: web.Request) -> SignedRequest:
 
 def _session_key(request: web.Request, sessions: Sessions) -> str:
     """The id of the access key of the session. Raises LoginRequired."""
-    session = sessions.find(request.headers.getall("Cookie", ()), local=is_local(request))
+    session = sessions.find(request.headers.getall("Cookie", ()), local=is_local_request(request))
     if session is None:
         raise LoginRequired(login=login_path(request.raw_path) if _wants_page(request) else None)
     return session.key
@@ -286,7 +286,7 @@ def _valid(name: str) -> UserName:
 def _uid_of(request: web.Request) -> int:
     """The uid of the process that connected. Raises HttpRefusal if the connection is closed already."""
     try:
-        if request.transport is not None and is_unix(request.transport):
+        if request.transport is not None and is_unix_connection(request.transport):
             return peer_uid(request.transport.get_extra_info("socket"))
     except OSError:
         pass

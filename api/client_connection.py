@@ -24,7 +24,7 @@ def client_address(transport: asyncio.BaseTransport) -> str:
 
     For a unix socket the uid of the client's process.
     """
-    if is_unix(transport):
+    if is_unix_connection(transport):
         return f"uid {peer_uid(transport.get_extra_info('socket'))}"
     peer = transport.get_extra_info("peername")
     host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
@@ -34,7 +34,7 @@ def client_address(transport: asyncio.BaseTransport) -> str:
     return str(address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64))
 
 
-def is_unix(transport: asyncio.BaseTransport) -> bool:
+def is_unix_connection(transport: asyncio.BaseTransport) -> bool:
     """Whether a connection is one of a unix socket."""
     connected = transport.get_extra_info("socket")
     return connected is not None and connected.family == AF_UNIX
@@ -45,7 +45,7 @@ def is_confidential(transport: asyncio.BaseTransport | None) -> bool:
     return transport is not None and (_has_tls(transport) or _is_loopback(transport))
 
 
-def is_local(request: web.Request) -> bool:
+def is_local_request(request: web.Request) -> bool:
     """Whether a browser of this machine sent the request without TLS: both ends, and the name of the server, are local.
 
     A request that a proxy passed on has another name in its Host header.

@@ -167,7 +167,7 @@ _DOCS: web.AppKey[dict[web.AbstractRoute, list[OperationDoc]]] = web.AppKey("ope
 _ADDITIONS: web.AppKey[list[Additions]] = web.AppKey("additions")
 
 
-def mount(app: web.Application, *, signed: bool) -> None:
+def mount_openapi(app: web.Application, *, signed: bool) -> None:
     """Add the route of /openapi.json. Must be called before the dialects, which call `document`.
 
     `signed`: whether the server requires signatures, and a token for its metrics. If not, no operation has security.

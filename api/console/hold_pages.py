@@ -13,10 +13,9 @@ from batchq.api.console.invocations import Form, new_invocation
 from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.stop_page import MAX_REASON
-from batchq.api.console.templates import short_id
 from batchq.domain.access.accounts import Caller
 from batchq.domain.console_paths import job_path
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, short_id
 from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stop_order import stop_state

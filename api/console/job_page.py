@@ -12,7 +12,7 @@ from batchq.api.console.job_words import entry_words, job_title
 from batchq.api.console.log_colours import coloured
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageTable, Visit
-from batchq.api.console.svg import Span, graph, time_axis
+from batchq.api.console.svg import StatusSpan, graph, time_axis
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.explanation.words import duration_words
@@ -111,7 +111,7 @@ def _axis(history: Sequence[HistoryEntry], now: datetime) -> object:
     entered = [it for it in history if it.is_status][-MAX_SPANS - 1 :]
     ends = [it.at for it in entered[1:]] + [now]
     spans = [
-        Span(status=it.status, seconds=max((end - it.at).total_seconds(), 0.0))
+        StatusSpan(status=it.status, seconds=max((end - it.at).total_seconds(), 0.0))
         for it, end in zip(entered, ends, strict=False)
         if it.status not in FINISHED
     ]

@@ -55,7 +55,7 @@ class Times(StrEnum):
     SINCE = "since"
 
 
-class LogQuery(BaseModel):
+class LogPageQuery(BaseModel):
     """Which lines a page of a log shows."""
 
     model_config = ConfigDict(frozen=True)
@@ -100,18 +100,18 @@ class ShownLine(Struct, frozen=True, kw_only=True):
 
 @pages.get(f"{JOB}/log")
 @pages.get(f"{NODE}/log")
-async def log_page(context: ConsoleContext, visit: Visit[LogQuery]) -> Page:
+async def log_page(context: ConsoleContext, visit: Visit[LogPageQuery]) -> Page:
     """The log of a job, of a child of an array or of a node."""
     return await _page(context, visit, job_id_of(visit.path))
 
 
 @pages.get(f"{JOB}/log/text")
 @pages.get(f"{NODE}/log/text")
-async def log_text(context: ConsoleContext, visit: Visit[LogQuery]) -> web.StreamResponse:
+async def log_text(context: ConsoleContext, visit: Visit[LogPageQuery]) -> web.StreamResponse:
     return await _text(context, visit, job_id_of(visit.path))
 
 
-async def _page(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) -> Page:
+async def _page(context: ConsoleContext, visit: Visit[LogPageQuery], job_id: JobId) -> Page:
     query, after = visit.input, _position(visit.input.after)
     follows = visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None
     attempt = query.attempt if follows or after is None else after.attempt
@@ -137,7 +137,7 @@ async def _page(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) 
     return _windowed(query, log, window, first=first, is_end=window.end >= newest.end)
 
 
-async def _text(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) -> web.StreamResponse:
+async def _text(context: ConsoleContext, visit: Visit[LogPageQuery], job_id: JobId) -> web.StreamResponse:
     """The whole log as a file. Its name is made of the id, the attempt and the container."""
     query = visit.input
     log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
@@ -154,7 +154,7 @@ async def _text(context: ConsoleContext, visit: Visit[LogQuery], job_id: JobId) 
     return response
 
 
-async def _window(context: ConsoleContext, query: LogQuery, tag: Tag) -> LogPage:
+async def _window(context: ConsoleContext, query: LogPageQuery, tag: Tag) -> LogPage:
     if query.at is not None:
         before = min(LINES_BEFORE, query.limit - 1)
         return await context.log_windows.around(tag, position=query.at, before=before, limit=query.limit)
@@ -166,7 +166,7 @@ async def _window(context: ConsoleContext, query: LogQuery, tag: Tag) -> LogPage
     return await context.log_windows.last(tag, limit=query.tail)
 
 
-def _next_lines(query: LogQuery, log: JobLog) -> JobLogQuery:
+def _next_lines(query: LogPageQuery, log: JobLog) -> JobLogQuery:
     return JobLogQuery(
         job_id=log.job_id,
         after=_position(query.after),
@@ -198,7 +198,7 @@ def _position(after: str | None) -> LogPosition | None:
 # -------------------------------------------------------------------------------------------------------- what is shown
 
 
-def _windowed(query: LogQuery, log: JobLog, window: LogPage, *, first: int | None, is_end: bool) -> Page:
+def _windowed(query: LogPageQuery, log: JobLog, window: LogPage, *, first: int | None, is_end: bool) -> Page:
     assert log.tag is not None
     return _rendered(
         query,
@@ -211,7 +211,7 @@ def _windowed(query: LogQuery, log: JobLog, window: LogPage, *, first: int | Non
     )
 
 
-def _followed(query: LogQuery, log: JobLog, page: JobLogPage, *, first: int | None) -> Page:
+def _followed(query: LogPageQuery, log: JobLog, page: JobLogPage, *, first: int | None) -> Page:
     """The list of the next lines, for the script."""
     at = page.next
     return _rendered(
@@ -227,7 +227,7 @@ def _followed(query: LogQuery, log: JobLog, page: JobLogPage, *, first: int | No
 
 
 def _rendered(
-    query: LogQuery, log: JobLog, *, attempt: int | None = None, template: str = "log.html", **values: object
+    query: LogPageQuery, log: JobLog, *, attempt: int | None = None, template: str = "log.html", **values: object
 ) -> Page:
     number = log.tag.attempt if log.tag is not None and attempt is None else attempt
     job = log.job
@@ -259,7 +259,7 @@ def _rendered(
     )
 
 
-def _link(query: LogQuery, log: JobLog, attempt: int | None, **changes: object) -> str:
+def _link(query: LogPageQuery, log: JobLog, attempt: int | None, **changes: object) -> str:
     """The query of the same log with other parameters."""
     kept = {
         "attempt": attempt,

@@ -10,7 +10,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authentication import CALLER, KeyAuthentication, reading_keys
-from batchq.api.client_connection import LOOPBACK, client_address, host_name, is_local
+from batchq.api.client_connection import LOOPBACK, client_address, host_name, is_local_request
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import HEADERS, read_input, render
 from batchq.api.http import REQUEST_ID
@@ -113,7 +113,7 @@ class _Login:
         return _login_page(request, given, error=error, status=HTTPStatus.FORBIDDEN)
 
 
-def mount(app: web.Application, context: ConsoleContext) -> None:
+def mount_login(app: web.Application, context: ConsoleContext) -> None:
     login = _Login(context)
     app.router.add_get(LOGIN, login.show)
     app.router.add_post(LOGIN, login.log_in)
@@ -130,7 +130,7 @@ def _authenticated(keys: KeyAuthentication, given: LoginForm) -> Caller | None:
 
 
 def _session(keys: KeyAuthentication, request: web.Request) -> Session | None:
-    return keys.sessions.find(request.headers.getall("Cookie", ()), local=is_local(request))
+    return keys.sessions.find(request.headers.getall("Cookie", ()), local=is_local_request(request))
 
 
 def _logged_in(keys: KeyAuthentication, request: web.Request) -> Caller | None:
@@ -142,7 +142,7 @@ def _cookie_kind(request: web.Request) -> CookieKind | None:
     """The cookie for the page that sent the login; None if others could read it. A proxy may have ended TLS."""
     if request.secure or request.headers.get("Origin", "").startswith("https://"):
         return SECURE
-    return PLAIN if is_local(request) else None
+    return PLAIN if is_local_request(request) else None
 
 
 def _may_log_in(request: web.Request) -> bool:
@@ -151,7 +151,7 @@ def _may_log_in(request: web.Request) -> bool:
     Browsers send Sec-Fetch-Site over TLS and to loopback only, so the header shows that a proxy has ended TLS.
     """
     is_behind_tls = "Sec-Fetch-Site" in request.headers and host_name(request.host) not in LOOPBACK
-    return request.secure or is_local(request) or is_behind_tls
+    return request.secure or is_local_request(request) or is_behind_tls
 
 
 def _login_page(
@@ -173,7 +173,7 @@ def _login_page(
         "present": present,
         "error": error,
         "has_form": has_form,
-        "is_local": is_local(request),
+        "is_local": is_local_request(request),
         "host": request.host,
     }
     return render("login.html", values, status=status)

@@ -15,7 +15,7 @@ from batchq.api.console.invocations import Form, new_invocation
 from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.submission_form import Word, amounts_overrides
-from batchq.api.console.submit_page import find_definition, find_document
+from batchq.api.console.submit_page import described_definition, find_document
 from batchq.domain.access.accounts import Caller
 from batchq.domain.console_paths import job_path
 from batchq.domain.job import FINISHED, Status
@@ -175,7 +175,7 @@ async def _submit(
     changes = form.changes()
     if "containerOverrides" in changes and not all(map(has_one_container, jobs)):
         raise Invalid("A job with several containers keeps its resources.")
-    definitions = {arn: await find_definition(batch, arn, caller) for arn in {it["jobDefinition"] for it in jobs}}
+    definitions = {arn: await described_definition(batch, arn, caller) for arn in {it["jobDefinition"] for it in jobs}}
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def submit(job: JobDocument) -> RerunJob:

@@ -77,8 +77,8 @@ def dialect(context: ConsoleContext) -> Dialect:
 
     def mount(app: web.Application) -> None:
         register_dialect_profile(app, PROFILE)
-        static_files.mount(app)
-        login.mount(app, context)
+        static_files.mount_static_files(app)
+        login.mount_login(app, context)
         for table in TABLES:
             table.mount(app, context)
 

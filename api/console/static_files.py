@@ -15,7 +15,7 @@ HEADERS = {
 }
 
 
-def mount(app: web.Application) -> None:
+def mount_static_files(app: web.Application) -> None:
     for file in sorted(STATIC.iterdir()):
         app.router.add_get(static_path(file.name), _serve(file.read_bytes(), MEDIA[file.suffix]))
 

@@ -122,7 +122,7 @@ async def _checked(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> R
 async def _base(batch: BatchCalls, job_id: str, caller: Caller) -> Request:
     """The request for a job like an existing one. Raises NotFound."""
     job = await find_document(batch, job_id, caller)
-    return repeat(job, await find_definition(batch, job["jobDefinition"], caller))
+    return repeat(job, await described_definition(batch, job["jobDefinition"], caller))
 
 
 async def find_document(batch: BatchCalls, job_id: str, caller: Caller) -> JobDocument:
@@ -134,7 +134,7 @@ async def find_document(batch: BatchCalls, job_id: str, caller: Caller) -> JobDo
     return job
 
 
-async def find_definition(batch: BatchCalls, arn: str, caller: Caller) -> Content:
+async def described_definition(batch: BatchCalls, arn: str, caller: Caller) -> Content:
     """The revision as DescribeJobDefinitions returns it; empty if it is not stored, or not visible to the caller."""
     found = await batch.call("DescribeJobDefinitions", {"jobDefinitions": [arn]}, caller=caller)
     return next(iter(found["jobDefinitions"]), {})

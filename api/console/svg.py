@@ -22,7 +22,7 @@ STEPS = 2  # of the graph, each way: it always has as many columns, so that its 
 MAX_NAME = 17  # characters of a name in a node
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class StatusSpan(Struct, frozen=True, kw_only=True):
     """A time in one status."""
 
     status: Status
@@ -42,7 +42,7 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     level: int
 
 
-def time_axis(spans: Sequence[Span], label: str) -> Markup:
+def time_axis(spans: Sequence[StatusSpan], label: str) -> Markup:
     """A bar whose parts are as long as the job was in each status."""
     total = sum(it.seconds for it in spans)
     free = AXIS_WIDTH - SHORTEST * len(spans)

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from batchq.api.console.job_words import condition, job_title
 from batchq.domain.console_paths import job_path
 from batchq.domain.explanation import words
+from batchq.domain.ids import short_id
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.shown_reasons import shown_status_reason
@@ -22,7 +23,6 @@ from batchq.escapes import escape_lines
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
-SHORT_ID = 8  # characters of a job's id that are shown
 
 #: A character for each status, so that no status is shown by colour alone.
 SIGNS = {
@@ -83,12 +83,6 @@ def utc(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def short_id(job_id: str) -> str:
-    """The first digits of a job's id, with the index of a child or node."""
-    whole, separator, part = _split(job_id)
-    return f"{whole[:SHORT_ID]}{separator}{part}"
-
-
 def quoted_list(words_of: Iterable[str]) -> str:
     """The arguments of a command as a list, each in quotes."""
     return ", ".join(f'"{it}"' for it in words_of)
@@ -99,14 +93,6 @@ def took(job: Job, now: datetime) -> timedelta | None:
     if job.started_at is None:
         return None
     return (job.stopped_at or now) - job.started_at
-
-
-def _split(job_id: str) -> tuple[str, str, str]:
-    for separator in ("#", ":"):
-        whole, found, part = job_id.partition(separator)
-        if found:
-            return whole, separator, part
-    return job_id, "", ""
 
 
 def _printed(value: object) -> object:

@@ -78,7 +78,7 @@ async def get_log_events(context: LogsContext, request: LogsRequest, body: GetLo
     found = await context.logs.events(
         stream, span=translate.span(body), position=position, limit=limit, backwards=backwards
     )
-    return translate.log_page(found, stream)
+    return translate.log_events_page(found, stream)
 
 
 @takes(FilterLogEvents)

@@ -196,7 +196,7 @@ def selects_group(body: DescribeLogGroups, arns: LogArns) -> bool:
 # ----------------------------------------------------------------------------------------------------------- responses
 
 
-def log_page(found: LogPage, stream: LogStream) -> Wire:
+def log_events_page(found: LogPage, stream: LogStream) -> Wire:
     """AWS: both tokens are always present; at an end of the stream the token equals that of the request."""
     return {
         "events": [_event(line) for line in found.lines],

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from batchq.api.modelarts.wire import EventsQuery
+from batchq.api.modelarts.wire import TrainingEventsQuery
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.stop_orders import StopProgress, StopStep
 from batchq.domain.times import milliseconds
@@ -93,7 +93,7 @@ class TrainingStagesAnswer(Struct, frozen=True, kw_only=True):
     running_records: tuple[TrainingStageRecord, ...]
 
 
-def events_answer(history: Sequence[HistoryEntry], query: EventsQuery) -> TrainingEventsAnswer:
+def events_answer(history: Sequence[HistoryEntry], query: TrainingEventsQuery) -> TrainingEventsAnswer:
     """The events that a query selects. `history`: oldest first."""
     found = [_event(it) for it in history if _is_within(it.at, query)]
     found = [
@@ -130,7 +130,7 @@ def stages_answer(job: Job) -> TrainingStagesAnswer:
     return TrainingStagesAnswer(total_count=len(records), running_records=tuple(records))
 
 
-def _is_within(at: datetime, query: EventsQuery) -> bool:
+def _is_within(at: datetime, query: TrainingEventsQuery) -> bool:
     moment = milliseconds(at)
     return (query.start_time or 0) <= moment and (query.end_time is None or moment <= query.end_time)
 

@@ -35,8 +35,8 @@ from batchq.api.modelarts.job_document import (
 from batchq.api.modelarts.search import TrainingJobsAnswer, search_modelarts_jobs
 from batchq.api.modelarts.wire import (
     CreateTrainingJob,
-    EventsQuery,
     FlavorsQuery,
+    TrainingEventsQuery,
     TrainingJobAction,
     TrainingJobSearch,
     TrainingJobUpdate,
@@ -202,7 +202,7 @@ async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobS
 
 
 @operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events")
-async def list_modelarts_events(context: ModelArtsContext, call: Call[EventsQuery]) -> TrainingEventsAnswer:
+async def list_modelarts_events(context: ModelArtsContext, call: Call[TrainingEventsQuery]) -> TrainingEventsAnswer:
     """Lists the events of a job."""
     job = await context.find(call)
     return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input)

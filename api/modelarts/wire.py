@@ -168,7 +168,7 @@ class TrainingJobSearch(ModelArtsModel):
     filters: Annotated[list[SearchFilter], Field(max_length=20)] | None = None
 
 
-class EventsQuery(BaseModel):
+class TrainingEventsQuery(BaseModel):
     """Which events of a job are listed."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from batchq.api.authentication import KeyAuthentication
-from batchq.api.client_connection import is_unix
+from batchq.api.client_connection import is_unix_connection
 from batchq.api.http import HttpRefusal
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.sessions import HOME, login_path, page_path
@@ -80,7 +80,7 @@ def _path(context: ConsoleLoginContext, caller: Caller, page: str) -> str:
 
 def _site(context: ConsoleLoginContext, request: web.Request) -> str:
     """The URL of the server without a path: as the client has it, or for a client of the unix socket TCP's own."""
-    if request.transport is None or not is_unix(request.transport):
+    if request.transport is None or not is_unix_connection(request.transport):
         return f"{request.scheme}://{request.host}"
     parts = urlsplit(context.urls[0])
     if parts.scheme == "unix":

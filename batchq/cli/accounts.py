@@ -11,7 +11,7 @@ from batchq.cli.admin_backend import Response, add_json, add_subcommand, given_f
 from batchq.cli.arguments import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.output import print_notice
 from batchq.cli.tables import Column, add_output_flags, print_list
-from batchq.cli.times import clock_time, iso, local_time
+from batchq.cli.times import clock_time, iso_text, local_time
 from batchq.errors import Unavailable
 from batchq.escapes import escape
 
@@ -73,7 +73,7 @@ _KEY_COLUMNS = (
     Column(title="STATE", full=lambda it: str(it["state"])),
     Column(
         title="CREATED",
-        full=lambda it: iso(local_time(it["createdAt"])),
+        full=lambda it: iso_text(local_time(it["createdAt"])),
         short=lambda it: clock_time(local_time(it["createdAt"])),
     ),
     Column(title="USER", full=lambda it: str(it["user"])),

@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 from batchq.cli.bulk_stop import CANCEL, TERMINATE
 from batchq.cli.http_client import Patience, stream_responses
-from batchq.cli.job_columns import short_id
 from batchq.cli.job_logs import printable
 from batchq.cli.job_wait import Job, exit_status_of, is_array, outcome_line, to_row
 from batchq.cli.output import (
@@ -31,6 +30,7 @@ from batchq.cli.output import (
 )
 from batchq.cli.server_requests import FINISHED, fetch_explanation, fetch_job_documents, fetch_log_lines
 from batchq.cli.times import elapsed, format_duration
+from batchq.domain.ids import short_id
 from batchq.domain.stop_words import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.escapes import escape

@@ -12,7 +12,7 @@ from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
 from batchq.cli.tables import Column, add_output_flags, print_list
-from batchq.cli.times import clock_time, iso, local_time, parse_time
+from batchq.cli.times import clock_time, iso_text, local_time, parse_time
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused
@@ -22,7 +22,9 @@ LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response
 Record = dict[str, Any]
 COLUMNS = (
-    Column(title="TIME", full=lambda it: iso(local_time(it["at"])), short=lambda it: clock_time(local_time(it["at"]))),
+    Column(
+        title="TIME", full=lambda it: iso_text(local_time(it["at"])), short=lambda it: clock_time(local_time(it["at"]))
+    ),
     Column(title="USER", full=lambda it: str(it["user"])),
     Column(title="OPERATION", full=lambda it: str(it["operation"])),
     Column(title="RESOURCE", full=lambda it: str(it["resource"]), elastic=True),

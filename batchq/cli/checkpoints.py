@@ -8,7 +8,7 @@ from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, REFUSED, print_error, print_notice, write_line
 from batchq.cli.server_requests import Row
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
-from batchq.cli.times import ago, iso, local_time, now
+from batchq.cli.times import ago, iso_text, local_time, now
 from batchq.errors import Invalid
 from batchq.escapes import escape
 
@@ -97,7 +97,7 @@ def _columns() -> list[Column]:
         number("step"),
         Column(
             title="MADE",
-            full=lambda it: iso(local_time(it.get("createdAt"))),
+            full=lambda it: iso_text(local_time(it.get("createdAt"))),
             short=lambda it: ago(local_time(it.get("createdAt")), present),
         ),
     ]

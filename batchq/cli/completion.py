@@ -11,10 +11,10 @@ from threading import Thread
 from typing import Any
 
 from batchq.cli.http_client import call, url_of
-from batchq.cli.job_columns import short_id
 from batchq.cli.job_filters import STATES
 from batchq.cli.output import write_line
 from batchq.cli.server_requests import LIST_JOBS
+from batchq.domain.ids import short_id
 from batchq.errors import BatchqError
 
 SHELLS = ("bash", "zsh", "fish")

@@ -4,7 +4,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from batchq.cli.http_client import add_server_flags, call, is_unix, url_of
+from batchq.cli.http_client import add_server_flags, call, is_unix_url, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.domain.console_paths import OVERVIEW_PAGE, job_path
@@ -33,7 +33,7 @@ def console(args: Namespace) -> int:
     page = OVERVIEW_PAGE if args.job is None else job_path(resolve_job(url, args.job))
     made = call(url, CREATE_LOGIN, {"page": page})
     # By TCP the server may have another URL here, as behind a proxy.
-    link = str(made["url"]) if is_unix(url) else f"{url}{made['path']}"
+    link = str(made["url"]) if is_unix_url(url) else f"{url}{made['path']}"
     if args.print or not open_browser(link):
         write_line(link)
     else:
@@ -55,4 +55,4 @@ def open_browser(link: str) -> bool:
 
 def job_url(url: str, job_id: str) -> str:
     """The URL of the page of a job; empty if the server is known by its unix socket only."""
-    return "" if is_unix(url) else f"{url}{job_path(job_id)}"
+    return "" if is_unix_url(url) else f"{url}{job_path(job_id)}"

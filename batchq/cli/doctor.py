@@ -29,7 +29,7 @@ def add_doctor(command: ArgumentParser) -> None:
 def run_doctor(args: Namespace) -> int:
     """Raises Misused."""
     found = all_findings(collect_facts(settings_of(args), server_facts(url_of(args))))
-    print(json.dumps([asdict(it) for it in found], indent=2) if args.json else "\n".join(map(render, found)))
+    print(json.dumps([asdict(it) for it in found], indent=2) if args.json else "\n".join(map(render_findings, found)))
     return 0 if is_healthy(found) else 1
 
 
@@ -45,7 +45,7 @@ def server_facts(url: str) -> ServerFacts:
         return ServerFacts(url=url, error=str(error))
 
 
-def render(finding: Finding) -> str:
+def render_findings(finding: Finding) -> str:
     """A finding as one line."""
     do = f". {finding.advice}" if finding.advice else ""
     return escape(f"{finding.level:8} {finding.component}: {finding.message}{do}")

@@ -148,9 +148,9 @@ def _open(
 ) -> Iterator[HTTPResponse]:
     """The response; `more` are further headers of the request."""
     body = None if content is None else json.dumps(content).encode()
-    target = (AT_SOCKET if is_unix(url) else url) + path
+    target = (AT_SOCKET if is_unix_url(url) else url) + path
     method = method or ("GET" if body is None else "POST")
-    headers = _headers(method, target, body, signed=signed and not is_unix(url), more=more)
+    headers = _headers(method, target, body, signed=signed and not is_unix_url(url), more=more)
     request = Request(target, data=body, headers=headers, method=method)  # noqa: S310 - see url_of
     try:
         with _opener(url).open(request, timeout=timeout) as response:
@@ -167,13 +167,13 @@ def _open(
         raise ServerUnavailable(f"cannot reach a batchq server at {url}: {why}") from None
 
 
-def is_unix(url: str) -> bool:
+def is_unix_url(url: str) -> bool:
     """Whether a server's URL is that of a unix socket."""
     return url.startswith("unix:")
 
 
 def _opener(url: str) -> OpenerDirector:
-    if is_unix(url):
+    if is_unix_url(url):
         return build_opener(ProxyHandler({}), _RefuseRedirects, _UnixHandler(urlsplit(url).path))
     # ProxyHandler() reads http_proxy, https_proxy and no_proxy. Loopback is never behind a proxy: the proxy would
     # connect to its own loopback.

@@ -5,14 +5,14 @@ from datetime import datetime
 
 from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column
-from batchq.cli.times import ago, format_duration, iso, local_time
+from batchq.cli.times import ago, format_duration, iso_text, local_time
+from batchq.domain.ids import short_id
 from batchq.domain.order_words import ORDER_WORDS
 from batchq.errors import Misused
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
 DEFAULT_COLUMNS = ("job", "name", "state", "queue", "owner", "time", "why")
 TIMES = {"CREATED": "createdAt", "STARTED": "startedAt", "ENDED": "stoppedAt"}
-SHORT_ID = 8  # digits of an id that a terminal shows
 
 
 def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> list[Column]:
@@ -34,7 +34,7 @@ def _all_columns(present: datetime) -> list[Column]:
         Column(title="STATE", full=status, short=state, style=status_style),
         Column(title="QUEUE", full=_member("jobQueue")),
         Column(title="OWNER", full=_member("user")),
-        Column(title="TIME", full=lambda it: iso(since(it)), short=lambda it: age(it, present)),
+        Column(title="TIME", full=lambda it: iso_text(since(it)), short=lambda it: age(it, present)),
         Column(title="WHY", full=reason_of_row, elastic=True),
         Column(title="ACCOUNT", full=_member("account")),
         Column(title="DEFINITION", full=_member("jobDefinition"), elastic=True),
@@ -53,14 +53,9 @@ def _member(name: str) -> Callable[[Row], str]:
 def _time_column(title: str, member: str, present: datetime) -> Column:
     return Column(
         title=title,
-        full=lambda it: iso(local_time(it.get(member))),
+        full=lambda it: iso_text(local_time(it.get(member))),
         short=lambda it: ago(local_time(it.get(member)), present),
     )
-
-
-def short_id(job_id: str) -> str:
-    """The first digits of an id, with the step of a child or node: `8f2c51a7:3`."""
-    return job_id[:SHORT_ID] + job_id[36:]
 
 
 def status(row: Row) -> str:

@@ -21,7 +21,7 @@ from batchq.cli.tables import (
     print_rows,
     prints_json,
 )
-from batchq.cli.times import ago, clock_time, format_long_duration, iso, local_time, now
+from batchq.cli.times import ago, clock_time, format_long_duration, iso_text, local_time, now
 from batchq.domain.order_words import STEP_WORDS
 from batchq.errors import Invalid
 from batchq.escapes import escape
@@ -73,7 +73,7 @@ def run_show(args: Namespace) -> int:
     if in_terminal:
         state = paint(escape(state_of(job)), status_style(job) if color else "")
         write_line(f"{escape(str(job.get('jobName')))}  {state}  {age(job, present)}", flush=False)
-    print_fields(fields_of(job, present, in_terminal=in_terminal), color=color)
+    print_fields(fields_of_job(job, present, in_terminal=in_terminal), color=color)
     _print_attempts(job, color=color)
     return 0
 
@@ -86,7 +86,7 @@ def _explained(url: str, job: Row) -> Row:
         return job
 
 
-def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+def fields_of_job(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
     """The details that the job has, in the order in which people look for them.
 
     `in_terminal`: times are relative, and the name and the state are left out, which stand above the fields.
@@ -122,7 +122,7 @@ def _render_stop_order(order: Row, *, has_ended: bool) -> str:
 def _times(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
     for member, label in (("createdAt", "created"), ("startedAt", "started"), ("stoppedAt", "stopped")):
         if at := local_time(job.get(member)):
-            yield label, f"{clock_time(at)}  ({ago(at, present)})" if in_terminal else iso(at)
+            yield label, f"{clock_time(at)}  ({ago(at, present)})" if in_terminal else iso_text(at)
     started, stopped = local_time(job.get("startedAt")), local_time(job.get("stoppedAt"))
     if started and stopped:
         yield "took", format_long_duration(stopped - started)
@@ -199,7 +199,7 @@ def _attempt_columns() -> list[Column]:
     return [
         Column(title="ATTEMPT", full=lambda it: str(it.get("number", "")), right=True),
         Column(title="EXIT", full=lambda it: str(it.get("exitCode", "")), right=True),
-        Column(title="STARTED", full=lambda it: iso(local_time(it.get("startedAt"))), short=_started),
+        Column(title="STARTED", full=lambda it: iso_text(local_time(it.get("startedAt"))), short=_started),
         Column(title="TOOK", full=_took),
         Column(title="REASON", full=lambda it: str(it.get("reason") or it.get("statusReason", "")), elastic=True),
         Column(title="LOG STREAM", full=lambda it: str(it.get("logStreamName", "")), elastic=True),
@@ -256,7 +256,7 @@ def _history_columns(entries: list[Row]) -> list[Column]:
     return [
         Column(
             title="TIME",
-            full=lambda it: iso(local_time(it.get("at"))),
+            full=lambda it: iso_text(local_time(it.get("at"))),
             short=lambda it: clock_time(local_time(it.get("at"))),
         ),
         Column(title="STATE", full=status, style=status_style),

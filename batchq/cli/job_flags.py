@@ -103,7 +103,7 @@ def changes(args: Namespace, *, command: Sequence[str]) -> Request:
     """The members of a SubmitJob request for the flags of `add_change_flags` that are given."""
     overrides = {
         "command": _in_folder(command, getattr(args, "cd", None)),
-        "environment": environment(args),
+        "environment": environment_of_flags(args),
         "resourceRequirements": _resources(args),
     }
     members: Mapping[str, object] = {
@@ -118,7 +118,7 @@ def changes(args: Namespace, *, command: Sequence[str]) -> Request:
     return request if args.priority is None else request | {"schedulingPriorityOverride": args.priority}
 
 
-def environment(args: Namespace) -> list[Mapping[str, str]]:
+def environment_of_flags(args: Namespace) -> list[Mapping[str, str]]:
     """The variables of `--env-file` and `--env`, each name once; the last value counts. Raises Misused."""
     lines = [line for file in args.env_file or () for line in _lines(file)]
     found: dict[str, str] = {}

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
-from batchq.cli.job_columns import short_id
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.server_requests import ACTIVE, Page, Row, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
 from batchq.cli.tables import add_color_flag
 from batchq.cli.times import parse_time
+from batchq.domain.ids import short_id
 from batchq.domain.times import milliseconds
 from batchq.errors import BatchqError, Misused, NotFound
 from batchq.escapes import escape, split_colours

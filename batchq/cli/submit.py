@@ -16,13 +16,13 @@ from batchq.cli.config import defaults
 from batchq.cli.console import job_url
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.image_definition import find_or_register
-from batchq.cli.job_columns import short_id
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_handles import resolve_job
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, is_terminal, print_error, print_notice, write_line
 from batchq.cli.server_requests import send_submission
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
+from batchq.domain.ids import short_id
 from batchq.errors import Invalid, Misused
 from batchq.services.image_definitions import (
     container_properties,

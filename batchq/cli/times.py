@@ -24,7 +24,7 @@ def local_time(milliseconds: object) -> datetime | None:
         return None
 
 
-def iso(at: datetime | None) -> str:
+def iso_text(at: datetime | None) -> str:
     """`2026-11-23T14:02:30+01:00`; empty for None."""
     return "" if at is None else at.isoformat(timespec="seconds")
 

@@ -12,6 +12,7 @@ QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
 
 HASH_CACHE_SIZE = 4096  # cached hashes: a client that polls its jobs needs the same ones again and again
+SHORT_ID = 8  # digits of a job's id that a terminal or a page shows
 MAX_DIGITS = 18  # more than any index of a child or a node has
 #: The namespace of the version-5 UUIDs.
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e").bytes
@@ -117,3 +118,8 @@ def _hex(name: str) -> str:
 def _is_number(text: str) -> bool:
     """Whether the text can be an index. Bounded, because `int` refuses thousands of digits."""
     return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+
+
+def short_id(job_id: str) -> str:
+    """The first digits of an id, with the step of a child or node: `8f2c51a7:3`."""
+    return job_id[:SHORT_ID] + job_id[36:]

@@ -43,7 +43,7 @@ class JobLog(Struct, frozen=True, kw_only=True):
     has_run: bool = False
 
 
-class Match(Struct, frozen=True, kw_only=True):
+class LogMatch(Struct, frozen=True, kw_only=True):
     """Lines around one or several lines that a search found."""
 
     lines: tuple[StoredLine, ...]
@@ -56,7 +56,7 @@ class Match(Struct, frozen=True, kw_only=True):
 class Matches(Struct, frozen=True, kw_only=True):
     """A page of a search."""
 
-    groups: tuple[Match, ...]
+    groups: tuple[LogMatch, ...]
     #: How many lines were found.
     count: int
     #: The last line that was compared; None: the search has come to the end of the log.
@@ -163,7 +163,7 @@ class LogWindowService:
             caller=caller,
             has_disconnected=has_disconnected,
         )
-        groups: list[Match] = []
+        groups: list[LogMatch] = []
         for event in events:
             _add(groups, await self._with_lines_around(log.tag, event.line), event.line.position)
         key = None if more is None else more.after_key
@@ -201,11 +201,11 @@ def _parts(job_id: JobId, job: Job) -> tuple[JobId, ...]:
     return ()
 
 
-def _add(groups: list[Match], page: LogPage, position: int) -> None:
+def _add(groups: list[LogMatch], page: LogPage, position: int) -> None:
     """Add a line that was found, and join its lines with the last group if they overlap or touch."""
     if not groups or page.start > groups[-1].end:
-        groups.append(Match(lines=page.lines, found=frozenset({position}), end=page.end))
+        groups.append(LogMatch(lines=page.lines, found=frozenset({position}), end=page.end))
         return
     last = groups[-1]
     lines = last.lines + tuple(it for it in page.lines if it.position >= last.end)
-    groups[-1] = Match(lines=lines, found=last.found | {position}, end=max(page.end, last.end))
+    groups[-1] = LogMatch(lines=lines, found=last.found | {position}, end=max(page.end, last.end))

@@ -123,7 +123,7 @@ MAX_MEMORY = 256 * 1024  # bytes for one compiled expression; it also bounds the
 _CACHED = 256  # compiled expressions
 
 
-class Match(Protocol):
+class RegexMatch(Protocol):
     """A match of google-re2, which has no types."""
 
     def group(self, number: int) -> str | None: ...
@@ -134,7 +134,7 @@ class MetricPattern(Protocol):
 
     groups: int
 
-    def search(self, text: str) -> Match | None: ...
+    def search(self, text: str) -> RegexMatch | None: ...
 
 
 def patterns(rules: Sequence[MetricRule]) -> dict[str, MetricPattern]:

@@ -47,7 +47,7 @@ def delete_old(connection: Connection, before: datetime, limit: int) -> int:
     return connection.execute(SQL["delete_old_records"], {"before": microseconds(before), "limit": limit}).rowcount
 
 
-def audit_page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
+def newest_records(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The newest matching records. Each part of the caller's visibility is read by an index, then they are merged."""
     directions = (False,) if query.visibility is None else (False, True)
     statements = (select_records(part, by_owner=by_owner) for part in _parts(query) for by_owner in directions)

@@ -343,7 +343,7 @@ class SqliteStore:
     # -------------------------------------------------------------------------------------------------------- audit log
 
     async def audit_records(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
-        return await self._browse(lambda it: audit.audit_page(it, query))
+        return await self._browse(lambda it: audit.newest_records(it, query))
 
     async def ingest_audit_records(self, noted: Sequence[PendingAudit]) -> None:
         await self._database.write(lambda it: audit.ingest(it, noted))

@@ -34,7 +34,7 @@ from batchq.compute.docker.host_paths import (
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain
+from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain_path
 from batchq.domain.container import Device, Mount
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown, StartRefused
@@ -241,7 +241,7 @@ def mount_by_name(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy
     For an engine that does not share the mount and PID namespaces of this process.
     """
     host_path = _absolute(mount)
-    real = Path(plain(host_path))
+    real = Path(plain_path(host_path))
     check_name(host_path, real, policy, allowance)
     return OpenMount(mount=replace(mount, host_path=str(real)), folder=None)
 
@@ -306,7 +306,7 @@ def _absolute(mount: Mount) -> str:
 
 def _open(host_path: str, policy: ServerPolicy, allowance: ContainerPolicy | None) -> tuple[Descriptor, bool]:
     """The open path, and whether it was created."""
-    at, missing = open_path(str(plain(host_path)), follows=lambda _: True)
+    at, missing = open_path(str(plain_path(host_path)), follows=lambda _: True)
     try:
         check_open_path(host_path, at, missing, policy, allowance)
         if missing:

@@ -3,7 +3,7 @@
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from batchq.api.client_connection import client_address, host_name, is_local
+from batchq.api.client_connection import client_address, host_name, is_local_request
 
 
 class Transport:
@@ -49,7 +49,7 @@ def test_a_client_is_counted_by_its_ipv4_address_or_its_ipv6_network(peer):
 def test_only_loopback_at_both_ends_without_tls_is_local(peer, host, tls, local):
     request = make_mocked_request("GET", "/ui/", headers={"Host": host}, transport=Transport(peer, tls=tls))
 
-    assert is_local(request) == local
+    assert is_local_request(request) == local
 
 
 HOSTS = {

@@ -38,7 +38,7 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
         [SECOND, "sim", "FAILED", "default", "ada"],
     ]
     assert lines[0][6] == WHY["sentence"]
-    assert lines[1][5] == times.iso(times.local_time(native.rows[1]["stoppedAt"]))
+    assert lines[1][5] == times.iso_text(times.local_time(native.rows[1]["stoppedAt"]))
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,6 @@ def test_times_of_a_response_are_local_with_their_offset():
     at = times.local_time(1_795_000_000_000)
 
     assert milliseconds(at) == 1_795_000_000_000
-    assert datetime.fromisoformat(times.iso(at)) == at
+    assert datetime.fromisoformat(times.iso_text(at)) == at
     assert times.local_time(None) is None
     assert times.local_time(10**30) is None

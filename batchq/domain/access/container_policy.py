@@ -83,10 +83,10 @@ def user_and_group(user: str) -> str | None:
 
 def below(path: str, allowed: Iterable[str]) -> bool:
     """Whether the path is one of `allowed` or below one."""
-    return any(plain(path).is_relative_to(plain(it)) for it in allowed)
+    return any(plain_path(path).is_relative_to(plain_path(it)) for it in allowed)
 
 
-def plain(path: str) -> PurePosixPath:
+def plain_path(path: str) -> PurePosixPath:
     """The absolute path as written, with `..` resolved. Links are not followed."""
     parts: list[str] = []
     for part in PurePosixPath(path).parts[1:]:

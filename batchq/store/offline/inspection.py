@@ -164,7 +164,7 @@ def _matching(records: Sequence[PendingAudit], query: AuditQuery) -> tuple[Store
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrations.migrate(connection, migrations.STEPS)
         audit.ingest(connection, records)
-        return audit.audit_page(connection, query)
+        return audit.newest_records(connection, query)
 
 
 def _stored(path: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
@@ -174,6 +174,8 @@ def _stored(path: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
     with _connection(path) as connection:
         try:
             integrity.require_intact(connection, path, None)
-            return audit.audit_page(connection, query) if migrations.version(connection) == migrations.newest() else ()
+            return (
+                audit.newest_records(connection, query) if migrations.version(connection) == migrations.newest() else ()
+            )
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot read {path}: {why}") from why
