@@ -259,7 +259,7 @@ def _rendered(
     )
 
 
-def _link(query: LogPageQuery, log: JobLog, attempt: int | None, **changes: object) -> str:
+def _link(query: LogPageQuery, log: JobLog, attempt: int | None, /, **changes: object) -> str:
     """The query of the same log with other parameters."""
     kept = {
         "attempt": attempt,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from batchq.compute.simulated.script import Script
+from batchq.compute.simulated.script import Script, script_variable
 from batchq.services import log_windows
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
@@ -203,3 +203,77 @@ async def test_the_log_of_an_unknown_job_is_the_page_of_what_does_not_exist(brow
 async def test_an_attempt_that_does_not_exist_is_not_found(browser):
     job_id = await job_that_writes(browser, "one")
     await browser.open(f"/ui/jobs/{job_id}/log?attempt=2", status=404)
+
+
+def playing(*scripts):
+    """Properties of a simulated container with a script for each attempt."""
+    name, value = script_variable(*scripts)
+    needs = [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "4"}]
+    return {"image": "busybox", "environment": [{"name": name, "value": value}], "resourceRequirements": needs}
+
+
+async def submit_definition(browser, *, status="SUCCEEDED", **members):
+    await browser.call("registerjobdefinition", {"jobDefinitionName": "special"} | members)
+    job = {"jobName": "special-1", "jobQueue": "default", "jobDefinition": "special"}
+    job_id = (await browser.call("submitjob", job))["jobId"]
+    await browser.wait_for(job_id, status)
+    return job_id
+
+
+async def test_each_container_of_a_task_has_its_own_log(browser):
+    containers = [
+        playing(Script(seconds=0, output=(f"of {name}",))) | {"name": name, "essential": name == "main"}
+        for name in ("main", "helper")
+    ]
+    properties = {"taskProperties": [{"containers": containers}]}
+    job_id = await submit_definition(browser, type="container", ecsProperties=properties)
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert "Container main helper" in page.text
+    assert "1 of main" in page.text
+    other = await browser.open(f"/ui/jobs/{job_id}/log?attempt=1&container=helper")
+    assert "1 of helper" in other.text
+    assert 'value="helper"' in other.body
+    await browser.open(f"/ui/jobs/{job_id}/log?container=none", status=400)
+
+
+async def test_each_node_has_its_own_log(browser):
+    nodes = [{"targetNodes": "0:", "container": playing(Script(seconds=None, output=("of a node",)))}]
+    properties = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": nodes}
+    job_id = await submit_definition(browser, type="multinode", nodeProperties=properties, status="RUNNING")
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert f"/ui/jobs/{job_id}/nodes/1/log" in page.page.links
+    part = await browser.open(f"/ui/jobs/{job_id}/nodes/1/log?after=0&wait=20", X_Fragment="lines")
+    assert part.text == "1 of a node"
+    assert "1 of a node" in (await browser.open(f"/ui/jobs/{job_id}/nodes/1/log")).text
+    assert (await browser.open(f"/ui/jobs/{job_id}/nodes/1/log/text")).body == "of a node\n"
+    await browser.open(f"/ui/jobs/{job_id}/nodes/2/log", status=404)
+
+
+async def test_each_attempt_has_its_own_log(browser):
+    attempts = playing(Script(seconds=0, exit_code=1, output=("first",)), Script(seconds=0, output=("second",)))
+    job_id = await submit_definition(
+        browser, type="container", containerProperties=attempts, retryStrategy={"attempts": 2}
+    )
+    assert "1 second" in (await browser.open(f"/ui/jobs/{job_id}/log")).text
+    page = await browser.open(f"/ui/jobs/{job_id}/log?attempt=1")
+    assert "Attempt 1 2" in page.text
+    assert "1 first" in page.text
+
+
+async def test_a_follower_continues_with_the_next_attempt(browser):
+    attempts = playing(Script(seconds=0, exit_code=1, output=("first",)), Script(seconds=0, output=("second",)))
+    job_id = await submit_definition(
+        browser, type="container", containerProperties=attempts, retryStrategy={"attempts": 2}
+    )
+    first = await browser.open(f"/ui/jobs/{job_id}/log?after=1.0", X_Fragment="lines")
+    second = await browser.open(f"/ui/jobs/{job_id}/log?after={attribute(first, 'data-next')}", X_Fragment="lines")
+    assert (first.text, second.text) == ("1 first", "1 second")
+
+
+async def test_output_that_is_not_stored_is_not_shown(browser):
+    content = playing(Script(seconds=0)) | {"logConfiguration": {"logDriver": "syslog"}}
+    job_id = await submit_definition(browser, type="container", containerProperties=content)
+    page = await browser.open(f"/ui/jobs/{job_id}/log")
+    assert "The log driver of the job does not store its output in batchq." in page.text
+    assert attribute(page, "data-next") is None
+    await browser.open(f"/ui/jobs/{job_id}/log/text", status=400)

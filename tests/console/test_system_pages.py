@@ -6,6 +6,7 @@ import pytest
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
 from batchq.clock import wall_time
+from batchq.logs.quota import LogQuota
 from batchq.settings import Auth
 from tests.console.conftest import console_of
 from tests.console.world import HOSTILE
@@ -173,3 +174,10 @@ async def test_the_system_page_shows_health_and_settings_without_files_of_secret
     assert "--retention-days 30.0" in page.text
     assert "secrets" not in page.text
     assert "What to do" not in page.text
+
+
+async def test_the_system_page_says_what_to_do_about_a_failure(browser, monkeypatch):
+    monkeypatch.setattr(LogQuota, "trouble", "the log of a job is full")
+    page = await browser.open("/ui/system")
+    assert "Capture of logs the log of a job is full" in page.text
+    assert "What to do warning : the log of a job is full Raise serve --log-mib" in page.text
