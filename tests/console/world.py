@@ -73,7 +73,7 @@ class World(Submitter):
         self._fill_array()
 
     def _run_jobs(self):
-        lines = [f"epoch {number}: loss {1 / (number + 1):.3f}" for number in range(300)]
+        lines = [f"epoch {number}: loss {1 / (number + 1):.3f}" for number in range(50)]
         self.submit("model-7", Script(seconds=None, on_term=143, output=(*lines, "\x1b[32mgreen\x1b[0m", HOSTILE)))
         self.submit("hostile-1", environment=(("HOSTILE", HOSTILE),), tags={"note": "<b>bold</b>"})
         self.submit("align-1")
@@ -104,7 +104,7 @@ class World(Submitter):
         self.reach("good-1", "SUCCEEDED")
 
     def _queue_jobs(self):
-        for number in range(60):
+        for number in range(20):
             self.submit(f"waits-{number}", queue="gpu")
         self.submit("never-1", queue="gpu", vcpus=16)
         self.define("model", [("EPOCHS", "5")], vcpus=2)

@@ -7,14 +7,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from batchq.accounts.files import AccessKeyFile, KeyState
-from tests.console.browser.test_pages import PAGES
+from tests.console.browser.test_pages import ALL
 from tests.console.browser.visitor import NARROW, WIDE
 from tests.roles import cast
 from tests.roles.cast import Request
 from tests.service.job_queue import ENDLESS, playing
 
 OTHER_SITE = "http://wiki.example/"
-JOB = re.compile("{[^}]*}")  # in the paths of PAGES
+JOB = re.compile("{[^}]*}")  # in the paths of pages
 NO_JOB = "00000000-0000-4000-8000-000000000000"
 
 
@@ -156,7 +156,7 @@ def test_a_user_sees_nothing_of_a_user_of_another_account_by_any_url(guarded, st
     visitor = guarded()
     page = log_in(visitor, stage, "eve")
 
-    for path in PAGES.values():
+    for path in ALL.values():
         shown = content(page, JOB.sub(job, path))
         assert "confidential" not in str(shown), path
         if path.startswith("/ui/jobs/"):
