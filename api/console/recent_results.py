@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from batchq.domain.access.accounts import Caller
 
-MAX_KEPT = 64  # previews and results
+MAX_KEPT = 32  # previews and results
 Kept = TypeVar("Kept")
 
 

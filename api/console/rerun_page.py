@@ -15,7 +15,7 @@ from batchq.api.console.invocations import Form, new_invocation
 from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.submission_form import Word, amounts_overrides
-from batchq.api.console.submit_page import described_definition, find_document
+from batchq.api.console.submit_page import described_definition, find_documents
 from batchq.domain.access.accounts import Caller
 from batchq.domain.console_paths import job_path
 from batchq.domain.job import FINISHED, Status
@@ -141,7 +141,7 @@ async def _selected(batch: BatchCalls, selection: RerunSelection, caller: Caller
     """The jobs to repeat, with failed children in place of their arrays. Raises Invalid; NotFound for an unknown id."""
     if not selection.job:
         raise Invalid("No jobs are selected.")
-    jobs = [await find_document(batch, it, caller) for it in dict.fromkeys(selection.job)]
+    jobs = await find_documents(batch, list(dict.fromkeys(selection.job)), caller)
     if selection.failed:
         jobs = [child for it in jobs for child in await _failed(batch, it, caller)]
         if not jobs:
@@ -164,8 +164,7 @@ async def _failed(batch: BatchCalls, job: JobDocument, caller: Caller) -> Sequen
     while "nextToken" in page and len(ids) <= MAX_JOBS:
         page = await batch.call("ListJobs", query | {"nextToken": page["nextToken"]}, caller=caller)
         ids += [it["jobId"] for it in page["jobSummaryList"]]
-    found = [await find_document(batch, it, caller) for it in ids]
-    return sorted(found, key=lambda it: int(it["arrayProperties"]["index"]))
+    return sorted(await find_documents(batch, ids, caller), key=lambda it: int(it["arrayProperties"]["index"]))
 
 
 async def _submit(

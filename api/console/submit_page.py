@@ -1,6 +1,6 @@
 """The page that submits a job: from a job definition, from an image, or like an existing job."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -30,6 +30,8 @@ from batchq.services.image_definitions import (
     image_definition_name,
 )
 from batchq.services.repeated_jobs import JobDocument, Request, has_one_container, repeat
+
+MAX_DESCRIBED = 100  # jobs of one request
 
 pages = PageTable()
 
@@ -88,12 +90,12 @@ async def _page(
     status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
     """`request`: that of a form whose check found no error; None: the form was not checked."""
-    like = await find_document(context.batch, form.like, caller) if form.like else None
+    like = await find_documents(context.batch, [form.like] if form.like else [], caller)
     values = {
         "form": form,
         "error": error,
         "queues": sorted(context.catalog.queues_of(caller)),
-        "one_container": like is None or has_one_container(like),
+        "one_container": all(map(has_one_container, like)),
         "checked": request is not None,
         "words": [] if request is None else request.get("containerOverrides", {}).get("command", []),
         "aws_command": "" if request is None else aws_command(request),
@@ -121,17 +123,20 @@ async def _checked(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> R
 
 async def _base(batch: BatchCalls, job_id: str, caller: Caller) -> Request:
     """The request for a job like an existing one. Raises NotFound."""
-    job = await find_document(batch, job_id, caller)
+    (job,) = await find_documents(batch, [job_id], caller)
     return repeat(job, await described_definition(batch, job["jobDefinition"], caller))
 
 
-async def find_document(batch: BatchCalls, job_id: str, caller: Caller) -> JobDocument:
-    """The job as DescribeJobs returns it. Raises NotFound."""
-    found = (await batch.call("DescribeJobs", {"jobs": [job_id]}, caller=caller))["jobs"]
-    if not found:
-        raise NotFound(f"Job {job_id} not found.")
-    job: JobDocument = found[0]
-    return job
+async def find_documents(batch: BatchCalls, ids: Sequence[str], caller: Caller) -> list[JobDocument]:
+    """The jobs as DescribeJobs returns them, in the order of `ids`. Raises NotFound for the first that is missing."""
+    found: dict[str, JobDocument] = {}
+    for some in range(0, len(ids), MAX_DESCRIBED):
+        page = await batch.call("DescribeJobs", {"jobs": ids[some : some + MAX_DESCRIBED]}, caller=caller)
+        found |= {it["jobId"]: it for it in page["jobs"]}
+    for job_id in ids:
+        if job_id not in found:
+            raise NotFound(f"Job {job_id} not found.")
+    return [found[it] for it in ids]
 
 
 async def described_definition(batch: BatchCalls, arn: str, caller: Caller) -> Content:
