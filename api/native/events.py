@@ -111,7 +111,7 @@ class EncodedEvents:
         return ListEventsAnswer(events=encoded, next=page.next, gap=page.gap)
 
     def frame(self, wanted: FeedFilter, after: int, page: FeedPage) -> bytes:
-        """The part of a stream with the events of a page. Readers with the same filter at the same number share it."""
+        """The encoded events of a page. Readers with the same filter that continue at the same number share them."""
         key = wanted, after, page.next
         known = self._frames.get(key)
         if known is None:

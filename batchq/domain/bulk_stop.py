@@ -101,12 +101,12 @@ class JobFilter(Struct, frozen=True, kw_only=True):
 
     @property
     def by_child(self) -> bool:
-        """Whether each child of an array matches for itself."""
+        """Whether the children of an array are compared with the filter one by one, not their array."""
         return self.statuses is not None or self.environments is not None
 
     @property
     def looks_at_children(self) -> bool:
-        """Whether it may select some children of an array without the others."""
+        """Whether the filter may select some children of an array without the others."""
         return self.by_child or any(parent_of(job_id) is not None for job_id, _ in self.members or ())
 
 

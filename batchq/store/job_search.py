@@ -159,7 +159,7 @@ def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch)
 
 
 def _ended_arrays(connection: Connection, query: JobSearchQuery) -> Iterable[SearchPosition]:
-    """The arrays of a search by end that an order has ended: their rows are not in the indexes by end yet."""
+    """For a search by end: arrays that an order has ended, whose rows are not in the indexes by end yet."""
     if query.order_by is not SearchOrder.ENDED or not query.ended_arrays:
         return []
     orders = json.dumps(sorted(query.ended_arrays))

@@ -119,7 +119,7 @@ def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch
 
 
 def _with_prefix(prefix: str, *, children: bool) -> Stretch:
-    """Whole jobs are found by seeking from one to the next: an array and its children share the prefix."""
+    """The jobs whose ids begin with `prefix`. Without children, the index is searched from whole job to whole job."""
     parameters: dict[str, Value] = {"prefix": rows.text(prefix), "beyond": rows.text(prefix) + rows.AFTER_ANY_SUFFIX}
     if children:
         return Stretch(source="jobs", where="jobs.id >= :prefix AND jobs.id < :beyond", parameters=parameters)

@@ -173,7 +173,7 @@ class WaitingJobs:
         return not self.skip.has(it)
 
     def skipped_to(self, order: int) -> int:
-        """The last of the consecutive orders from `order` on that are skipped or changed."""
+        """The end of the run of skipped or changed orders that begins at `order`; `order` itself if there is none."""
         return self._changed_orders.end(self.skip.end(order))
 
     def _first_page(self, queue: QueueName) -> int:
