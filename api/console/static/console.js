@@ -15,7 +15,7 @@ const hasCookie = (text) => document.cookie.split("; ").includes(text);
 
 const policy = globalThis.trustedTypes?.createPolicy("fragment", { createHTML: (html) => html });
 
-/** Fetch a block of a page. `body` is null if it has not changed since it had this `etag`. */
+/** Fetch a block of a page. `body` is null if it is the one with this `etag`. */
 async function fetchFragment(url, name, etag) {
   const response = await fetch(url, { headers: { "X-Fragment": name, "If-None-Match": etag ?? "" } });
   setServerTime(response.headers.get("Date"));
@@ -84,10 +84,9 @@ const banner = find("#not-live");
 let before = area?.cloneNode(true); // as the server sent it
 let [etag, stream] = [null, null];
 let number = document.body.dataset.number; // of the newest change that the page shows
-let paused = false;
 let calm = 0; // s between two fetches at least, while the server is busy
 let fetchedAt = Date.now();
-let [fetching, changedMeanwhile] = [false, false];
+let [paused, fetching, changedMeanwhile] = [false, false, false];
 let [refreshTimer, pollTimer, bannerTimer, closeTimer] = [0, 0, 0, 0];
 
 /** Whether a hint concerns this page: one that names no queues concerns all. */
@@ -108,12 +107,13 @@ function refreshSoon() {
 
 async function refresh() {
   clearTimeout(refreshTimer);
-  if (fetching) return;
-  [refreshTimer, fetching] = [0, true];
+  refreshTimer = 0;
+  if (fetching || paused) return;
+  fetching = true;
   fetchedAt = Date.now();
   try {
     const answer = await fetchFragment(location.href, "live", etag);
-    if (answer.body) {
+    if (answer.body && !paused) {
       mergeChildren(area, before, answer.body);
       [before, etag] = [answer.body, answer.etag];
       showTimes();
