@@ -12,6 +12,7 @@ from batchq.api.console import routes as console
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.hints import Hints
 from batchq.api.console.pressure import Pressure
+from batchq.api.console.shared_fragments import SharedFragments
 from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
@@ -138,6 +139,7 @@ def make_console_context(
         events=events,
         pressure=pressure,
         hints=Hints(events=events, clock=clock, pressure=pressure),
+        live_parts=SharedFragments(events=events, clock=clock),
         catalog=parts.catalog,
         bulk_stops=parts.bulk_stops,
         checkpoints=parts.checkpoints,

@@ -11,6 +11,7 @@ from batchq.api.console.hints import Hints
 from batchq.api.console.invocations import Invocations
 from batchq.api.console.pressure import Pressure
 from batchq.api.console.recent_results import RecentResults
+from batchq.api.console.shared_fragments import SharedFragments
 from batchq.api.page_tokens import PageTokens
 from batchq.ports.clock import Clock
 from batchq.services.audit_records import AuditRecordService
@@ -57,6 +58,7 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     pressure: Pressure
     #: For open pages.
     hints: Hints
+    live_parts: SharedFragments
     #: The account id of the server.
     account: str
     region: str

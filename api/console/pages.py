@@ -14,8 +14,8 @@ The caller is authorized, and the query or the form is parsed to the shape in th
 the header X-Fragment gets only the block of that name from the page's template, so that the script can replace it.
 """
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from http import HTTPStatus
 from time import perf_counter
 from types import NoneType
@@ -25,19 +25,23 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from jinja2 import Template
 from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from batchq.api.authentication import authorize
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.templates import environment
+from batchq.api.console.shared_fragments import Fragment
+from batchq.api.console.templates import encoded, environment
 from batchq.api.dialect_profiles import RequestFailure
 from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
 from batchq.api.sessions import LoginRequired
 from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.times import EPOCH
 from batchq.errors import NotFound
 
 UI = "/ui"
 FRAGMENT = "X-Fragment"
+LIVE = "live"  # the block that open pages fetch again after changes
 THEMES = frozenset({"light", "dark"})
 MAX_FIELDS = 2000  # of a query or a form
 NOT_FOUND = "There is no such page, or you may not see it."
@@ -150,15 +154,44 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
         # `fast_router` sets no match_info.
         path = request.match_info if "{" in route.path else {}
         given = None if route.shape is None else await read_input(request, route.shape)
-        number = context.events.last
-        try:
-            answer = await route.handle(context, Visit(caller=caller, input=given, path=path, http=request))
-        except NotFound:
-            raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND) from None
-        return _response(context, caller, request, answer, number)
+        visit = Visit(caller=caller, input=given, path=path, http=request)
+        if request.headers.get(FRAGMENT) == LIVE and route.method == "GET":
+            key = replace(caller, key="", uid=None, request_id="", requested_at=EPOCH), request.raw_path
+            return _sent(request, await context.live_parts.of(key, partial(_live_part, context, route, visit)))
+        return await _answer(context, route, visit)
 
     endpoint.__name__ = route.handle.__name__  # the name of the operation in the metrics of requests
     return endpoint
+
+
+async def _answer(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> web.StreamResponse:
+    number = context.events.last
+    match await _handle(context, route, visit):
+        case Redirect(location=location):
+            return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": location})
+        case Page() as page:
+            text = _render(context, visit, page, number)
+            if FRAGMENT in visit.http.headers:
+                return _sent(visit.http, Fragment.of(text, page.status))
+            response = _html(text, page.status)
+            response.enable_compression()  # fragments are not: many pages fetch them, and the engine needs the CPU
+            return response
+        case response:
+            return response
+
+
+async def _live_part(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> Fragment:
+    page = await _handle(context, route, visit)
+    if not isinstance(page, Page):
+        raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
+    return Fragment.of(_render(context, visit, page, context.events.last), page.status)
+
+
+async def _handle(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> PageAnswer:
+    try:
+        return await route.handle(context, visit)
+    except NotFound:
+        raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND) from None
 
 
 async def read_input(request: web.Request, shape: type[Shape]) -> Shape:
@@ -195,27 +228,15 @@ def _lists(shape: type[BaseModel]) -> set[str]:
     return {it.alias or name for name, it in shape.model_fields.items() if get_origin(it.annotation) in {list, tuple}}
 
 
-def _response(
-    context: ConsoleContext, caller: Caller, request: web.Request, answer: PageAnswer, number: int
-) -> web.StreamResponse:
-    match answer:
-        case Redirect():
-            return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": answer.location})
-        case Page():
-            return _rendered(context, caller, request, answer, number)
-        case response:
-            return response
-
-
-def _rendered(context: ConsoleContext, caller: Caller, request: web.Request, page: Page, number: int) -> web.Response:
+def _render(context: ConsoleContext, visit: Visit[Any], page: Page, number: int) -> str:
     """Render the page, or the requested block of it. `number`: the newest change before the page was read."""
-    began = perf_counter()
+    began, request = perf_counter(), visit.http
     template = _ENVIRONMENT.get_template(page.template)
     state, sentence = context.overviews.state()
     values = {
         "title": page.title,
-        "caller": caller,
-        "has_session": bool(caller.key),
+        "caller": visit.caller,
+        "has_session": bool(visit.caller.key),
         "server_state": state,
         "server_sentence": sentence,
         "now": context.clock.now(),
@@ -226,17 +247,16 @@ def _rendered(context: ConsoleContext, caller: Caller, request: web.Request, pag
         **page.values,
     }
     fragment = request.headers.get(FRAGMENT)
-    body = template.render(values) if fragment is None else _block(template, fragment, values)
+    text = template.render(values) if fragment is None else _block(template, fragment, values)
     context.pressure.rendered(perf_counter() - began)
-    if fragment is None:
-        response = _html(body, page.status)
-        response.enable_compression()  # fragments are not: their watchers are many, and the engine needs the CPU
-        return response
-    tag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
-    if request.headers.get("If-None-Match") == tag:
-        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
-    response = _html(body, page.status)
-    response.headers["ETag"] = tag
+    return text
+
+
+def _sent(request: web.Request, fragment: Fragment) -> web.Response:
+    if request.headers.get("If-None-Match") == fragment.tag:
+        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": fragment.tag})
+    response = _html(fragment.body, fragment.status)
+    response.headers["ETag"] = fragment.tag
     response.headers["Vary"] = f"{FRAGMENT}, Cookie"
     return response
 
@@ -268,6 +288,6 @@ def render(template: str, values: Mapping[str, object], *, status: HTTPStatus) -
     return _html(_ENVIRONMENT.get_template(template).render(values), status)
 
 
-def _html(text: str, status: HTTPStatus) -> web.Response:
-    body = text.encode("utf-8", "backslashreplace")  # a lone surrogate, as in names of files, has no UTF-8
+def _html(content: str | bytes, status: HTTPStatus) -> web.Response:
+    body = encoded(content) if isinstance(content, str) else content
     return web.Response(body=body, status=status, content_type=_HTML, charset="utf-8", headers=HEADERS)

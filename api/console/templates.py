@@ -102,6 +102,11 @@ def _printed(value: object) -> object:
     return escape_lines(value)
 
 
+def encoded(page: str) -> bytes:
+    """The UTF-8 of a page. A lone surrogate, as in names of files, is shown escaped."""
+    return page.encode("utf-8", "backslashreplace")
+
+
 def _content_hash() -> str:
     digest = hashlib.sha256()
     for file in sorted(STATIC.iterdir()):
