@@ -2,8 +2,6 @@
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageTable, Redirect, Visit
-from batchq.domain.job import ACTIVE, QUEUED
-from batchq.services.overview import QueueOverview
 
 pages = PageTable()
 
@@ -12,19 +10,10 @@ pages = PageTable()
 async def overview_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     found = await context.overviews.overview(caller=visit.caller)
     why = await context.explanations.heads([it.queue.name for it in found.queues], caller=visit.caller)
-    values = {"overview": found, "why": why, "running": _running, "waiting": _waiting}
+    values = {"overview": found, "why": why}
     return Page(template="overview.html", title="Overview", values=values)
 
 
 @pages.get("")
 async def without_slash(_: ConsoleContext, visit: Visit[None]) -> Redirect:  # noqa: ARG001 - the table passes it
     return Redirect(location="/ui/")
-
-
-def _running(it: QueueOverview) -> int:
-    """The jobs that are STARTING or RUNNING."""
-    return sum(count for status, count in it.counts.items() if status in ACTIVE)
-
-
-def _waiting(it: QueueOverview) -> int:
-    return sum(count for status, count in it.counts.items() if status in QUEUED)

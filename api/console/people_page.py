@@ -22,7 +22,6 @@ from batchq.domain.access.accounts import (
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.budgets import BudgetScope
 from batchq.domain.explanation import words
-from batchq.domain.job import ACTIVE, QUEUED
 from batchq.services.overview import AccountUse
 
 MAX_ROWS = 500  # of each table
@@ -38,14 +37,6 @@ class AccountRow(Struct, frozen=True, kw_only=True):
     #: The limits of the account, as text.
     limits: tuple[str, ...]
     use: AccountUse
-
-    @property
-    def waiting(self) -> int:
-        return sum(count for status, count in self.use.counts.items() if status in QUEUED)
-
-    @property
-    def running(self) -> int:
-        return sum(count for status, count in self.use.counts.items() if status in ACTIVE)
 
 
 @pages.get("/people")

@@ -16,7 +16,7 @@ from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Job, Status
+from batchq.domain.job import ACTIVE, QUEUED, Job, Status
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
 from batchq.engine.engine import Engine
@@ -42,12 +42,26 @@ class ServerState(StrEnum):
     FAILING = "FAILING"
 
 
-class QueueOverview(Struct, frozen=True, kw_only=True):
+class UnfinishedJobs(Struct, frozen=True, kw_only=True):
+    """How many unfinished jobs there are."""
+
+    #: By status. Children of arrays count as single jobs, and arrays do not count.
+    counts: Mapping[Status, int]
+
+    @property
+    def running(self) -> int:
+        """The jobs that are STARTING or RUNNING."""
+        return sum(count for status, count in self.counts.items() if status in ACTIVE)
+
+    @property
+    def waiting(self) -> int:
+        return sum(count for status, count in self.counts.items() if status in QUEUED)
+
+
+class QueueOverview(UnfinishedJobs, frozen=True, kw_only=True):
     """One queue."""
 
     queue: JobQueue
-    #: Unfinished jobs by status. Children of arrays count as single jobs, and arrays do not count.
-    counts: Mapping[Status, int]
     #: Unfinished arrays.
     arrays: int
     #: Since when the first RUNNABLE job of the queue has been RUNNABLE; None without one.
@@ -62,11 +76,9 @@ class EnvironmentOverview(Struct, frozen=True, kw_only=True):
     millicpus: int
 
 
-class AccountUse(Struct, frozen=True, kw_only=True):
+class AccountUse(UnfinishedJobs, frozen=True, kw_only=True):
     """The unfinished jobs of one or several accounts, and what they use."""
 
-    #: By status. Children of arrays count as single jobs, and arrays do not count.
-    counts: Mapping[Status, int]
     #: Thousandths of a vCPU that active jobs have requested.
     millicpus: int
 
