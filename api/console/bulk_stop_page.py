@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
-from batchq.api.console.stop_outcomes import OutcomeCounts, StopPreview
+from batchq.api.console.stop_outcomes import OutcomeCounts, StopPreview, outcome_name
 from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.domain.access.accounts import AccountName, Caller
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind, outcome_message
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, outcome_message
 from batchq.domain.job import Status
 from batchq.domain.stop_words import (
     DONE,
@@ -107,8 +107,8 @@ async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) ->
         context.recent_results.keep(visit.caller, form.invocation, result)
         return f"/ui/stop/results/{form.invocation}"
 
-    async def show_again(error: str, _: HTTPStatus) -> Page:
-        return await _preview_page(context, form.kind, form, visit.caller, form, error=error)
+    async def show_again(error: str, status: HTTPStatus) -> Page:
+        return await _preview_page(context, form.kind, form, visit.caller, form, error=error, status=status)
 
     return await give_order(context, visit.caller, form, order, show_again)
 
@@ -118,7 +118,7 @@ async def bulk_stop_result(context: ConsoleContext, visit: Visit[None]) -> PageA
     result = context.recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")
-    values = {"result": result, "lines": _lines(result, DONE), "message": outcome_message, "texts": DONE}
+    values = {"result": result} | _outcome_values(result, DONE)
     return Page(template="bulk_stop_result.html", title="Outcome of the order", values=values)
 
 
@@ -130,6 +130,7 @@ async def _preview_page(
     form: BulkStopForm | None = None,
     *,
     error: str = "",
+    status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
     selector = selection.selector(milliseconds(context.clock.now()))
     await context.bulk_stops.check(selector, caller=caller)
@@ -138,17 +139,23 @@ async def _preview_page(
     await _collect(preview, await context.bulk_stops.preview(order, selector, caller=caller))
     values = reason_values(form, error)
     context.recent_results.keep(caller, str(values["invocation"]), preview)
+    values |= _outcome_values(preview, WOULD_BE_DONE)
     values |= {
         "preview": preview,
-        "lines": _lines(preview, WOULD_BE_DONE),
-        "message": outcome_message,
-        "texts": WOULD_BE_DONE,
         "filters": selection.filters(),
         "must_type": preview.changed > WIDE,
         "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *selection.filters()])}",
     }
-    status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
     return Page(template="bulk_stop.html", title=f"{kind.capitalize()} jobs", values=values, status=status)
+
+
+def _outcome_values(of: OutcomeCounts, texts: Mapping[str, str]) -> dict[str, object]:
+    """The variables of the templates of outcomes. `texts`: DONE or WOULD_BE_DONE."""
+    return {"lines": _lines(of, texts), "texts": texts, "text": _text, "message": outcome_message}
+
+
+def _text(it: JobOutcome, texts: Mapping[str, str]) -> str:
+    return outcome_text(outcome_name(it), texts)
 
 
 async def _collect(into: OutcomeCounts, outcomes: AsyncIterator[Outcomes]) -> None:

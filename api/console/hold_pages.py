@@ -12,14 +12,14 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.invocations import Form, new_invocation
 from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
-from batchq.api.console.stop_page import MAX_REASON
+from batchq.api.console.stop_page import MAX_REASON, checked_reason
 from batchq.domain.access.accounts import Caller
 from batchq.domain.console_paths import job_path
 from batchq.domain.ids import JobId, short_id
 from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stop_order import stop_state
-from batchq.errors import Invalid, NotFound
+from batchq.errors import NotFound
 
 HELD = "The job keeps its place in the queue, holds up no other job, and does not start until it is released."
 PAUSED = (
@@ -28,6 +28,10 @@ PAUSED = (
     "attempt does not count against the retries."
 )
 FROM_START = "The job has no checkpoint directory: its next attempt does not continue from this one."
+PAUSED_CHILDREN = (
+    "The attempts of children that run are stopped, with a final checkpoint if the job has a checkpoint directory, and "
+    "do not count against the retries. The children are held, and start again when the array is resumed."
+)
 CHILDREN = "This holds for all its children, also for those that are not created yet."
 RELEASED = "The job may start again, at its old place in the queue."
 
@@ -64,7 +68,7 @@ def _held(job: Job) -> str:
 
 def _paused(job: Job) -> str:
     if is_parent(job):
-        return f"Children that run: {PAUSED} Other children are held. {CHILDREN}"
+        return f"{PAUSED_CHILDREN} {CHILDREN}"
     if job.status in QUEUED:
         return HELD
     return PAUSED if job.spec.checkpoints is not None else f"{PAUSED} {FROM_START}"
@@ -100,10 +104,9 @@ async def _post(action: HoldAction, context: ConsoleContext, visit: Visit[HoldFo
     job, form = await _job(context, visit.path["id"], visit.caller), visit.input
 
     async def order() -> str:
-        if len(form.reason) > MAX_REASON or "\0" in form.reason:
-            raise Invalid(f"The reason has {len(form.reason)} characters: {MAX_REASON} are allowed.")
+        reason = checked_reason(form.reason.strip())
         caller = replace(visit.caller, operation=action.operation)
-        await _call(action, context, job.id, form.reason, expected=form.state, caller=caller)
+        await _call(action, context, job.id, reason, expected=form.state, caller=caller)
         return job_path(job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
@@ -115,7 +118,7 @@ async def _post(action: HoldAction, context: ConsoleContext, visit: Visit[HoldFo
 def _call(
     action: HoldAction, context: ConsoleContext, job_id: JobId, reason: str, *, expected: str, caller: Caller
 ) -> Awaitable[None]:
-    reason = reason.strip() or f"{action.default_reason} {caller.user or 'a request'}"
+    reason = reason or f"{action.default_reason} {caller.user or 'a request'}"
     match action.name:
         case "hold":
             return context.jobs.hold(job_id, reason, caller=caller, expected=expected)

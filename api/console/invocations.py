@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Annotated
 from uuid import uuid4
 
@@ -37,7 +38,7 @@ class Invocations:
 
         A form that is changed after its order, as by a browser that goes back, is another order.
         """
-        key = (str(caller.user), form.model_dump_json())
+        key = (str(caller.user), sha256(form.model_dump_json().encode()).hexdigest())
         while (earlier := self._results.get(key)) is not None:
             await asyncio.wait([earlier])
             if not earlier.cancelled():

@@ -5,13 +5,20 @@ from collections import Counter
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import JobOutcome, Kind
+from batchq.domain.bulk_stop import JobOutcome, Kind, Outcome
 from batchq.domain.stop_words import WOULD_BE_DONE
 from batchq.services.bulk_stop import JobSelector, Outcomes
 
 MAX_NAMED = 5000  # jobs that an order names
 MAX_SHOWN = 100  # jobs that a page lists
 _CHANGES = frozenset(WOULD_BE_DONE)
+
+
+def outcome_name(it: JobOutcome) -> str:
+    """The name of the outcome; another one for a job that an earlier order stops already."""
+    if it.standing is None:
+        return it.outcome.value
+    return "ALREADY_CANCELLED" if it.outcome is Outcome.NOT_RETRIED else "ALREADY_STOPPING"
 
 
 class OutcomeCounts(Struct, kw_only=True):
@@ -27,7 +34,7 @@ class OutcomeCounts(Struct, kw_only=True):
         return sum(count for outcome, count in self.counts.items() if outcome in _CHANGES)
 
     def add(self, outcomes: Outcomes) -> None:
-        self.counts.update(it.outcome.value for it in outcomes)
+        self.counts.update(map(outcome_name, outcomes))
         self.first += outcomes[: MAX_SHOWN - len(self.first)]
 
 
@@ -42,7 +49,7 @@ class StopPreview(OutcomeCounts, kw_only=True):
         """Count the outcomes, and keep the ids while they are few."""
         super().add(outcomes)
         if self.ids is not None:
-            self.ids += [it.job_id for it in outcomes if it.outcome.value in _CHANGES]
+            self.ids += [it.job_id for it in outcomes if outcome_name(it) in _CHANGES]
             self.ids = self.ids if len(self.ids) <= MAX_NAMED else None
 
     def target(self) -> JobSelector:

@@ -56,9 +56,16 @@ class ReasonForm(Form):
         text = ": ".join(parts)
         if not text:
             raise Invalid("Give a reason: choose one or write one.")
-        if len(text) > MAX_REASON or "\0" in text:
-            raise Invalid(f"The reason has {len(text)} characters: {MAX_REASON} are allowed.")
-        return text
+        return checked_reason(text)
+
+
+def checked_reason(text: str) -> str:
+    """The reason. Raises Invalid for one that is too long, or that the API refuses."""
+    if len(text) > MAX_REASON:
+        raise Invalid(f"The reason has {len(text)} characters: {MAX_REASON} are allowed.")
+    if "\0" in text:
+        raise Invalid("The reason must not contain a NUL character.")
+    return text
 
 
 class StopForm(ReasonForm):

@@ -46,7 +46,8 @@ def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> St
     became = stop_outcome(order.kind, shown.status, has_children=has_children(shown))
     has_effect = shown.status not in FINISHED and standing_order(order, shown) is None
     if has_effect:
-        parts = [*_consequences(order, shown, became), _of_nodes(order, job, node)]
+        text = _texts(order, shown)[Outcome.CONTAINER_STOPPING if alone else became]
+        parts = [*_consequences(order, shown, became, text), _of_nodes(order, job, node)]
     else:
         parts = [note(order, shown) or f"already {shown.status}"]
     return StopForecast(
@@ -57,8 +58,8 @@ def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> St
     )
 
 
-def _consequences(order: BulkStopOrder, job: Job, became: Outcome) -> list[str]:
-    text = _texts(order, job)[became]
+def _consequences(order: BulkStopOrder, job: Job, became: Outcome, text: str) -> list[str]:
+    """`text`: what follows, in the words of the command line."""
     if has_children(job):
         waiting, active = unfinished_children(job)
         ended = f"{counted(waiting, 'child is', 'children are')} FAILED at once" if waiting else ""
@@ -97,7 +98,7 @@ def _of_nodes(order: BulkStopOrder, job: Job, node: int | None) -> str:
         return "" if node is None else _node_note(order, job, node)
     if node is None:
         return f"all {job.spec.nodes.count} nodes are stopped" if order.kind is Kind.TERMINATE else ""
-    return _node_note(order, job, node) or "the other nodes run on, and the next attempt has all nodes again"
+    return _node_note(order, job, node) or "the next attempt has all nodes again"
 
 
 def _node_note(order: BulkStopOrder, job: Job, node: int) -> str:

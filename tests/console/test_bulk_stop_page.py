@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from batchq.compute.simulated.script import Script
 from tests.service.job_queue import ENDLESS
 
 
@@ -92,6 +93,15 @@ async def test_a_form_that_is_sent_twice_orders_once(browser, held):
     answers = await asyncio.gather(browser.post("/ui/stop", form), browser.post("/ui/stop", form))
     assert len({it.headers["Location"] for it in answers}) == 1
     assert "1 terminated" in (await browser.open(answers[1].headers["Location"])).text
+
+
+async def test_jobs_that_are_stopping_already_are_not_counted(browser):
+    job_id = await browser.submit("deaf", script=Script(seconds=None))
+    await browser.wait_for(job_id, "RUNNING")
+    await browser.call("terminatejob", {"jobId": job_id, "reason": "first"})
+    page = await browser.open(f"/ui/stop?job={job_id}")
+    assert "1 already stopping" in page.text
+    assert 'name="reason"' not in page.body
 
 
 async def test_a_form_without_its_preview_orders_nothing(browser, held):
