@@ -23,7 +23,7 @@ from tests.console.world import Submitter
 from tests.docs.pages import ROOT
 
 PICTURE = ROOT / "docs" / "console.png"
-SIZE = {"width": 960, "height": 540}
+SIZE = {"width": 1100, "height": 700}
 FAILS, LACKS_MEMORY = Script(seconds=0, exit_code=1), Script(seconds=0, exit_code=137, out_of_memory=True)
 
 
@@ -70,7 +70,7 @@ def fill(work):
     AdvancedClock.ahead += timedelta(hours=1, minutes=40)
     run(work, "sweep-2", queue="cpu", vcpus=1, arrayProperties={"size": 2000}, status="PENDING")
     work.submit("fold-8", queue="gpu")
-    AdvancedClock.ahead += timedelta(minutes=26)
+    AdvancedClock.ahead += timedelta(minutes=8)
 
 
 def run(work, name, *scripts, status="RUNNING", **request):
