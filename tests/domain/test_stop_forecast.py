@@ -115,10 +115,8 @@ def test_a_node_says_what_happens_to_the_whole_job():
 
     assert forecast_stop(TERMINATE, whole).text.endswith(" All 3 nodes are stopped.")
     assert forecast_stop(TERMINATE, whole, 0).text.endswith(" It is the main node, so the whole job ends.")
-    alone = (
-        "SIGTERM, SIGKILL after 10 s; the job and its other containers continue. The next attempt has all nodes again."
-    )
-    assert forecast_stop(TERMINATE, whole, 1).text == alone
+    alone = "the job and its other containers continue. The next attempt has all nodes again."
+    assert forecast_stop(TERMINATE, whole, 1).text.endswith(alone)
     assert "A node cannot be cancelled alone, so this is the whole job." in forecast_stop(CANCEL, whole, 1).text
 
 
