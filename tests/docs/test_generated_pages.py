@@ -10,6 +10,8 @@ from tests.docs import explanations, recording
 from tests.docs.sweep_times import AWS, PAGE, PART, STEP
 from tests.house import room_graph
 
+MAX_PICTURE = 80_000  # bytes
+
 
 def test_the_picture_of_the_rooms_is_current():
     text = room_graph.PAGE.read_text()
@@ -49,8 +51,15 @@ def test_the_recording_shows_the_commands_of_the_page():
     assert shown == [f"$ {it}" for it in recording.commands_of_the_page()]
 
 
-def test_readme_shows_the_recording():
-    assert re.search(r"!\[[^]]+\]\(docs/recording\.svg\)", (recording.ROOT / "README.md").read_text())
+def test_the_page_of_the_commands_shows_the_recording():
+    assert re.search(r"!\[[^]]+\]\(recording\.svg\)", recording.PAGE.read_text())
+
+
+def test_readme_shows_a_small_picture_of_the_console():
+    picture = recording.ROOT / "docs" / "console.png"
+
+    assert re.search(r"!\[[^]]+\]\(docs/console\.png\)", (recording.ROOT / "README.md").read_text())
+    assert picture.stat().st_size <= MAX_PICTURE
 
 
 @pytest.mark.exhaustive
