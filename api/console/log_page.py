@@ -5,6 +5,7 @@ the list) and `wait`; each is answered once there are further lines, or after th
 says whether no more lines can come.
 """
 
+import logging
 import re
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -22,10 +23,10 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_paths import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import coloured, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
-from batchq.api.http import while_connected
+from batchq.api.http import REQUEST_ID, while_connected
 from batchq.domain.console_paths import job_path
 from batchq.domain.ids import JobId, Tag
-from batchq.errors import Invalid
+from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine
 from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
 from batchq.services.log_windows import JobLog
@@ -42,6 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Position = Annotated[int, Field(ge=0, lt=10**18)] | None
 
+logger = logging.getLogger(__name__)
 pages = PageTable()
 
 
@@ -147,10 +149,17 @@ async def _text(context: ConsoleContext, visit: Visit[LogPageQuery], job_id: Job
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     response = web.StreamResponse(headers=headers)
     response.content_type, response.charset = "text/plain", "utf-8"
-    await response.prepare(visit.http)
-    async for part in context.log_windows.text(log.tag):
-        await response.write(part)
-    await response.write_eof()
+    try:
+        await response.prepare(visit.http)
+        async for part in context.log_windows.text(log.tag):
+            await response.write(part)
+        await response.write_eof()
+    except ConnectionError:  # the client disconnected
+        pass
+    except Unavailable as why:
+        logger.warning("request %s: the download of a log is cut off: %s", visit.http[REQUEST_ID], why)
+        if visit.http.transport is not None:  # without this the client would take the part for the whole
+            visit.http.transport.abort()
     return response
 
 

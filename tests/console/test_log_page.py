@@ -2,10 +2,13 @@
 
 import re
 
+import aiohttp
 import pytest
 
 from batchq.compute.simulated.script import Script, script_variable
+from batchq.errors import StoreFailed
 from batchq.services import log_windows
+from batchq.store.log_files import LogFiles
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
@@ -136,6 +139,16 @@ async def test_the_whole_log_is_downloaded_as_it_was_written(browser):
     assert file.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert file.headers["Content-Disposition"] == f'attachment; filename="{job_id}-1.log"'
     assert file.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_a_download_that_fails_is_not_taken_for_the_whole_log(browser, monkeypatch):
+    async def fail(*_, **__):
+        raise StoreFailed("a disk error")
+
+    job_id = await job_that_writes(browser, "one")
+    monkeypatch.setattr(LogFiles, "read", fail)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await browser.open(f"/ui/jobs/{job_id}/log/text")
 
 
 async def test_a_hostile_line_is_shown_as_text_with_its_colour(browser):
