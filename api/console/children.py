@@ -61,6 +61,7 @@ async def children_page(context: ConsoleContext, visit: Visit[ChildrenQuery]) ->
         "more_ranges": len(runs) - MAX_RANGES,
         "children": children,
         "why": await context.explanations.explain(children, caller=caller),
+        "stop_all": None,  # the array itself can be stopped
         "older": _older(query, children) if len(listed) > PER_PAGE else None,
     }
     return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 
 from msgspec import Struct
 
@@ -68,7 +67,6 @@ async def jobs_page(context: ConsoleContext, visit: Visit[JobsQuery]) -> Page:
         "newer": newer_path(query),
         "newest": jobs_path(query.filters(), query.view()),
         "stop_all": stop_all_path(query),
-        "listed_at": listed_at,
     }
     return Page(template="jobs.html", title="Jobs", values=values)
 
@@ -91,8 +89,3 @@ def _groups(query: JobsQuery, jobs: Iterable[Job]) -> Iterable[JobGroupRow]:
     for name, numbers in sorted(counts.items(), key=lambda it: -it[1].total()):
         path = jobs_path(others, [("name", name)], _view(query.by, None))
         yield JobGroupRow(name=name, total=numbers.total(), counts=numbers, path=path)
-
-
-def listed_at(job: Job) -> datetime:
-    """When the job ended; of an unfinished job when it was created."""
-    return job.stopped_at or job.created_at

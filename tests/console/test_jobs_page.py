@@ -1,7 +1,15 @@
 """The list of jobs."""
 
 import re
+from urllib.parse import parse_qs
 
+import pytest
+
+from batchq.api.console.job_filter import JobsQuery, older_path, position
+from batchq.api.page_tokens import PageTokens
+from batchq.domain.access.accounts import Caller, UserName
+from batchq.errors import Invalid
+from batchq.ports.job_search import SearchPosition
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
@@ -75,6 +83,15 @@ async def test_a_token_of_another_filter_is_refused(browser):
         await browser.submit(f"job-{number}", script=ENDLESS)
     older = link(await browser.open("/ui/jobs"), "Older")
     assert "nextToken is not valid" in (await browser.open(f"{older}&queue=default", status=400)).text
+
+
+def test_a_token_of_another_user_is_refused():
+    tokens, (ada, bob) = PageTokens(bytes(32)), (Caller(user=UserName(it)) for it in ("ada", "bob"))
+    path = older_path(JobsQuery(), SearchPosition(at=0, order=7), tokens, ada)
+    query = JobsQuery(page=parse_qs(path.partition("?")[2])["page"])
+    assert position(query, tokens, ada) == SearchPosition(at=0, order=7)
+    with pytest.raises(Invalid):
+        position(query, tokens, bob)
 
 
 async def test_a_page_behind_the_last_job_says_so(browser):

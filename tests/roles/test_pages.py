@@ -44,13 +44,14 @@ def both(path, *, form, **row):
 ROWS = {
     **{
         f"GET {path}": PageRow(cells=ALL)
-        for path in ("", "/", "/jobs", "/find", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
+        for path in ("", "/", "/find", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
     },
     **{
         f"GET {path}": PageRow(cells=ALL)
         for path in ("/environments", "/resources", "/resources/{name}", "/people", "/system")
     },
     **{f"GET {path}": PageRow(query="?job={job}", lists=True) for path in ("/audit", "/events")},
+    "GET /jobs": PageRow(query="?definition={ref}", lists=True),
     "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),
     "GET /stop": PageRow(cells=ALL, query="?queue=still"),
     "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
