@@ -51,8 +51,10 @@ def test_the_recording_shows_the_commands_of_the_page():
     assert shown == [f"$ {it}" for it in recording.commands_of_the_page()]
 
 
-def test_the_page_of_the_commands_shows_the_recording():
-    assert re.search(r"!\[[^]]+\]\(recording\.svg\)", recording.PAGE.read_text())
+def test_the_first_screen_of_readme_shows_the_recording():
+    beginning = (recording.ROOT / "README.md").read_text().partition("\n## ")[0]
+
+    assert re.search(r"!\[[^]]+\]\(docs/recording\.svg\)", beginning)
 
 
 def test_readme_shows_a_small_picture_of_the_console():
