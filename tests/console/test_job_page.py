@@ -102,6 +102,15 @@ async def test_the_request_shows_what_was_asked_for(browser):
     assert "/ui/definitions/simple%3A1" in page.page.links
 
 
+async def test_a_child_that_its_array_has_not_created_has_a_page(browser):
+    first = await browser.submit("first", script=ENDLESS)
+    job_id = await browser.submit("sweep", arrayProperties={"size": 3}, dependsOn=[{"jobId": first}])
+    page = await browser.open(f"/ui/jobs/{job_id}:2")
+    assert "The array has not created this child yet." in page.text
+    assert f"/ui/jobs/{job_id}:2/stop" in page.page.links
+    await browser.open(f"/ui/jobs/{job_id}:3", status=404)
+
+
 async def test_a_long_value_is_folded(browser):
     job_id = await browser.submit("train-17", tags={"note": "x" * 250}, script=ENDLESS)
     page = await browser.open(f"/ui/jobs/{job_id}")
