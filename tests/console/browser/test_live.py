@@ -45,6 +45,20 @@ def test_seven_tabs_of_a_browser_are_all_live(visitor, world):
     visitor.forgive("503")  # a session has three streams; the other tabs ask for changes now and then
 
 
+def test_a_refresh_keeps_the_focus_and_what_was_chosen(visitor, world):
+    first = world.submit("kept-1")
+    world.reach("kept-1", "RUNNING")
+    page = visitor.open("/ui/jobs?name=kept-*")
+    choice = page.locator(f"#job-{first}").get_by_role("checkbox")
+    choice.check()
+
+    second = world.submit("kept-2")
+
+    expect(page.locator(f"#job-{second}")).to_be_visible()
+    expect(choice).to_be_checked()
+    expect(choice).to_be_focused()
+
+
 def test_a_paused_page_does_not_change_until_it_is_live_again(visitor, world):
     world.add_queue("paused", vcpus=2)
     page, other = visitor.open("/ui/"), visitor.open("/ui/")

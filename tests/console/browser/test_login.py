@@ -102,16 +102,19 @@ def test_a_logout_ends_the_session_in_all_tabs(guarded, stage):
     expect(other.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-def test_a_disabled_key_ends_its_sessions(guarded, stage):
+def test_a_disabled_key_ends_its_sessions_and_their_open_pages(guarded, stage):
     keys, key = AccessKeyFile(stage.data), stage.keys["bob"].access_key
-    page = log_in(guarded(), stage, "bob", "/ui/settings")
+    visitor = guarded()
+    page, live = log_in(visitor, stage, "bob", "/ui/settings"), visitor.open("/ui/jobs")
 
     keys.set_state(key, KeyState.DISABLED)
     try:
         page.reload()
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        expect(live.get_by_role("heading", name="Log in")).to_be_visible(timeout=30_000)
     finally:
         keys.set_state(key, KeyState.ACTIVE)
+    visitor.forgive("401")
 
 
 def test_an_altered_cookie_is_no_session(guarded, stage):

@@ -120,6 +120,19 @@ def test_jobs_are_chosen_and_stopped_without_scripts(visit, world):
     assert world.reach("plain-3", "RUNNING")
 
 
+def test_a_job_is_submitted_and_searched_without_scripts(visit, world):
+    page = visit(java_script_enabled=False).open("/ui/submit?definition=align")
+
+    page.get_by_label("Name", exact=True).fill("unscripted-1")
+    page.get_by_label("Queue", exact=True).select_option("train")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_role("searchbox").fill("unscripted-1")
+    page.get_by_role("searchbox").press("Enter")
+
+    expect(page.get_by_role("heading", level=1)).to_contain_text("unscripted-1")
+    expect(page.get_by_role("link", name="refresh")).to_be_visible()
+
+
 def test_a_job_that_starts_under_an_open_dialog_is_not_stopped_before_a_second_look(visitor, world):
     world.add_queue("dialog", vcpus=1)
     world.submit("ahead-1", queue="dialog")
