@@ -248,7 +248,7 @@ function onCopy(event) {
 
 function copyText(button) {
   copying = button.dataset.copy;
-  document.execCommand("copy"); // there is no navigator.clipboard over http
+  document.execCommand("copy") || navigator.clipboard?.writeText(copying);
   copying = null;
   flash(button, "copied");
   find("#announce").textContent = "Copied";
