@@ -103,3 +103,25 @@ def test_a_page_is_accessible_and_fits(visit, world, name, size):
         page.set_viewport_size(size | {"width": width})
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     assert [it for it, count in Counter(page.evaluate(IDS)).items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "opener"),
+    [
+        ("/ui/jobs/{model-7}", "Stop…"),
+        ("/ui/jobs/{model-7}", "Pause…"),
+        ("/ui/jobs/{model-7}", "Force-fail…"),
+        ("/ui/jobs/{waits-3}", "Hold…"),
+        ("/ui/", "Keyboard shortcuts"),
+    ],
+)
+def test_a_dialog_is_accessible_and_fits(visit, world, path, opener):
+    page = visit(viewport=NARROW).open(path.format_map(world.jobs))
+
+    page.get_by_role("link", name=opener).click()
+    page.get_by_role("dialog").wait_for()
+    findings = Axe().run(page)
+
+    assert findings.violations_count == 0, findings.generate_report()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW["width"]
+    assert [it for it, count in Counter(page.evaluate(IDS)).items() if count > 1] == []

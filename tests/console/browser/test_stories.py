@@ -102,6 +102,30 @@ def test_a_dialog_closes_by_escape_and_returns_the_focus(visitor, world):
     expect(opener).to_be_focused()
 
 
+def test_a_child_is_found_in_the_grid_by_arrow_keys(visitor, world):
+    array = world.jobs["sweep-1"]
+    page = visitor.open(f"/ui/jobs/{array}/children")
+    columns = int(page.locator("svg[data-columns]").get_attribute("data-columns"))
+    page.locator("svg[data-columns]").focus()
+
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(page.locator("#grid-child")).to_have_text(f"Child {columns + 1}")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile(f"/ui/jobs/{array}(:|%3A){columns + 1}$"))
+
+
+def test_an_id_is_copied_whole(visit, world):
+    visitor, job = visit(permissions=["clipboard-read"]), world.jobs["model-7"]
+    page = visitor.open(f"/ui/jobs/{job}")
+
+    page.keyboard.press("c")
+
+    expect(page.locator("#announce")).to_have_text("Copied")
+    assert page.evaluate("() => navigator.clipboard.readText()") == job
+
+
 def test_jobs_are_chosen_and_stopped_without_scripts(visit, world):
     for name in ("plain-1", "plain-2", "plain-3"):
         world.submit(name)
