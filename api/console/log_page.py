@@ -74,7 +74,7 @@ class LogPageQuery(BaseModel):
     #: Without a position: how many lines there are at most, the last ones.
     tail: Annotated[int, Field(ge=1, le=MAX_LINES)] = 200
     #: With a position: how many lines there are at most.
-    limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 1000
+    limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 200
     #: Seconds to wait for a line, of a request for the fragment.
     wait: Annotated[int, Field(ge=0, le=MAX_WAIT)] = 0
     #: Words to search for, as a filter pattern of CloudWatch.
@@ -181,7 +181,7 @@ def _next_lines(query: LogPageQuery, log: JobLog) -> JobLogQuery:
         after=_position(query.after),
         attempt=query.attempt,
         container=log.container,
-        limit=query.limit,
+        limit=MAX_LINES,
         wait=query.wait,
     )
 
