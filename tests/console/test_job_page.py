@@ -5,6 +5,7 @@ import re
 import pytest
 
 from batchq.compute.simulated.script import Script, script_variable
+from tests.console.conftest import console_of
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
@@ -109,6 +110,26 @@ async def test_a_child_that_its_array_has_not_created_has_a_page(browser):
     assert "The array has not created this child yet." in page.text
     assert f"/ui/jobs/{job_id}:2/stop" in page.page.links
     await browser.open(f"/ui/jobs/{job_id}:3", status=404)
+
+
+async def test_metrics_and_checkpoints_are_results(browser):
+    script = Script(seconds=None, on_term=143, checkpoints=("epoch-1.pt",), output=("epoch 1: loss 0.5",))
+    tags = {"batchq:checkpoints": "true", "batchq:metric:loss": "loss ([0-9.]+)"}
+    job_id = await browser.submit("train-17", script=script, tags=tags)
+    await browser.wait_for(job_id, "RUNNING")
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    results = re.search(r'aria-labelledby="results">.*?</section>', page.body, re.DOTALL)[0]
+    assert "<dt>loss</dt><dd>0.5" in results
+    assert "epoch-1.pt" in results
+
+
+async def test_a_job_with_prices_has_a_cost(tmp_path):
+    prices = tmp_path / "prices.toml"
+    prices.write_text('currency = "EUR"\nvcpu_hour = 1.0\n')
+    async with console_of(tmp_path / "data", prices=prices) as browser:
+        job_id = await browser.submit("train-17")
+        await browser.wait_for(job_id, "SUCCEEDED")
+        assert "0.00 EUR" in (await browser.open(f"/ui/jobs/{job_id}")).text
 
 
 async def test_a_long_value_is_folded(browser):
