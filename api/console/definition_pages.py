@@ -44,7 +44,7 @@ class DefinitionsQuery(BaseModel):
 
 
 class DefinitionQuery(BaseModel):
-    """What the page of a definition shows beside it."""
+    """What the page of a revision or a name shows."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -156,7 +156,7 @@ def _names(found: Iterable[JobDefinition]) -> Iterator[NameRow]:
 
 
 def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]]:
-    """The containers of a job of the definition, each with the name that tells it from the others."""
+    """The containers of a job of the definition, each with its name; empty for the only one."""
     if definition.nodes is not None:
         for it in definition.nodes.ranges:
             yield from ((f"nodes {it.first} to {it.last}: {part.name}", part.spec) for part in it.task.containers)

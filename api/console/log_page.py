@@ -2,7 +2,7 @@
 
 The script follows a log whose list has `data-follow`, by requests for the fragment `lines` with `after` (`data-next` of
 the list) and `wait`; each is answered once there are further lines, or after the wait with an empty list. `data-over`
-says whether no more lines can come.
+is true once no more lines can come.
 """
 
 import logging
@@ -280,7 +280,7 @@ def _link(query: LogPageQuery, log: JobLog, attempt: int | None, /, **changes: o
 
 
 def empty_sentence(log: JobLog) -> str:
-    """What a page without lines says."""
+    """The sentence of a page without lines."""
     if log.job is None or log.tag is None:
         return "The job has not started. Its output appears here once it writes any."
     if not log.captured:

@@ -41,7 +41,7 @@ class AccountRow(Struct, frozen=True, kw_only=True):
 
 @pages.get("/people")
 async def people_page(context: ConsoleContext, visit: Visit[None]) -> Page:
-    """Every caller sees the own user and keys; coordinators and operators see those of their accounts."""
+    """Users see themselves and their keys, coordinators the users and keys of their accounts, operators all."""
     caller = visit.caller
     directory, keys = await asyncio.to_thread(_read, context)
     manages = caller.has(Permission.ACCOUNTS)

@@ -44,7 +44,7 @@ class JobLog(Struct, frozen=True, kw_only=True):
 
 
 class LogMatch(Struct, frozen=True, kw_only=True):
-    """Lines around one or several lines that a search found."""
+    """Lines that a search found, with the lines around them."""
 
     lines: tuple[StoredLine, ...]
     #: The positions of the lines that match.
@@ -64,7 +64,7 @@ class Matches(Struct, frozen=True, kw_only=True):
 
 
 class LogWindowService:
-    """Reads parts of a job's log that is stored. Jobs that are not visible to the caller are treated as missing."""
+    """Reads parts of the stored log of a job. Jobs that are not visible to the caller are treated as missing."""
 
     def __init__(self, *, job_logs: JobLogService, logs: LogService) -> None:
         self._job_logs = job_logs
