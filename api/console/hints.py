@@ -91,7 +91,7 @@ class Hints:
         self, caller: Caller, *, session: str, after: int | None, is_connected: Callable[[], bool]
     ) -> Iterator[HintStream]:
         """Open a stream. Raises HttpRefusal (503) when too many are open: the client then fetches at intervals."""
-        connected = [of for of, is_open in self._clients.values() if is_open()]
+        connected = [of_session for of_session, is_open in self._clients.values() if is_open()]
         if len(connected) >= MAX_STREAMS or connected.count(session) >= MAX_SESSION_STREAMS:
             raise HttpRefusal("Too many pages are live.", status=HTTPStatus.SERVICE_UNAVAILABLE)
         group = self._group_of(caller)

@@ -47,7 +47,8 @@ class SharedFragments:
         now = asyncio.get_running_loop().time()
         found = self._renderings.get(key)
         if found is None or found.begins_at + SHARED_FOR <= now:
-            self._renderings = {it: of for it, of in self._renderings.items() if of.begins_at + SHARED_FOR > now}
+            recent = {of: it for of, it in self._renderings.items() if it.begins_at + SHARED_FOR > now}
+            self._renderings = recent
             found = self._begin(key, now, render)
         elif found.number is not None and found.number != self._events.last:
             found = self._begin(key, found.begins_at + SHARED_FOR, render)
