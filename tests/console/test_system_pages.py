@@ -6,6 +6,7 @@ import pytest
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
 from batchq.clock import wall_time
+from batchq.compute.simulated.script import Script
 from batchq.logs.quota import LogQuota
 from batchq.settings import Auth
 from tests.console.conftest import console_of
@@ -149,8 +150,8 @@ async def test_events_are_shown_newest_first_and_filtered(browser):
 
 
 async def test_older_events_are_on_the_next_page(browser):
-    for number in range(40):
-        await browser.wait_for(await browser.submit(f"short-{number}"), "STARTING")
+    jobs = [await browser.submit(f"short-{number}", script=Script(seconds=0)) for number in range(35)]
+    await browser.wait_for(jobs[-1], "SUCCEEDED")
     page = await browser.open("/ui/events")
     (older,) = [it for it in page.page.links if "before=" in it]
     rest = await browser.open(older)
