@@ -20,12 +20,11 @@ from tests.bench.wire import Caller, p99, request, send
 from tests.support.service import PATIENCE, Service
 
 CHANGES = 4  # status changes of a job
-CONNECTIONS = (
-    16  # that submit jobs at the highest rate; a server accepts 128 from one address, with those of the readers
-)
+CONNECTIONS = 16  # that submit jobs at the highest rate
 CALL_INTERVAL = 0.01  # seconds between two calls of DescribeJobs
 
-#: Reads changes without end, as reader of this number. Functions of a module only: they run in another process.
+#: Reads changes without end, as reader of this number, from an address of its own. Functions of a module only, because
+#: they run in another process.
 Reader = Callable[[ClientSession, int], Awaitable[None]]
 
 
@@ -41,9 +40,8 @@ class Load:
 
     async def run(self, seconds: float | None, begun: Event | None = None) -> None:
         """`seconds`: None runs until it is killed."""
-        session = ClientSession(self.url, connector=TCPConnector(limit=0), timeout=ClientTimeout(total=None))
-        async with session:
-            tasks = [asyncio.create_task(self.read(session, number)) for number in range(self.readers)]
+        async with _session(self.url) as session:
+            tasks = [asyncio.create_task(self._read(number)) for number in range(self.readers)]
             if self.rate:
                 tasks.append(asyncio.create_task(self._submit(session)))
             timer = asyncio.create_task(asyncio.sleep(1e9 if seconds is None else seconds))
@@ -55,6 +53,10 @@ class Load:
             await asyncio.gather(timer, *tasks, return_exceptions=True)
             for task in done:
                 task.result()
+
+    async def _read(self, number: int) -> None:
+        async with _session(self.url, f"127.0.1.{number + 1}") as session:  # a server limits what one address opens
+            await self.read(session, number)
 
     async def _submit(self, session: ClientSession) -> None:
         loop = asyncio.get_running_loop()
@@ -105,6 +107,11 @@ def costs(service: Service, scale: Scale, read: Reader, name: str) -> Iterator[F
         baseline=without,
         goal=at_least(0.95),
     )
+
+
+def _session(url: str, address: str = "127.0.0.1") -> ClientSession:
+    connector = TCPConnector(limit=0, local_addr=(address, 0))
+    return ClientSession(url, connector=connector, timeout=ClientTimeout(total=None))
 
 
 @contextmanager
