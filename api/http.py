@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from http import HTTPStatus
+from time import perf_counter
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +20,8 @@ Dialect = Callable[[web.Application], None]
 """Adds the routes of one API to the application. Dialects do not depend on each other."""
 
 REQUEST_ID = web.RequestKey("request_id", str)
+#: When the headers of a stream were sent, by `time.perf_counter`. Absent for a response that is sent in one piece.
+STREAM_BEGAN_AT = web.RequestKey("stream_began_at", float)
 BODY = web.RequestKey("body", bytes)
 BODY_LIMIT = 256 * 1024
 MAX_BODY = web.RequestKey("max_body", int)
@@ -108,6 +111,12 @@ async def read_body(request: web.Request) -> bytes:
     if body is None:
         body = request[BODY] = await _read(request)
     return body
+
+
+async def begin_stream(request: web.Request, response: web.StreamResponse) -> None:
+    """Send the headers of a response whose parts follow. Raises ConnectionError when the client disconnected."""
+    await response.prepare(request)
+    request[STREAM_BEGAN_AT] = perf_counter()
 
 
 async def while_connected(request: web.Request, waiting: Awaitable[Result]) -> Result:

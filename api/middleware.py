@@ -22,7 +22,7 @@ from aiohttp.typedefs import Handler, Middleware
 from batchq.api.authentication import GATE, Gate, access_denied
 from batchq.api.client_connection import LOOPBACK, host_name
 from batchq.api.dialect_profiles import PROFILE, TARGET, DialectProfile, DialectProfiles, RequestFailure
-from batchq.api.http import MAX_BODY, REQUEST_ID, FailureKind, HttpRefusal, InvalidMember
+from batchq.api.http import MAX_BODY, REQUEST_ID, STREAM_BEGAN_AT, FailureKind, HttpRefusal, InvalidMember
 from batchq.errors import Forbidden, Invalid, NotFound, Throttled, Unavailable
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ def request_middleware(
 ) -> Middleware:
     """Return the middleware. `hosts`: the names, besides those of loopback, that a Host header may have.
 
-    `observe` is called with each request, the status of its response, and the seconds that it took. The profiles of the
-    dialects may be registered later.
+    `observe` is called with each request, the status of its response, and the seconds until its headers.
+    The profiles of the dialects may be registered later.
     """
     known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
 
@@ -64,7 +64,7 @@ def request_middleware(
                     response = await handler(request)
         except Exception as error:  # noqa: BLE001 - the caller gets an error in its dialect's shape, without its cause
             response = profile.error_response(_failure(request, error))
-        observe(request, response.status, perf_counter() - began)
+        observe(request, response.status, request.get(STREAM_BEGAN_AT, perf_counter()) - began)
         response.headers[profile.request_id_header] = request_id
         return response
 

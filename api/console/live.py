@@ -10,11 +10,11 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.authentication import CALLER, GATE
+from batchq.api.authentication import is_still_admitted
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.hints import HintStream
 from batchq.api.console.pages import PageTable, Visit
-from batchq.errors import BatchqError
+from batchq.api.http import begin_stream
 
 CHECK_INTERVAL = 15.0  # seconds between two checks of the session, each of which sends a comment
 RETRY = b"retry: 2000\n\n"  # milliseconds until a browser connects again
@@ -51,7 +51,7 @@ async def live(context: ConsoleContext, visit: Visit[LiveQuery]) -> web.StreamRe
     ) as stream:
         response = web.StreamResponse(headers=HEADERS)
         with suppress(ConnectionError):  # the client has disconnected
-            await response.prepare(request)
+            await begin_stream(request, response)
             await response.write(RETRY)
             await _send(stream, request, response)
     return response
@@ -65,7 +65,7 @@ async def _send(stream: HintStream, request: web.Request, response: web.StreamRe
             async with asyncio.timeout_at(check_at):
                 frames = await stream.next()
         except TimeoutError:
-            if not await _is_admitted(request):
+            if not await is_still_admitted(request):
                 return
             check_at = loop.time() + CHECK_INTERVAL
             frames = COMMENT
@@ -73,13 +73,3 @@ async def _send(stream: HintStream, request: web.Request, response: web.StreamRe
             await response.write(BYE)
             return
         await response.write(frames)
-
-
-async def _is_admitted(request: web.Request) -> bool:
-    """Whether the request would still be admitted, with a caller who sees the same jobs."""
-    visibility = request[CALLER].visibility
-    try:
-        async with request[GATE](request):
-            return request[CALLER].visibility == visibility
-    except BatchqError:
-        return False

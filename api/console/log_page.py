@@ -23,7 +23,7 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_paths import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import coloured, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
-from batchq.api.http import REQUEST_ID, while_connected
+from batchq.api.http import REQUEST_ID, begin_stream, while_connected
 from batchq.domain.console_paths import job_path
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import Invalid, Unavailable
@@ -150,7 +150,7 @@ async def _text(context: ConsoleContext, visit: Visit[LogPageQuery], job_id: Job
     response = web.StreamResponse(headers=headers)
     response.content_type, response.charset = "text/plain", "utf-8"
     try:
-        await response.prepare(visit.http)
+        await begin_stream(visit.http, response)
         async for part in context.log_windows.text(log.tag):
             await response.write(part)
         await response.write_eof()

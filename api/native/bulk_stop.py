@@ -60,7 +60,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.api.http import REQUEST_ID
+from batchq.api.http import REQUEST_ID, begin_stream
 from batchq.api.native.job_search import Milliseconds
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
@@ -249,7 +249,7 @@ async def _stream_outcomes(
     counts: Counter[str] = Counter()
     is_whole = False
     try:
-        await answer.prepare(request)
+        await begin_stream(request, answer)
         async for some in outcomes:
             counts.update(it.outcome.value for it in some)
             await answer.write(_ENCODER.encode_lines(map(_line, some)))

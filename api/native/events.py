@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authentication import is_still_admitted
-from batchq.api.http import REQUEST_ID, HttpRefusal, InvalidMember, struct_to_json, while_connected
+from batchq.api.http import REQUEST_ID, HttpRefusal, InvalidMember, begin_stream, struct_to_json, while_connected
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
@@ -164,7 +164,7 @@ async def _stream(context: EventsContext, call: Call[ListEventsQuery], wanted: F
     response = web.StreamResponse(headers={**headers, "X-Accel-Buffering": "no"})
     parts = _parts(context, call, wanted, context.events.last if after is None else after)
     try:
-        await response.prepare(call.http)
+        await begin_stream(call.http, response)
         async for part in parts:
             await response.write(part)
         await response.write_eof()
