@@ -95,7 +95,7 @@ async def test_a_pull_that_is_abandoned_is_stopped_by_the_engine(runtime, images
     await until(partial(counted, LAYER))
     pull.cancel()
 
-    await until(partial(counted, "left"))
+    await until(partial(counted, "disconnected"))
 
 
 @pytest.mark.fault("EN19")
