@@ -9,9 +9,9 @@ REGION = "eu-central-1"
 
 
 def submit(script, **choices):
-    definition = {"containerOverrides": {"command": ["sh", "-c", script]}}
+    arguments = {"containerOverrides": {"command": ["sh", "-c", script]}}
     settings = {"job_name": "by-redun", "memory": 0.0625, "role": "none", "aws_region": REGION, "timeout": 600}
-    return aws_batch.batch_submit(definition, "default", sys.argv[1], **settings, **choices)["jobId"]
+    return aws_batch.batch_submit(arguments, "default", sys.argv[1], **settings, **choices)["jobId"]
 
 
 def ended(*ids):
