@@ -163,5 +163,5 @@ def comparable(text: str) -> str:
     text = re.sub(r"\b[0-9a-f]{8}\b", "ID", text)
     text = re.sub(r"\bBQ[A-Z0-9]{10,}\b", "KEY", text)
     text = re.sub(r"[0-9]+(st|nd|rd|th)\b", "0th", text)
-    text = re.sub(r"[0-9]+", "0", text)
+    text = re.sub(r"[0-9]+(\.[0-9]+)?", "0", text)
     return re.sub(r" +", " ", text)
