@@ -60,7 +60,10 @@ def too_many_vcpus(requested: int, most: int) -> str:
 
 
 def too_large(lacking: Iterable[tuple[str, int, int]]) -> str:
-    """`lacking`: a unit such as "MiB of memory", how many of it the job requests, and how many exist."""
+    """The status reason of a job that requests more than any compute environment of its queue has.
+
+    `lacking`: a unit such as "MiB of memory", how many of it the job requests, and how many exist.
+    """
     figures = (f"{requested} {unit} (there are {most})" for unit, requested, most in lacking)
     return f"{TOO_LARGE} It asks for {', '.join(figures)}."
 

@@ -271,7 +271,7 @@ class SimulatedRuntime:
         self._schedule_end(tag, self._engine.containers[tag])
 
     def _schedule_checkpoints(self) -> None:
-        """Write the checkpoints that are due, and the next ones when they are; later ones with any later call."""
+        """Write the checkpoints that are due, and schedule those that are planned for later."""
         self._engine.write_checkpoints()
         for it in self._engine.planned_checkpoints:
             delay = (it.at - self._clock.now()).total_seconds()
