@@ -7,7 +7,7 @@ from datetime import timedelta
 from math import ceil
 
 WINDOW = 5.0  # seconds over which rendering is measured
-MAX_SHARE = 0.1  # of a core, for rendering
+MAX_SHARE = 0.05  # of a core, for rendering
 MAX_DELAY = timedelta(seconds=0.1)  # of the event loop
 FIRST_CALM, MAX_CALM = 5, 30  # seconds between two fetches of a page
 

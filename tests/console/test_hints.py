@@ -168,11 +168,11 @@ async def test_a_stream_ends_when_the_server_shuts_down():
 
 
 @on_a_virtual_clock
-async def test_pages_wait_while_rendering_takes_more_than_a_tenth_of_a_core():
+async def test_pages_wait_while_rendering_takes_more_than_a_twentieth_of_a_core():
     bench = Bench()
-    bench.pressure.rendered(0.4)
+    bench.pressure.rendered(0.2)
     assert bench.pressure.calm == 0
-    bench.pressure.rendered(0.6)
+    bench.pressure.rendered(0.3)
     with bench.open() as stream:
         bench.events.change("job")
         assert b'"calm":10' in await stream.next()
