@@ -39,7 +39,7 @@ pages = PageTable()
 
 
 class JobSelection(BaseModel):
-    """The jobs to stop: by ids or by filters. Another filter is refused, because without it more jobs would match."""
+    """The jobs to stop: by ids or by filters. An unknown filter is refused: ignoring it would stop more jobs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

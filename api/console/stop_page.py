@@ -51,7 +51,7 @@ class ReasonForm(Form):
     reason: Annotated[str, Field(max_length=4 * MAX_REASON)] = ""
 
     def whole_reason(self) -> str:
-        """The reason. Raises Invalid without one, and for one that is too long."""
+        """Join the chosen and the written reason. Raises Invalid if both are empty or the result is too long."""
         parts = [it for it in (self.preset.strip(), self.reason.strip()) if it]
         text = ": ".join(parts)
         if not text:
@@ -60,7 +60,7 @@ class ReasonForm(Form):
 
 
 def checked_reason(text: str) -> str:
-    """The reason. Raises Invalid for one that is too long, or that the API refuses."""
+    """Return `text`. Raises Invalid if it has more than MAX_REASON characters or a NUL character."""
     if len(text) > MAX_REASON:
         raise Invalid(f"The reason has {len(text)} characters: {MAX_REASON} are allowed.")
     if "\0" in text:
@@ -235,7 +235,7 @@ def _choices(subject: StopSubject) -> Mapping[str, StopForecast]:
 
 
 def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
-    """The order that is selected: the one that was chosen, else a cancel if the job has not started."""
+    """The selected order: that of the form, else CANCEL for a job that has not started, else TERMINATE."""
     if form is not None and form.order in set(Kind):
         return form.order
     return Kind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else Kind.TERMINATE

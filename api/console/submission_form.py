@@ -110,7 +110,7 @@ class SubmissionForm(Form):
 
 
 def fields_of(request: Mapping[str, Any]) -> dict[str, str]:
-    """The fields that make a request. Its other members have no field."""
+    """The fields of the form for a request. Members of the request without a field are left out."""
     overrides = request.get("containerOverrides", {})
     amounts = {_KINDS[it["type"]]: it["value"] for it in overrides.get("resourceRequirements", ())}
     return {
