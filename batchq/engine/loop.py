@@ -232,13 +232,12 @@ class EngineLoop:
             try:
                 self._handler.handle(unit, message)
             except BatchqError as refusal:
-                if not _resolve_with_error(message, refusal):
+                unit.refusals[id(message)] = refusal
+                if getattr(message, "answer", None) is None:
                     log.warning("message rejected: %s", _with_history(refusal, unit, message))
             except Exception as bug:  # the one blind except: a message that fails must not stop the others
                 log.exception("message failed: %s", _with_history(message, unit, message))
-                _resolve_with_error(
-                    message, Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
-                )
+                unit.refusals[id(message)] = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
         unit.caller = None
 
     def _host_for_placement(self, unit: UnitOfWork) -> Resources | None:
@@ -328,8 +327,12 @@ class EngineLoop:
             self._execute(effect, subject)
 
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
+        """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
         later = {id(message) for message in unit.deferred}
         for message in [it for it in messages if id(it) not in later] if later else messages:
+            if refusal := unit.refusals.get(id(message)):
+                _resolve_with_error(message, refusal)
+                continue
             match message:
                 case Submit(answer=answer) if not answer.done():
                     submitted = unit.get(self._handler.submitted_as(unit, message))

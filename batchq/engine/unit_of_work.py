@@ -32,6 +32,7 @@ from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.history_entries import order_entries, status_entry
 from batchq.engine.mailbox import BulkStopRequest, Message
+from batchq.errors import BatchqError
 from batchq.ports.history import FeedEntry, HistoryEntry
 from batchq.ports.jobs import Changes, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream
@@ -99,6 +100,8 @@ class UnitOfWork:
         self.changed_queues: dict[QueueName, int] = {}
         #: Messages that the next unit of work handles again.
         self.deferred: list[Message] = []
+        #: By `id()` of the message, why it was refused.
+        self.refusals: dict[int, BatchqError] = {}
         self.submitted: dict[SubmissionKey, JobId] = {}
         #: The id of the container engine to be saved; None: unchanged.
         self.engine_id: str | None = None

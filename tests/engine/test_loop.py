@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
+from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
@@ -115,6 +116,20 @@ async def test_a_request_is_answered_when_it_is_durable():
 
     assert wish.answer.done()
     assert (await harness.store.jobs([job.id]))[job.id].stop.reason == "enough"
+
+
+async def test_a_refusal_waits_for_the_commit_of_the_state_that_it_names():
+    job = running()
+    harness = await harness_with(job)
+    pauses = [request(job, on.PauseRequested(reason="later")) for _ in range(2)]
+
+    harness.store.failing = True
+    await harness.process(event_message(job, exited(0)), pauses[0])
+    harness.store.failing = False
+    await harness.process(event_message(job, exited(0)), pauses[1])
+
+    assert [type(it.answer.exception()) for it in pauses] == [StoreFailed, Invalid]
+    assert "SUCCEEDED" in str(pauses[1].answer.exception())
 
 
 async def test_a_request_about_an_unknown_job_has_no_effect():

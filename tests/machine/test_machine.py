@@ -31,9 +31,25 @@ RELEASED_AFTER_A_CANCELLED_CHILD = Sequence(
 )
 
 
+#: The pause is handled in the unit of work in which its job ends.
+PAUSED_AT_ITS_END = Sequence(
+    steps=(
+        Submit(scripts=(AttemptScript(),)),
+        Submit(scripts=(AttemptScript(seconds=2),)),
+        Submit(size=2),
+        Submit(),
+        Order(kind="cancel", of=None),
+        Wait(seconds=2),
+        Wait(seconds=0),
+        HoldRequest(kind="pause", of=1),
+    )
+)
+
+
 @pytest.mark.fault("IN26", "TM08")
 @example(sequence=ONE_OF_EACH)
 @example(sequence=RELEASED_AFTER_A_CANCELLED_CHILD)
+@example(sequence=PAUSED_AT_ITS_END)
 @given(sequence=sequences)
 @settings(
     max_examples=examples(200),
