@@ -189,8 +189,7 @@ async def test_jobs_run_and_stop_although_a_loop_fails(world, name, caplog):
 @pytest.mark.fault("LC05")
 @pytest.mark.parametrize("name", LOOPS)
 async def test_a_loop_that_failed_for_long_catches_up(world, name):
-    job = await world.submit(Script(seconds=20))
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=20))
 
     await fail_often(world, name)
 
@@ -201,8 +200,7 @@ async def test_a_loop_that_failed_for_long_catches_up(world, name):
 @pytest.mark.fault("LC05")
 async def test_a_job_that_raises_in_the_loop_affects_no_other_job(world, monkeypatch):
     """Each message about one job fails; the others are handled."""
-    poison = await world.submit(Script(seconds=5))
-    await world.wait_for(poison, Status.RUNNING)
+    poison = await world.start(Script(seconds=5))
     handler = world.engine.loop._handler
     handle = handler.handle
 

@@ -67,8 +67,7 @@ async def test_late_actions_of_a_frozen_engine_agree_with_the_answers(world, eng
 
 @pytest.mark.fault("EN05")
 async def test_after_a_crash_of_the_machine_running_jobs_are_lost_and_queued_ones_start(world, engine):
-    ran = await world.submit(LONG)
-    await world.wait_for_output(ran, "ready")
+    ran = await world.start(LONG)
     created = await stops_at(world, "start", Script(seconds=0))
 
     await asyncio.to_thread(engine.crash)

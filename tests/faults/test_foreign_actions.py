@@ -92,8 +92,7 @@ async def test_a_finished_container_started_again_externally_is_killed(world, en
 @pytest.mark.fault("EN15", "SP22")
 async def test_a_container_paused_externally_is_stopped_by_its_timeout(world, engine):
     world.runtime.hold("stop")  # else it might be over before it is paused
-    job = await world.submit(Script(seconds=None, on_term=143, output=("ready",)), limit=2, attempts=2)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(Script(seconds=None, on_term=143, output=("ready",)), limit=2, attempts=2)
 
     engine.pause(named(world, job))
 
@@ -106,8 +105,7 @@ async def test_a_container_paused_externally_is_stopped_by_its_timeout(world, en
 
 @pytest.mark.fault("SP19", "SP22")
 async def test_a_paused_container_that_ignores_sigterm_is_killed_after_the_grace_period(world, engine):
-    job = await world.submit(Script(seconds=None, on_term=None, output=("ready",)))
-    await world.wait_for_output(job, "ready")
+    job = await world.start(Script(seconds=None, on_term=None, output=("ready",)))
     engine.pause(named(world, job))
 
     await world.terminate(job, "stop it")
@@ -190,8 +188,7 @@ async def test_a_container_that_uses_too_much_memory_affects_no_other(world):
 async def test_an_interrupted_event_stream_is_reopened_and_no_end_is_missed(tmp_path, docker_engine):
     with proxy(tmp_path) as middle:
         async with worlds.docker(tmp_path / "data", base_url=middle.url, survey_interval=SELDOM) as world:
-            job = await world.submit(Script(seconds=2, output=("ready",)))
-            await world.wait_for_output(job, "ready")
+            job = await world.start(Script(seconds=2, output=("ready",)))
 
             middle.cut()
 

@@ -66,8 +66,7 @@ async def test_on_another_engine_no_job_is_lost_started_or_killed(world, caplog)
 
 
 async def test_an_operator_may_accept_another_engine(world):
-    job = await world.submit(Script(seconds=30), attempts=2)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=30), attempts=2)
     theirs = await on_another_engine(world)
     with pytest.raises(Invalid, match="--new-engine"):
         await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
@@ -80,8 +79,7 @@ async def test_an_operator_may_accept_another_engine(world):
 
 
 async def test_accepting_another_engine_cannot_be_combined_with_purge(world):
-    job = await world.submit(Script(seconds=30), attempts=2)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=30), attempts=2)
     theirs = await on_another_engine(world)
 
     with pytest.raises(Invalid, match="--purge and --new-engine cannot be combined"):
@@ -93,8 +91,7 @@ async def test_accepting_another_engine_cannot_be_combined_with_purge(world):
 
 
 async def test_no_other_engine_is_accepted_while_the_known_one_answers(world):
-    job = await world.submit(Script(seconds=30))
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=30))
 
     with pytest.raises(Invalid, match="There is no new container engine to accept"):
         await world.engine.leave_safe_mode(purge=False, new_engine=True, caller=ADMIN)
@@ -103,8 +100,7 @@ async def test_no_other_engine_is_accepted_while_the_known_one_answers(world):
 
 
 async def test_another_engine_is_accepted_in_the_unit_of_work_of_its_survey(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     theirs = await on_another_engine(world)
     await world.terminate(job)
 
@@ -120,8 +116,7 @@ async def test_another_engine_is_accepted_in_the_unit_of_work_of_its_survey(worl
 
 async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_one(world):
     world.engine._watcher._survey_interval = 3600.0
-    job = await world.submit(Script(seconds=10_000))
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=10_000))
     await world.sleep(20)  # the next survey is far away
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
     world.runtime.runtime = world.machine
@@ -136,8 +131,7 @@ async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_o
 
 
 async def test_an_engine_with_a_container_of_the_jobs_is_their_engine_whatever_its_id(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     await world.crash()
     world.machine._identity = "made anew"
 
@@ -149,8 +143,7 @@ async def test_an_engine_with_a_container_of_the_jobs_is_their_engine_whatever_i
 
 
 async def test_an_engine_without_an_id_is_accepted(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
 
     theirs = await on_another_engine(world, engine_id=None)
 

@@ -44,8 +44,7 @@ async def acts(world, **fields):
 
 
 async def test_each_request_about_a_job_has_one_audit_record(world, ada):
-    job = await world.submit(LONG)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(LONG)
 
     ada("CancelJob")
     await world.cancel(job)
@@ -71,8 +70,7 @@ async def test_a_request_that_changes_nothing_has_no_audit_record(world, ada):
 
 
 async def test_a_request_that_is_not_saved_has_no_audit_record(world, ada):
-    job = await world.submit(LONG)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(LONG)
 
     ada("TerminateJob")
     world.store.failing = True
@@ -87,8 +85,7 @@ async def test_a_request_that_is_not_saved_has_no_audit_record(world, ada):
 
 
 async def test_a_bulk_stop_has_an_audit_record_and_one_for_each_job(world, ada):
-    running = await world.submit(LONG)
-    await world.wait_for_output(running, "ready")
+    running = await world.start(LONG)
     waiting = await world.submit_many(3, LONG, millicpus=1_000_000)
 
     ada("TerminateJobs")
@@ -105,8 +102,7 @@ async def test_a_bulk_stop_has_an_audit_record_and_one_for_each_job(world, ada):
 
 
 async def test_a_bulk_stop_has_no_audit_record_for_an_unchanged_job(world, ada):
-    job = await world.submit(Script(seconds=60, on_term=5, output=("ready",)))
-    await world.wait_for_output(job, "ready")
+    job = await world.start(Script(seconds=60, on_term=5, output=("ready",)))
     ada("TerminateJobs")
     await world.terminate_all(job)
 

@@ -75,8 +75,7 @@ async def acts(world, operation):
 
 async def running_and_waiting(world):
     """A job that runs, and one that waits for it."""
-    first = await world.submit(LASTING, attempts=3)
-    await world.wait_for(first, Status.RUNNING)
+    first = await world.start(attempts=3)
     return first, await world.submit(LASTING, after=[first])
 
 
@@ -121,8 +120,7 @@ async def test_an_exhausted_budget_refuses_new_jobs_of_its_account_only(lab):
         await lab.submit(LASTING)
 
     lab.caller = Caller(user="bob", account="other")
-    other = await lab.submit(LASTING)
-    await lab.wait_for(other, Status.RUNNING)
+    other = await lab.start()
     await lab.finish(other)
 
 
@@ -154,8 +152,7 @@ async def test_a_crossing_is_stored_once_and_survives_kill_9(lab):
 
 @pytest.mark.fault("BU01")
 async def test_jobs_are_stopped_after_a_kill_9_behind_the_crossing(lab):
-    job = await lab.submit(LASTING)
-    await lab.wait_for(job, Status.RUNNING)
+    job = await lab.start()
     lab.runtime.hold("stop")
     await set_budget(lab, hard=NO_MONEY)
     await lab.wait_until(job, lambda it: it.stop is not None)
@@ -170,8 +167,7 @@ async def test_jobs_are_stopped_after_a_kill_9_behind_the_crossing(lab):
 
 @pytest.mark.fault("BU02")
 async def test_spending_survives_kill_9_and_is_counted_once(lab):
-    job = await lab.submit(LASTING)
-    await lab.wait_for(job, Status.RUNNING)
+    job = await lab.start()
     await set_budget(lab, hard=MUCH)
     await lab.sleep(5)
     await lab.finish(job)
@@ -191,8 +187,7 @@ async def test_a_raised_budget_accepts_jobs_again(lab):
 
     await set_budget(lab, soft=MUCH)
 
-    job = await lab.submit(LASTING)
-    await lab.wait_for(job, Status.RUNNING)
+    job = await lab.start()
     await lab.finish(job)
 
 
@@ -201,8 +196,7 @@ async def test_jobs_of_an_account_that_moves_below_an_exhausted_one_wait_and_say
     await set_budget(lab, soft=NO_MONEY)
     await crossed(lab)
     lab.caller = Caller(user="bob", account="other", lineage=("other", "lab", "root"))
-    first = await lab.submit(LASTING, millicpus=4000)
-    await lab.wait_for(first, Status.RUNNING)
+    first = await lab.start(millicpus=4000)
     waits = await lab.submit(LASTING, millicpus=4000)
 
     lab.people = replace(lab.people, accounts=lab.people.accounts | {"other": Account(name="other", parent="lab")})
@@ -233,8 +227,7 @@ async def test_a_month_ends_the_exhaustion(lab):
     await lab.finish(job)
     await set_budget(lab, soft=Decimal(100), period=BudgetPeriod.MONTH)
 
-    job = await lab.submit(LASTING)
-    await lab.wait_for(job, Status.RUNNING)
+    job = await lab.start()
     await lab.finish(job)
 
 

@@ -25,8 +25,7 @@ async def simulated():
 
 async def queued(world, *, holding=4000, **fields):
     """A job that runs and holds the room, and one that waits for it."""
-    holder = await world.submit(LASTING, millicpus=holding)
-    await world.wait_for(holder, Status.RUNNING)
+    holder = await world.start(millicpus=holding)
     waits = await world.submit(millicpus=4000, **fields)
     await world.wait_for(waits, Status.RUNNABLE)
     return holder, waits
@@ -60,20 +59,17 @@ async def test_a_bulk_terminate_ends_queued_and_active_jobs(world):
 
 
 async def test_a_bulk_terminate_has_its_own_signal_and_grace_period(world):
-    running = await world.submit(LASTING)
-    await world.wait_for(running, Status.RUNNING)
+    running = await world.start()
 
     order = BulkStopOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL")
     await world.stop_many(order, running)
 
-    over = await world.wait_for(running, Status.FAILED, status_reason="at once")
-    assert over.attempts[0].exit_code == 137
+    await world.wait_for(running, Status.FAILED, status_reason="at once", exit_codes=[137])
     assert await world.engine_calls(running) == ["create", "start", "stop", "remove"]
 
 
 async def test_the_grace_period_of_a_bulk_terminate_survives_a_restart(simulated):
-    stubborn = await simulated.submit(IGNORES_SIGTERM)
-    await simulated.wait_for(stubborn, Status.RUNNING)
+    stubborn = await simulated.start(IGNORES_SIGTERM)
 
     order = BulkStopOrder(kind=Kind.TERMINATE, reason="soon", grace=5 * worlds.GRACE, signal="SIGINT")
     await simulated.stop_many(order, stubborn)
@@ -217,8 +213,7 @@ async def test_a_filter_on_an_account_includes_the_accounts_below_it(simulated):
 
 async def of(world, user, account):
     world.caller = replace(builders.ADMIN, user=user, account=account)
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     assert (await world.job(job)).spec.owner == Owner(user=user, account=account)
     return job
 

@@ -11,9 +11,10 @@ from tests.support.scripts import LASTING, Script, lasting
 async def test_a_job_cancelled_while_submitted_never_runs(world):
     job = await world.submit_and(lambda it: world.cancel(it, "changed my mind"))
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="changed my mind", attempts=(), started_at=None)
+    await world.wait_for(
+        job, Status.FAILED, status_reason="changed my mind", attempts=(), started_at=None, is_cancelled=True
+    )
 
-    assert done.is_cancelled
     assert await world.statuses(job) == ["SUBMITTED", "FAILED"]
     assert await world.engine_calls(job) == []
 
@@ -25,9 +26,9 @@ async def test_a_job_cancelled_while_pending_ends_at_once(world):
 
     await world.cancel(job, "not needed")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="not needed", attempts=())
-    assert done.is_cancelled
-    assert not done.is_terminated
+    await world.wait_for(
+        job, Status.FAILED, status_reason="not needed", attempts=(), is_cancelled=True, is_terminated=False
+    )
     assert (await world.job(before)).status is not Status.FAILED
 
 
@@ -38,8 +39,7 @@ async def test_a_job_cancelled_while_runnable_gets_no_container(world):
 
     await world.cancel(job, "not needed")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="not needed", attempts=())
-    assert done.is_cancelled
+    await world.wait_for(job, Status.FAILED, status_reason="not needed", attempts=(), is_cancelled=True)
     await world.finish(holder)
     await world.wait_for(holder, Status.SUCCEEDED)
     assert await world.engine_calls(job) == []
@@ -47,28 +47,23 @@ async def test_a_job_cancelled_while_runnable_gets_no_container(world):
 
 @pytest.mark.fault("SP16")
 async def test_a_job_cancelled_while_running_finishes_normally(world):
-    job = await world.submit(LASTING, attempts=3)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(attempts=3)
 
     await world.cancel(job, "too late")
     await world.finish(job)
 
-    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, is_cancelled=False)
-    assert not done.is_cancelled
+    await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, is_cancelled=False)
     assert await world.engine_calls(job) == ["create", "start", "remove"]
 
 
 @pytest.mark.fault("SP16")
 async def test_a_job_cancelled_while_running_is_not_retried(world):
-    job = await world.submit(lasting(1), attempts=3)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(lasting(1), attempts=3)
 
     await world.cancel(job, "no more tries")
     await world.finish(job)
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="no more tries")
-    assert done.is_cancelled
-    assert [it.exit_code for it in done.attempts] == [1]
+    done = await world.wait_for(job, Status.FAILED, status_reason="no more tries", is_cancelled=True, exit_codes=[1])
     assert done.attempts[0].status_reason == status_reasons.EXITED
 
 
@@ -93,16 +88,14 @@ async def test_a_job_cancelled_while_starting_is_not_retried(world):
     await world.cancel(job, "no more tries")
     world.runtime.release("create")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="no more tries")
+    done = await world.wait_for(job, Status.FAILED, status_reason="no more tries", is_cancelled=True)
     assert len(done.attempts) == 1
-    assert done.is_cancelled
 
 
 @pytest.mark.fault("SP17")
 async def test_a_job_cancelled_between_attempts_keeps_its_earlier_attempts(world):
     await world.queue("urgent", priority=10)
-    job = await world.submit(lasting(1), attempts=2, millicpus=4000)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(lasting(1), attempts=2, millicpus=4000)
     holder = await world.submit(LASTING, millicpus=4000, queue="urgent")
     await world.finish(job)
     await world.wait_for(holder, Status.RUNNING)
@@ -110,9 +103,7 @@ async def test_a_job_cancelled_between_attempts_keeps_its_earlier_attempts(world
 
     await world.cancel(job, "enough")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="enough")
-    assert done.is_cancelled
-    assert [it.exit_code for it in done.attempts] == [1]
+    await world.wait_for(job, Status.FAILED, status_reason="enough", is_cancelled=True, exit_codes=[1])
     await world.finish(holder)
     await world.wait_for(holder, Status.SUCCEEDED)
     assert await world.engine_calls(job, attempt=2) == []

@@ -70,8 +70,7 @@ async def test_a_paused_job_is_cancelled_at_once(world, training, flags):
 @pytest.mark.parametrize("flags", [{}, {"createFinalCheckpoint": True}], ids=["plain", "createFinalCheckpoint"])
 async def test_the_pause_of_a_job_turns_into_its_cancel(world, training, flags):
     script = lasting(output=("ready",), on_request="epoch-7", request_delay=5)
-    job = await world.submit(script, tags=SIGNAL)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(script, tags=SIGNAL)
     paused = await training.ask("POST", f"/{job}/pause")
 
     answer = await training.cancel(job, reason="enough", **flags)
@@ -82,8 +81,7 @@ async def test_the_pause_of_a_job_turns_into_its_cancel(world, training, flags):
 
 
 async def test_force_kills_a_job_that_is_pausing(world, training):
-    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=LONG)
     await training.ask("POST", f"/{job}/pause")
     world.runtime.hold("kill")
 
@@ -111,8 +109,7 @@ async def test_the_start_of_an_initializing_job_is_abandoned(world, training, fl
 
 
 async def test_a_running_job_gets_the_stop_signal(world, training):
-    job = await world.submit(HANDLES_SIGTERM, attempts=3)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM, attempts=3)
     assert (await training.show(job))["status"] == "running"
     world.runtime.hold("stop")
 
@@ -128,8 +125,7 @@ async def test_a_running_job_gets_the_stop_signal(world, training):
 
 
 async def test_the_answer_waits_for_the_end_of_the_job_if_the_client_prefers_that(world, training):
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM)
 
     answer = await training.ask("POST", f"/{job}/cancel", {}, Prefer="respond-async, wait=60")
 
@@ -139,8 +135,7 @@ async def test_the_answer_waits_for_the_end_of_the_job_if_the_client_prefers_tha
 
 
 async def test_an_answer_that_waited_in_vain_shows_the_job_as_it_is(world, training):
-    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=LONG)
 
     answer = await training.ask("POST", f"/{job}/cancel", {}, Prefer="wait=1")
 
@@ -150,8 +145,7 @@ async def test_an_answer_that_waited_in_vain_shows_the_job_as_it_is(world, train
 
 
 async def test_a_running_job_writes_a_final_checkpoint_first(world, training):
-    job = await world.submit(WRITES, tags=SIGNAL)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(WRITES, tags=SIGNAL)
     world.runtime.hold("stop")
 
     answer = await training.cancel(job, createFinalCheckpoint=True)
@@ -172,8 +166,7 @@ async def test_a_running_job_writes_a_final_checkpoint_first(world, training):
 
 
 async def test_a_final_checkpoint_that_does_not_come_does_not_stop_the_cancel(world, training):
-    job = await world.submit(WRITES_NONE, tags=SIGNAL | {"batchq:checkpoint-timeout": "2"})
-    await world.wait_for_output(job, "ready")
+    job = await world.start(WRITES_NONE, tags=SIGNAL | {"batchq:checkpoint-timeout": "2"})
 
     await training.cancel(job, createFinalCheckpoint=True)
 
@@ -183,8 +176,7 @@ async def test_a_final_checkpoint_that_does_not_come_does_not_stop_the_cancel(wo
 
 
 async def test_the_answer_shows_until_when_a_final_checkpoint_is_waited_for(world, training):
-    job = await world.submit(WRITES_NONE, tags=SIGNAL)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(WRITES_NONE, tags=SIGNAL)
     await training.cancel(job, createFinalCheckpoint=True)
     await world.wait_for_signal(job)
 
@@ -207,8 +199,7 @@ async def test_the_answer_shows_until_when_a_final_checkpoint_is_waited_for(worl
     ids=", ".join,
 )
 async def test_checkpoints_are_kept_as_requested(world, training, members, kept):
-    job = await world.submit(WRITES, tags=SIGNAL)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(WRITES, tags=SIGNAL)
 
     await training.cancel(job, **members)
 
@@ -218,8 +209,7 @@ async def test_checkpoints_are_kept_as_requested(world, training, members, kept)
 
 
 async def test_a_forced_cancel_kills_a_running_job_at_once(world, training):
-    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=LONG)
 
     answer = await training.cancel(job, force=True)
 
@@ -230,8 +220,7 @@ async def test_a_forced_cancel_kills_a_running_job_at_once(world, training):
 
 
 async def test_a_repeated_cancel_changes_nothing(world, training):
-    job = await world.submit(IGNORES_SIGTERM, grace=LONG, tags=CHECKPOINTS)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=LONG, tags=CHECKPOINTS)
     first = await training.cancel(job, reason="the first")
 
     again = await training.cancel(job, reason="the second", createFinalCheckpoint=True, preserveCheckpoints=False)
@@ -243,8 +232,7 @@ async def test_a_repeated_cancel_changes_nothing(world, training):
 
 
 async def test_force_ends_a_cancel_that_hangs(world, training):
-    job = await world.submit(IGNORES_SIGTERM, grace=LONG)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=LONG)
     await training.cancel(job, reason="the first")
     world.runtime.hold("kill")
 
@@ -282,8 +270,7 @@ async def test_force_and_a_final_checkpoint_exclude_each_other(world, training):
 
 
 async def test_a_job_without_a_checkpoint_directory_writes_no_final_checkpoint(world, training):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
 
     answer = await training.cancel(job, createFinalCheckpoint=True)
 

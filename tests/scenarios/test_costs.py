@@ -76,8 +76,7 @@ async def test_the_queue_is_free(priced):
 
 
 async def test_the_grace_period_is_included(priced):
-    job = await priced.submit(IGNORES_SIGTERM)
-    await priced.wait_for_output(job, "ready")
+    job = await priced.start(IGNORES_SIGTERM)
     await priced.terminate(job)
     done = await priced.wait_for(job, Status.FAILED)
 
@@ -94,8 +93,7 @@ async def test_all_attempts_are_included(priced):
 
 
 async def test_a_pause_is_free(priced):
-    job = await priced.submit(lasting(143))
-    await priced.wait_for(job, Status.RUNNING)
+    job = await priced.start(lasting(143))
     await priced.sleep(2)
     await priced.pause(job)
     await priced.wait_until(job, lambda it: it.status is Status.RUNNABLE)
@@ -124,8 +122,7 @@ async def test_a_later_change_of_prices_does_not_change_the_cost(priced):
 
 
 async def test_kept_checkpoints_cost_storage_after_the_end(priced):
-    job = await priced.submit(LASTING, tags={"batchq:checkpoints": "true"})
-    await priced.wait_for(job, Status.RUNNING)
+    job = await priced.start(tags={"batchq:checkpoints": "true"})
     checkpoint = priced.checkpoints.directory(job) / "epoch-1.pt"
     checkpoint.write_bytes(b"x" * 1024**2)
     os.utime(checkpoint, times=(priced.clock.now().timestamp(),) * 2)  # the simulated world takes the time from this
@@ -141,8 +138,7 @@ async def test_kept_checkpoints_cost_storage_after_the_end(priced):
 
 async def test_savings_follow_from_the_progress(priced):
     plan = {"batchq:total-epochs": "10"}
-    job = await priced.submit(lasting(output=("epoch 2", "ready")), tags=plan)
-    await priced.wait_for_output(job, "ready")
+    job = await priced.start(lasting(output=("epoch 2", "ready")), tags=plan)
     await priced.sleep(1)
     await priced.terminate(job)
     await priced.wait_for(job, Status.FAILED)
@@ -152,8 +148,7 @@ async def test_savings_follow_from_the_progress(priced):
 
 
 async def test_savings_follow_from_the_timeout_without_progress(priced):
-    job = await priced.submit(LASTING, limit=1000)
-    await priced.wait_for(job, Status.RUNNING)
+    job = await priced.start(limit=1000)
     await priced.sleep(1)
     await priced.terminate(job)
     await priced.wait_for(job, Status.FAILED)
@@ -172,8 +167,7 @@ async def test_the_cost_of_an_array_is_that_of_its_children(priced):
 async def test_a_report_adds_up_ended_and_running_jobs(priced):
     ended = await priced.submit(Script(seconds=2))
     await priced.wait_for(ended, Status.SUCCEEDED)
-    runs = await priced.submit(LASTING)
-    await priced.wait_for(runs, Status.RUNNING)
+    runs = await priced.start()
     await priced.sleep(3)
 
     for by, name in ((CostGroup.ACCOUNT, "root"), (CostGroup.USER, "tester"), (CostGroup.QUEUE, "default")):

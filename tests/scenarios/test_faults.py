@@ -6,7 +6,7 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFailed
-from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script
 
 
 async def test_an_unanswered_create_is_repeated_and_costs_no_attempt(world):
@@ -14,8 +14,7 @@ async def test_an_unanswered_create_is_repeated_and_costs_no_attempt(world):
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
 async def test_an_unanswered_start_that_took_effect_is_not_repeated(world):
@@ -23,31 +22,26 @@ async def test_an_unanswered_start_that_took_effect_is_not_repeated(world):
 
     job = await world.submit(Script(seconds=2))
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
     assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_an_unanswered_stop_signal_is_sent_again(world):
     world.runtime.refusals["stop"] = [EngineUnknown("no answer")]
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM)
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert [it.exit_code for it in done.attempts] == [0]
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[0])
 
 
 async def test_an_unanswered_kill_is_repeated(world):
     world.runtime.refusals["kill"] = [EngineUnknown("no answer")]
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.attempts[0].exit_code == 137
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[137])
     assert world.runtime.calls(Tag(job_id=job, attempt=1)).count("kill") >= 2
 
 
@@ -56,8 +50,7 @@ async def test_a_temporary_refusal_is_repeated_within_the_attempt(world):
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
 async def test_a_container_that_ended_before_its_start_was_answered_is_not_started_again(world):
@@ -91,8 +84,7 @@ async def test_a_container_is_started_only_after_its_creation_is_saved(world):
 
     assert "start" not in [what for _, what in world.runtime.all_calls]
     world.store.failing = False
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
 async def test_a_refusal_that_is_not_saved_yet_is_not_requested_again(world):
@@ -120,8 +112,7 @@ async def test_an_image_that_cannot_be_pulled_fails_the_attempt(world):
 
 
 async def test_while_the_store_fails_requests_are_refused_and_events_are_kept(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     world.store.failing = True
     await world.finish(job)
     await world.sleep(1)
@@ -130,8 +121,7 @@ async def test_while_the_store_fails_requests_are_refused_and_events_are_kept(wo
         await world.terminate(job, "stop it")
     world.store.failing = False
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
 async def test_jobs_wait_with_a_reason_while_the_engine_is_away(world):

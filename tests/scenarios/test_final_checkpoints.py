@@ -21,9 +21,7 @@ EXITS_LATER = replace(WRITES, term_delay=1)
 
 
 async def running(world, script=WRITES, tags=SIGNAL, **fields):
-    job = await world.submit(script, tags=tags, **fields)
-    await world.wait_for_output(job, "ready")
-    return job
+    return await world.start(script, tags=tags, **fields)
 
 
 async def test_the_checkpoint_signal_is_sent_first_and_the_stop_signal_after_the_checkpoint(world):
@@ -116,8 +114,7 @@ async def test_a_clean_stop_deletes_the_directory(world):
 
 async def test_a_queued_job_that_is_not_to_keep_its_checkpoints_loses_those_of_its_attempts(world):
     fails = Script(seconds=0, exit_code=1, checkpoints=("step-1",))
-    blocker = await world.submit(lasting(), millicpus=4000)
-    await world.wait_for(blocker, Status.RUNNING)
+    blocker = await world.start(lasting(), millicpus=4000)
     job = await world.submit(fails, tags=CHECKPOINTS, millicpus=4000)
 
     await world.terminate(job, keep_checkpoints=False)
@@ -234,8 +231,7 @@ async def test_a_start_waits_until_the_directory_can_be_written(world, monkeypat
         await world.sleep(2)
         assert not [call for _, call in world.runtime.all_calls if call == "create"]
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
 @pytest.mark.fault("CK11")

@@ -12,8 +12,7 @@ WHY = "Force-failed: it does not end"
 
 async def stuck(world, **fields):
     """A job that was to stop, and whose container the engine does not answer for."""
-    job = await world.submit(IGNORES_SIGTERM, **fields)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, **fields)
     world.runtime.hold("kill")
     world.runtime.hold("remove")
     await world.terminate(job, "stop it")
@@ -66,8 +65,7 @@ async def test_one_removal_is_requested_at_a_time(world):
 
 
 async def test_an_unanswered_removal_is_repeated_by_each_survey(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     world.runtime.refusals["remove"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
 
     await world.force_fail(job)
@@ -129,8 +127,7 @@ async def test_a_force_failed_child_lets_its_array_end(world):
 async def test_a_queued_job_is_refused_and_a_finished_one_unchanged(world):
     over = await world.submit(Script(seconds=0))
     before = await world.wait_for(over, Status.SUCCEEDED)
-    holder = await world.submit(Script(seconds=60), millicpus=4000)
-    await world.wait_for(holder, Status.RUNNING)
+    await world.start(Script(seconds=60), millicpus=4000)
     waits = await world.submit(millicpus=4000)
 
     with pytest.raises(Invalid, match="is RUNNABLE and has no container to give up: terminate it"):

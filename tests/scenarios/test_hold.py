@@ -151,8 +151,7 @@ async def test_a_job_held_in_a_backup_and_released_since_is_attached_to_its_atte
 
 
 async def test_jobs_that_cannot_be_held_are_refused(world):
-    running = await world.submit(LASTING)
-    await world.wait_for(running, Status.RUNNING)
+    running = await world.start()
 
     with pytest.raises(Invalid, match="is RUNNING and cannot be held: pause it"):
         await world.hold(running)
@@ -257,8 +256,7 @@ async def test_a_hold_of_a_large_array_survives_a_restart_between_two_batches(wo
 
 async def test_a_request_about_a_child_follows_that_about_its_array(world, monkeypatch):
     monkeypatch.setattr(engine_arrays, "MAX_CHILDREN", 2)
-    holder = await world.submit(LASTING, millicpus=WHOLE)
-    await world.wait_for(holder, Status.RUNNING)
+    holder = await world.start(millicpus=WHOLE)
     array = await world.submit_held(script=Script(seconds=0), array_size=7)
     last = child_id(array, 6)
     await world.wait_until_idle()
@@ -278,8 +276,7 @@ async def test_a_request_about_a_child_follows_that_about_its_array(world, monke
 
 
 async def test_a_drained_queue_accepts_jobs_and_starts_none(world):
-    running = await world.submit(LASTING, attempts=2)
-    await world.wait_for(running, Status.RUNNING)
+    running = await world.start(attempts=2)
 
     await drain(world)
     job = await world.submit(Script(seconds=0))

@@ -22,8 +22,7 @@ async def world():
 
 
 async def test_a_retry_rule_for_lost_hosts_retries_the_job(world):
-    job = await world.submit(Script(seconds=30), attempts=3, rules=RULES)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=30), attempts=3, rules=RULES)
 
     world.machine.restart_machine()
 
@@ -38,8 +37,7 @@ async def test_a_container_that_failed_before_is_not_lost_with_the_host(world):
 
 
 async def test_a_retry_rule_for_lost_hosts_applies_after_a_reboot(world):
-    job = await world.submit(Script(seconds=30), attempts=3, rules=RULES)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=30), attempts=3, rules=RULES)
 
     await world.crash()
     world.machine.restart_machine()
@@ -181,5 +179,4 @@ async def test_a_host_failure_counts_once_another_start_has_succeeded_since_the_
         await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
         world.runtime.refusals["start"] = [BROKEN]
 
-    done = await world.wait_for(job, Status.FAILED)
-    assert [it.exit_code for it in done.attempts] == [127]
+    await world.wait_for(job, Status.FAILED, exit_codes=[127])

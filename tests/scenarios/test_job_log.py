@@ -33,8 +33,7 @@ async def follow(world, job, *, wait=WAIT, **fields):
 
 
 async def test_a_follower_waits_for_the_start_and_reads_to_the_end(world):
-    blocker = await world.submit(LASTING, millicpus=4000)
-    await world.wait_for(blocker, Status.RUNNING)
+    blocker = await world.start(millicpus=4000)
     job = await world.submit(Script(seconds=1, output=("one", "two")), millicpus=4000)
     follower = asyncio.create_task(follow(world, job))
     await world.sleep(0.5)

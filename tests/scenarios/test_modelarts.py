@@ -76,7 +76,7 @@ async def waiting_for_another(world):
 
 
 async def waiting_for_room(world):
-    await world.wait_for(await world.submit(LASTING, millicpus=WHOLE), Status.RUNNING)
+    await world.start(millicpus=WHOLE)
     job = await world.submit(millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
     return job
@@ -112,8 +112,7 @@ async def test_a_starting_job_is_pending_until_its_container_runs(world, trainin
 @pytest.mark.parametrize("script", [HANDLES_SIGTERM, IGNORES_SIGTERM], ids=["handles the signal", "ignores the signal"])
 async def test_a_running_job_is_terminating_until_its_container_has_exited(world, training, script):
     world.runtime.hold("stop")
-    job = await world.submit(script, attempts=3)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(script, attempts=3)
 
     assert await training.phases(job) == ("Running", "Running")
     assert await training.terminate(job) == "Terminating"
@@ -128,8 +127,7 @@ async def test_a_running_job_is_terminating_until_its_container_has_exited(world
 
 async def test_a_job_that_is_paused_is_running_until_its_container_has_exited(world, training):
     world.runtime.hold("stop")
-    job = await world.submit(EXITS_1)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(EXITS_1)
 
     await world.pause(job)
 
@@ -142,8 +140,7 @@ async def test_a_job_that_is_paused_is_running_until_its_container_has_exited(wo
 
 async def test_a_job_that_is_being_paused_can_be_terminated(world, training):
     world.runtime.hold("stop")
-    job = await world.submit(EXITS_1)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(EXITS_1)
     await world.pause(job)
 
     assert await training.terminate(job) == "Terminating"
@@ -153,8 +150,7 @@ async def test_a_job_that_is_being_paused_can_be_terminated(world, training):
 
 
 async def test_the_phase_of_a_running_job_is_not_certain_while_the_engine_is_away(world, training):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
 
     world.runtime.unreachable = True
     await world.wait_for_engine(up=False)
@@ -218,8 +214,7 @@ async def without_its_container(world):
 
 async def force_failed(world):
     world.runtime.hold("stop")
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     await world.terminate(job)
     await world.force_fail(job)
     world.runtime.release("stop")

@@ -106,8 +106,7 @@ async def test_a_slow_engine_does_nothing_twice_and_delays_no_request():
         world.runtime.runtime = Slow(machine, world.clock)
         began = world.clock.now()
         jobs = [await world.submit(Script(seconds=1), attempts=2) for _ in range(20)]
-        stopped = await world.submit(Script(seconds=None))
-        await world.wait_for(stopped, Status.RUNNING)
+        stopped = await world.start(Script(seconds=None))
         before = world.clock.now()
         await world.terminate(stopped)
         answered_after = world.clock.now() - before

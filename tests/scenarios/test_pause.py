@@ -22,8 +22,7 @@ WHOLE = 4000  # all vCPUs of the environment, in thousandths
 
 
 async def test_a_running_job_is_stopped_and_held_and_resumed(world):
-    job = await world.submit(EXITS_143)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(EXITS_143)
 
     await world.pause(job, "others first")
 
@@ -41,8 +40,7 @@ async def test_a_running_job_is_stopped_and_held_and_resumed(world):
 
 
 async def test_a_paused_job_releases_its_resources(world):
-    job = await world.submit(EXITS_143, millicpus=WHOLE)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(EXITS_143, millicpus=WHOLE)
     other = await world.submit(Script(seconds=0), millicpus=WHOLE)
 
     await world.pause(job)
@@ -70,29 +68,25 @@ async def test_a_pause_does_not_count_against_the_attempts(world):
 
 
 async def test_a_container_that_ignores_the_signal_is_killed_after_the_grace(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
 
     await world.pause(job)
 
-    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
-    assert [it.exit_code for it in paused.attempts] == [137]
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now", exit_codes=[137])
     order = paused.stop_orders[0]
     assert (order.kind, order.attempt, order.killed_at is not None) == (StopKind.PAUSE, 1, True)
     await world.cancel(job)
 
 
 async def test_a_job_that_exits_with_0_during_a_pause_is_paused_and_resumed(world):
-    job = await world.submit(HANDLES_SIGTERM, later=[Script(seconds=0)])
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM, later=[Script(seconds=0)])
 
     await world.pause(job)
 
     paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
     assert [(it.paused, it.exit_code) for it in paused.attempts] == [(True, 0)]
     await world.resume(job)
-    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, hold=None)
-    assert [it.exit_code for it in done.attempts] == [0, 0]
+    await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, hold=None, exit_codes=[0, 0])
 
 
 async def test_a_job_that_is_starting_is_paused_without_a_container(world):
@@ -111,8 +105,7 @@ async def test_a_job_that_is_starting_is_paused_without_a_container(world):
 
 
 async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     await world.pause(job)
 
     await world.resume(job)
@@ -124,41 +117,36 @@ async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(
 
 
 async def test_a_terminate_outranks_a_pause(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     await world.pause(job)
 
     await world.terminate(job, "no longer needed")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="no longer needed", hold=None)
-    assert done.is_terminated
+    done = await world.wait_for(
+        job, Status.FAILED, status_reason="no longer needed", hold=None, is_terminated=True, exit_codes=[137]
+    )
     assert [it.kind for it in done.stop_orders] == [StopKind.PAUSE, StopKind.TERMINATE]
-    assert [it.exit_code for it in done.attempts] == [137]
     assert (await world.engine_calls(job)).count("stop") == 1
 
 
 async def test_force_outranks_a_pause(world):
-    job = await world.submit(IGNORES_SIGTERM, grace=WAIT)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=WAIT)
     await world.pause(job)
 
     await world.jobs.terminate(job, "at once", force=True, caller=world.caller)
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="at once", hold=None)
-    assert [it.exit_code for it in done.attempts] == [137]
+    done = await world.wait_for(job, Status.FAILED, status_reason="at once", hold=None, exit_codes=[137])
     assert done.stop.forced_at is not None
 
 
 @pytest.mark.parametrize("script", [EXITS_143, HANDLES_SIGTERM], ids=["143", "0"])
 async def test_a_cancel_of_a_job_that_is_pausing_ends_it_with_its_attempt(world, script):
-    job = await world.submit(script, attempts=3)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(script, attempts=3)
     await world.pause(job)
 
     await world.cancel(job, "no longer needed")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="no longer needed", hold=None)
-    assert done.is_cancelled
+    await world.wait_for(job, Status.FAILED, status_reason="no longer needed", hold=None, is_cancelled=True)
 
 
 async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(world):
@@ -179,8 +167,7 @@ async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(wor
 
 
 async def test_a_repeated_pause_changes_nothing(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     await world.pause(job)
     before = await world.job(job)
 
@@ -194,8 +181,7 @@ async def test_a_repeated_pause_changes_nothing(world):
 
 async def test_a_pause_requests_a_final_checkpoint_from_which_the_next_attempt_continues(world):
     script = lasting(143, output=("ready",), checkpoints=("step-1",), on_request="step-2", prints_environment=RESUMES)
-    job = await world.submit(script, tags=SIGNAL)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(script, tags=SIGNAL)
 
     await world.pause(job)
 
@@ -212,8 +198,7 @@ async def test_a_pause_requests_a_final_checkpoint_from_which_the_next_attempt_c
 @pytest.mark.fault("SP29")
 async def test_a_server_killed_while_a_pause_waits_for_the_checkpoint_finds_it(world):
     script = lasting(143, output=("ready",), on_request="step-1", request_delay=3)
-    job = await world.submit(script, tags=SIGNAL)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(script, tags=SIGNAL)
     await world.pause(job)
     await world.wait_for_signal(job)
     await world.crash()
@@ -266,8 +251,7 @@ async def test_an_array_is_paused_with_its_active_children(world):
 
 @pytest.mark.fault("SP29")
 async def test_a_pause_saved_without_an_answer_stands(world):
-    job = await world.submit(EXITS_143)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(EXITS_143)
     world.store.withholds_replies = True
     request = asyncio.create_task(world.pause(job))
     await world.wait_for_unanswered_commit()
@@ -283,8 +267,7 @@ async def test_a_pause_saved_without_an_answer_stands(world):
 
 @pytest.mark.fault("SP29")
 async def test_an_attempt_that_ends_while_the_server_is_down_ends_held_once(world):
-    job = await world.submit(EXITS_143)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(EXITS_143)
     await world.pause(job)
     await world.wait_for_call(job, "stop")
     await world.crash()
@@ -297,8 +280,7 @@ async def test_an_attempt_that_ends_while_the_server_is_down_ends_held_once(worl
 
 @pytest.mark.fault("SP29")
 async def test_a_signal_sent_and_not_saved_before_the_server_died_ends_in_one_hold(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     world.runtime.hold("stop")
     await world.pause(job)
     await world.wait_for_call(job, "stop")

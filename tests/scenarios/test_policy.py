@@ -34,8 +34,7 @@ def allow(world, allowance):
 
 @pytest.mark.fault("SE10")
 async def test_a_job_that_waits_while_its_policy_is_tightened_is_not_started(world, ada):
-    first = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
-    await world.wait_for_output(first, "ready")
+    first = await world.start(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
     job = await world.submit(Script(), attempts=3, **AS_ROOT)
 
     allow(world, TIGHT)
@@ -49,8 +48,7 @@ async def test_a_job_that_waits_while_its_policy_is_tightened_is_not_started(wor
 
 @pytest.mark.fault("SE10")
 async def test_a_policy_loosened_again_before_the_start_has_no_effect(world, ada):
-    first = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
-    await world.wait_for_output(first, "ready")
+    first = await world.start(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
     job = await world.submit(Script(), **AS_ROOT)
 
     allow(world, TIGHT)
@@ -61,14 +59,12 @@ async def test_a_policy_loosened_again_before_the_start_has_no_effect(world, ada
 
 
 async def test_a_running_container_continues_and_is_not_retried(world, ada):
-    job = await world.submit(lasting(7, output=("ready",)), attempts=3, **AS_ROOT)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(lasting(7, output=("ready",)), attempts=3, **AS_ROOT)
 
     allow(world, TIGHT)
     await world.finish(job)
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="Task failed to start")
-    assert [it.exit_code for it in done.attempts] == [7, None]
+    await world.wait_for(job, Status.FAILED, status_reason="Task failed to start", exit_codes=[7, None])
 
 
 async def test_a_job_of_an_admin_has_the_rights_of_its_submitters_present_role(world, ada):
@@ -119,8 +115,7 @@ def world(world):
 
 @pytest.mark.fault("SE08")
 async def test_a_job_is_stopped_by_its_coordinator_and_not_by_others(world):
-    job = await world.submit(Script(seconds=600, on_term=1, output=("ready",)))
-    await world.wait_for_output(job, "ready")
+    job = await world.start(Script(seconds=600, on_term=1, output=("ready",)))
 
     await world.jobs.terminate(job, "not mine", caller=BOB)
     await world.jobs.cancel(job, "not mine", caller=BOB)

@@ -14,20 +14,17 @@ from tests.support.world import GRACE
 
 
 async def test_a_running_job_continues_and_uses_no_attempt(world):
-    job = await world.submit(LASTING, attempts=2)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(attempts=2)
 
     await world.restart()
     await world.finish(job)
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
     assert await world.engine_calls(job) == ["create", "start", "remove"]
 
 
 async def test_a_job_that_ended_without_a_server_keeps_its_exit_code_and_times(world):
-    job = await world.submit(lasting(9))
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(lasting(9))
     await world.crash()
     await world.finish(job)
     await world.sleep(1)
@@ -35,8 +32,7 @@ async def test_a_job_that_ended_without_a_server_keeps_its_exit_code_and_times(w
 
     await world.boot()
 
-    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
-    assert done.attempts[0].exit_code == 9
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED, exit_codes=[9])
     assert done.stopped_at < back
 
 
@@ -60,8 +56,7 @@ async def test_a_server_killed_before_the_creation_creates_the_container_once(wo
 
     await world.boot()
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
     assert (await world.engine_calls(job)).count("start") == 1
 
 
@@ -74,8 +69,7 @@ async def test_a_server_killed_between_creation_and_start_starts_the_container_o
 
     await world.boot()
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
 async def test_a_server_killed_after_the_start_does_not_start_the_container_again(world):
@@ -87,8 +81,7 @@ async def test_a_server_killed_after_the_start_does_not_start_the_container_agai
     await world.boot()
     await world.finish(job)
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
     assert (await world.engine_calls(job)).count("start") == 1
 
 
@@ -102,8 +95,7 @@ async def test_a_container_removed_before_its_creation_was_saved_is_created_agai
 
     await world.boot()
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
     assert (await world.engine_calls(job)).count("start") == 1
 
 
@@ -117,8 +109,7 @@ async def test_a_container_removed_before_its_start_was_saved_is_lost(world):
 
     await world.boot()
 
-    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
-    assert [it.exit_code for it in done.attempts] == [None]
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED, exit_codes=[None])
     assert (await world.engine_calls(job)).count("start") == 1
 
 
@@ -140,23 +131,19 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
 @pytest.mark.fault("SP02")
 async def test_an_ordered_stop_without_a_signal_is_signalled(world):
     world.runtime.hold("stop")
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM)
     await world.terminate(job, "stop it")
     await world.crash()
     world.runtime.release("stop")
 
     await world.boot()
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.is_terminated
-    assert [it.exit_code for it in done.attempts] == [0]
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True, exit_codes=[0])
 
 
 @pytest.mark.fault("SP04")
 async def test_a_server_killed_in_the_grace_period_keeps_the_deadline(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     await world.terminate(job, "stop it")
     await world.wait_until_idle()
     await world.crash()
@@ -164,8 +151,7 @@ async def test_a_server_killed_in_the_grace_period_keeps_the_deadline(world):
 
     await world.boot()
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.attempts[0].exit_code == 137
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[137])
     assert done.stopped_at - done.stop.ordered_at < GRACE + world.slack
     assert (await world.engine_calls(job)).count("stop") == 1
 
@@ -184,8 +170,7 @@ async def test_a_job_terminated_while_starting_never_runs_after_a_kill_of_the_se
 
 
 async def test_a_remembered_cancel_survives_a_restart(world):
-    job = await world.submit(lasting(1), attempts=3)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(lasting(1), attempts=3)
     await world.cancel(job, "no more tries")
 
     await world.restart()
@@ -237,8 +222,7 @@ async def test_the_container_of_an_attempt_is_removed_before_the_next_is_created
 
     assert world.runtime.calls(second) == []
     world.runtime.release("remove")
-    done = await world.wait_for(job, Status.FAILED)
-    assert [it.exit_code for it in done.attempts] == [1, 1]
+    await world.wait_for(job, Status.FAILED, exit_codes=[1, 1])
 
 
 async def test_a_pending_job_follows_a_dependency_that_ended_without_a_server(world):

@@ -45,8 +45,7 @@ async def starts(world, job, attempt=1):
 
 async def one_that_starts_after(world, script, **fields):
     """A job that waited for room when the backup was made, and that has it now; and the backup."""
-    before = await world.submit(LONG, millicpus=4000)
-    await world.wait_for(before, Status.RUNNING)
+    before = await world.start(LONG, millicpus=4000)
     job = await world.submit(script, **fields)
     await world.wait_for(job, Status.RUNNABLE)
     backup = world.backup()
@@ -59,13 +58,11 @@ async def one_that_starts_after(world, script, **fields):
 
 
 async def test_a_job_running_in_backup_and_engine_continues(world):
-    job = await world.submit(Script(seconds=60))
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=60))
 
     await world.restore(world.backup())
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
-    assert len(done.attempts) == 1
+    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
     assert await starts(world, job) == 1
     await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
@@ -77,8 +74,7 @@ async def test_a_job_queued_in_the_backup_is_attached_to_its_running_attempt(wor
     await world.restore(backup)
 
     assert (await world.wait_for(job, Status.RUNNING)).attempt.number == 1
-    done = await world.wait_for(job, Status.FAILED)
-    assert [it.exit_code for it in done.attempts] == [3]
+    await world.wait_for(job, Status.FAILED, exit_codes=[3])
     assert await starts(world, job) == 1
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
@@ -91,16 +87,14 @@ async def test_a_job_that_ended_without_a_server_has_the_outcome_of_its_containe
 
     await world.restore(backup)
 
-    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
-    assert [it.exit_code for it in done.attempts] == [7]
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED, exit_codes=[7])
     assert await world.output(job) == ["done"]
     assert await starts(world, job) == 1
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(world):
-    job = await world.submit(Script(seconds=15, exit_code=1), attempts=2)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=15, exit_code=1), attempts=2)
     backup = world.backup()
     await world.sleep(20)
 
@@ -108,8 +102,7 @@ async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(w
 
     again = await world.wait_until(job, lambda it: it.status is Status.RUNNING and it.attempt.number == 2)
     assert [it.status_reason for it in again.attempts] == [status_reasons.DISAPPEARED]
-    done = await world.wait_for(job, Status.FAILED)
-    assert [it.exit_code for it in done.attempts] == [None, 1]
+    await world.wait_for(job, Status.FAILED, exit_codes=[None, 1])
     assert await starts(world, job, 2) == 1
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
@@ -124,8 +117,7 @@ async def test_the_container_of_a_later_attempt_gives_its_outcome(world):
     await world.restore(backup)
 
     await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
-    done = await world.wait_for(job, Status.FAILED)
-    assert [it.exit_code for it in done.attempts] == [9, 9]
+    await world.wait_for(job, Status.FAILED, exit_codes=[9, 9])
     assert await starts(world, job, 2) == 1
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
@@ -178,8 +170,7 @@ async def test_a_job_unschedulable_in_the_backup_is_attached_and_not_cancelled(w
 
 
 async def test_children_of_an_array_are_attached_and_counted(world):
-    before = await world.submit(LONG, millicpus=4000)
-    await world.wait_for(before, Status.RUNNING)
+    before = await world.start(LONG, millicpus=4000)
     parent = await world.submit(Script(seconds=30), array_size=3)
     await world.wait_for(child_id(parent, 2), Status.RUNNABLE)
     backup = world.backup()
@@ -229,8 +220,7 @@ async def test_containers_of_unknown_jobs_are_reported_and_kept(world, caplog):
 
 async def test_a_container_of_a_job_that_ended_in_the_backup_is_kept(world):
     rules = (ExitRule(action=Action.RETRY, on_exit_code="1"), ExitRule(action=Action.EXIT, on_reason="*"))
-    job = await world.submit(Script(seconds=15, exit_code=1), attempts=2, rules=rules)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=15, exit_code=1), attempts=2, rules=rules)
     backup = world.backup()
     await world.sleep(20)
 
@@ -316,8 +306,7 @@ async def test_a_purge_keeps_a_container_of_a_task_that_waits(world):
 
 
 async def test_stop_orders_are_carried_out_in_safe_mode(world):
-    job = await world.submit(LONG)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(LONG)
     await world.restore(world.backup())
 
     await world.terminate(job, "by hand")
@@ -331,8 +320,7 @@ async def test_stop_orders_are_carried_out_in_safe_mode(world):
 
 
 async def test_queued_jobs_do_not_start_in_safe_mode(world):
-    before = await world.submit(LONG, millicpus=4000)
-    await world.wait_for(before, Status.RUNNING)
+    before = await world.start(LONG, millicpus=4000)
     waits = await world.submit(Script(seconds=1))
     await world.restore(world.backup())
     await world.terminate(before)
@@ -367,8 +355,7 @@ async def test_a_job_starting_in_the_backup_does_not_start_in_safe_mode(world):
 
 
 async def test_a_container_only_created_since_the_backup_does_not_start_in_safe_mode(world):
-    before = await world.submit(LONG, millicpus=4000)
-    await world.wait_for(before, Status.RUNNING)
+    before = await world.start(LONG, millicpus=4000)
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.RUNNABLE)
     backup = world.backup()
@@ -438,8 +425,7 @@ async def test_an_abandoned_start_is_abandoned_in_safe_mode(world):
 
 @pytest.mark.parametrize("limit", [None, 60], ids=["unlimited", "its timeout long over"])
 async def test_an_absent_container_is_lost_only_after_safe_mode(world, limit):
-    job = await world.submit(Script(seconds=20), limit=limit)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=20), limit=limit)
     backup = world.backup()
     await world.wait_for(job, Status.SUCCEEDED)
 
@@ -452,8 +438,7 @@ async def test_an_absent_container_is_lost_only_after_safe_mode(world, limit):
 
 
 async def test_a_container_removed_in_safe_mode_is_lost_only_after_it(world):
-    job = await world.submit(LONG)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(LONG)
     await world.restore(world.backup())
 
     world.machine.remove_externally(tag_of(job))
@@ -465,8 +450,7 @@ async def test_a_container_removed_in_safe_mode_is_lost_only_after_it(world):
 
 
 async def test_a_terminated_job_with_an_absent_container_ends_in_safe_mode(world):
-    job = await world.submit(Script(seconds=20))
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(Script(seconds=20))
     backup = world.backup()
     await world.wait_for(job, Status.SUCCEEDED)
     await world.restore(backup)
@@ -526,8 +510,7 @@ async def test_safe_mode_does_not_end_before_attached_jobs_are_saved(world):
 
 
 async def test_to_leave_safe_mode_without_a_restore_changes_nothing(world):
-    job = await world.submit(LONG)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(LONG)
 
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 

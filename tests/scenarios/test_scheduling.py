@@ -61,8 +61,7 @@ async def test_jobs_of_a_disabled_queue_run_and_it_cannot_be_deleted(world):
 
 
 async def test_the_head_of_a_queue_shows_what_it_waits_for(world):
-    first = await world.submit(LONG, millicpus=WHOLE)
-    await world.wait_for(first, Status.RUNNING)
+    first = await world.start(LONG, millicpus=WHOLE)
 
     head = await world.submit(millicpus=1000)
 
@@ -72,7 +71,7 @@ async def test_the_head_of_a_queue_shows_what_it_waits_for(world):
 
 
 async def test_the_time_since_which_a_head_waits_survives_a_restart(world):
-    await world.wait_for(await world.submit(LONG, millicpus=WHOLE), Status.RUNNING)
+    await world.start(LONG, millicpus=WHOLE)
     head = await world.submit(millicpus=1000)
     since = (await world.wait_for(head, Status.RUNNABLE, status_reason=FOR_VCPUS)).blocked_at
 
@@ -86,7 +85,7 @@ async def test_the_time_since_which_a_head_waits_survives_a_restart(world):
 
 
 async def test_a_small_job_does_not_pass_a_waiting_head(world):
-    await world.wait_for(await world.submit(LONG, millicpus=2000), Status.RUNNING)
+    await world.start(LONG, millicpus=2000)
     head = await world.submit(millicpus=WHOLE)
 
     small = await world.submit(SHORT, millicpus=1000)
@@ -97,8 +96,7 @@ async def test_a_small_job_does_not_pass_a_waiting_head(world):
 
 
 async def test_a_job_that_ends_before_the_head_can_start_is_backfilled(world):
-    first = await world.submit(LONG, millicpus=2000, limit=7200)
-    await world.wait_for(first, Status.RUNNING)
+    first = await world.start(LONG, millicpus=2000, limit=7200)
     head = await world.submit(millicpus=WHOLE)
 
     small = await world.submit(SHORT, millicpus=1000, limit=600)

@@ -22,9 +22,7 @@ LONG = timedelta(minutes=10)
 
 
 async def running(world, script=WRITES, tags=SIGNAL, **fields):
-    job = await world.submit(script, tags=tags, **fields)
-    await world.wait_for_output(job, "ready")
-    return job
+    return await world.start(script, tags=tags, **fields)
 
 
 async def all_run(world, job):
@@ -47,8 +45,7 @@ async def test_a_queued_job_ends_at_once_and_gets_no_container(world, how):
 
     await world.terminate(job, **how)
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
-    assert done.is_terminated
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=(), is_terminated=True)
     assert not done.stop.final_checkpoint_requested
     await world.finish(holder)
     await world.wait_for(holder, Status.SUCCEEDED)
@@ -77,8 +74,7 @@ async def test_a_forced_start_is_killed_as_soon_as_it_runs(world):
     await world.terminate(job, force=True)
     world.runtime.release("start")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert [it.exit_code for it in done.attempts] == [137]
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[137])
     assert await world.engine_calls(job) == ["create", "start", "kill", "remove"]
 
 
@@ -106,8 +102,7 @@ async def test_force_kills_a_running_job_without_a_signal_before(world):
 
     await world.terminate(job, force=True)
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.attempts[0].exit_code == 137
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[137])
     assert (done.stop.kind, done.stop.signalled_at) == (StopKind.TERMINATE, None)
     assert await world.engine_calls(job) == ["create", "start", "kill", "remove"]
 
@@ -270,5 +265,4 @@ async def test_a_forced_bulk_stop_kills_jobs_that_are_stopping(world):
 
     assert stands.standing.reason == "first"
     assert (forced.outcome, forced.standing, forced.note) == (Outcome.STOPPING, None, "")
-    done = await world.wait_for(job, Status.FAILED, status_reason="first")
-    assert done.attempts[0].exit_code == 137
+    await world.wait_for(job, Status.FAILED, status_reason="first", exit_codes=[137])

@@ -43,8 +43,7 @@ def in_order(*times):
 
 
 async def test_a_cancel_of_a_running_job_is_visible_at_once_and_it_is_not_retried(world, by):
-    job = await world.submit(FAILS, attempts=3)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(FAILS, attempts=3)
 
     by("cora")
     await world.cancel(job, "too hot")
@@ -62,8 +61,7 @@ async def test_a_cancel_of_a_running_job_is_visible_at_once_and_it_is_not_retrie
 
 
 async def test_a_cancel_of_a_job_that_succeeds_stays_visible(world, by):
-    job = await world.submit(LASTING, attempts=3)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(attempts=3)
 
     by("cora")
     await world.cancel(job, "too hot")
@@ -74,8 +72,7 @@ async def test_a_cancel_of_a_job_that_succeeds_stays_visible(world, by):
 
 
 async def test_a_second_terminate_by_another_user_changes_nothing_and_names_the_first(world, by):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     by("cora")
     await world.terminate(job, "too hot")
 
@@ -96,8 +93,7 @@ async def test_a_second_terminate_by_another_user_changes_nothing_and_names_the_
 
 
 async def test_a_terminate_after_a_cancel_shows_both_orders(world, by):
-    job = await world.submit(HANDLES_SIGTERM, attempts=3)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM, attempts=3)
 
     by("cora")
     await world.cancel(job, "too hot")
@@ -142,8 +138,7 @@ async def test_an_order_to_an_array_is_shown_with_each_child(world, by):
 
 
 async def test_an_order_that_was_saved_before_a_kill_of_the_server_keeps_its_facts(world, by):
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM)
     by("cora")
     world.store.withholds_replies = True
     request = asyncio.create_task(world.terminate(job, "too hot"))

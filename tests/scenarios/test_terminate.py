@@ -13,10 +13,10 @@ from tests.support.world import GRACE
 async def test_a_job_terminated_while_submitted_never_runs(world):
     job = await world.submit_and(lambda it: world.terminate(it, "changed my mind"))
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="changed my mind", attempts=())
+    await world.wait_for(
+        job, Status.FAILED, status_reason="changed my mind", attempts=(), is_terminated=True, is_cancelled=False
+    )
 
-    assert done.is_terminated
-    assert not done.is_cancelled
     assert await world.statuses(job) == ["SUBMITTED", "FAILED"]
     assert await world.engine_calls(job) == []
 
@@ -29,8 +29,7 @@ async def test_a_job_terminated_while_pending_ends_at_once(world):
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
-    assert done.is_terminated
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=(), is_terminated=True)
 
 
 @pytest.mark.fault("SP14")
@@ -41,8 +40,7 @@ async def test_a_job_terminated_while_runnable_gets_no_container(world):
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
-    assert done.is_terminated
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=(), is_terminated=True)
     await world.finish(holder)
     await world.wait_for(holder, Status.SUCCEEDED)
     assert await world.engine_calls(job) == []
@@ -50,43 +48,36 @@ async def test_a_job_terminated_while_runnable_gets_no_container(world):
 
 @pytest.mark.fault("SP20")
 async def test_a_terminated_job_is_failed_although_it_exits_0(world):
-    job = await world.submit(HANDLES_SIGTERM, attempts=5)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM, attempts=5)
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.is_terminated
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True)
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
     assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
 
 
 async def test_a_job_that_dies_of_sigterm_has_exit_code_143(world):
-    job = await world.submit(Script(seconds=60, on_term=143, output=("ready",)))
-    await world.wait_for_output(job, "ready")
+    job = await world.start(Script(seconds=60, on_term=143, output=("ready",)))
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.attempts[0].exit_code == 143
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[143])
 
 
 @pytest.mark.fault("SP19")
 async def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_period(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.attempts[0].exit_code == 137
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[137])
     assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE + world.slack
     assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
 
 
 async def test_a_terminated_job_is_running_until_its_container_has_exited(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
 
     world.runtime.hold("kill")
     await world.terminate(job, "stop it")
@@ -100,8 +91,7 @@ async def test_a_terminated_job_is_running_until_its_container_has_exited(world)
 
 @pytest.mark.fault("SP13")
 async def test_a_terminated_job_is_not_retried(world):
-    job = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
 
     await world.terminate(job, "stop it")
 
@@ -112,8 +102,7 @@ async def test_a_terminated_job_is_not_retried(world):
 
 @pytest.mark.fault("SP12")
 async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
-    job = await world.submit(Script(seconds=None, on_term=0, term_delay=FOR_EVER, output=("ready",)))
-    await world.wait_for_output(job, "ready")
+    job = await world.start(Script(seconds=None, on_term=0, term_delay=FOR_EVER, output=("ready",)))
     await world.terminate(job, "first")
     stopping = await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
 
@@ -126,26 +115,21 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
 
 
 async def test_a_cancel_after_a_terminate_changes_nothing(world):
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM)
     await world.terminate(job, "stop it")
 
     await world.cancel(job, "late")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert not done.is_cancelled
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", is_cancelled=False)
 
 
 async def test_a_terminate_after_a_cancel_stops_the_job(world):
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(HANDLES_SIGTERM)
     await world.cancel(job, "no more tries")
 
     await world.terminate(job, "stop it")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.is_terminated
-    assert not done.is_cancelled
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True, is_cancelled=False)
 
 
 @pytest.mark.fault("SP07", "SP18")
@@ -173,8 +157,7 @@ async def test_a_job_terminated_before_its_start_is_never_started(world):
     await world.terminate(job, "stop it")
     world.runtime.release("create")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
-    assert done.is_terminated
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=(), is_terminated=True)
     assert await world.engine_calls(job) == ["create", "remove"]
     assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "FAILED"]
 
@@ -188,9 +171,8 @@ async def test_a_job_terminated_during_its_start_is_signalled_once_it_runs(world
     await world.terminate(job, "stop it")
     world.runtime.release("start")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[0])
     assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
-    assert [it.exit_code for it in done.attempts] == [0]
 
 
 @pytest.mark.fault("SP11")
@@ -202,8 +184,7 @@ async def test_a_job_terminated_at_any_moment_of_its_start_is_never_left_running
         await world.terminate(job, "stop it")
 
     for job in jobs:
-        done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-        assert done.is_terminated
+        done = await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True)
         assert len(done.attempts) <= 1
     await world.wait_until_idle()
 
@@ -211,8 +192,7 @@ async def test_a_job_terminated_at_any_moment_of_its_start_is_never_left_running
 @pytest.mark.fault("SP06")
 async def test_a_job_that_exits_0_before_the_signal_is_failed(world):
     world.runtime.hold("stop")
-    job = await world.submit(LASTING, attempts=3)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(attempts=3)
 
     await world.terminate(job, "stop it")
     await world.finish(job)
@@ -231,8 +211,7 @@ async def test_a_timeout_after_a_terminate_changes_neither_reason_nor_deadline(w
     await world.terminate(job, "stop it")
     world.runtime.release("start")
 
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.is_terminated
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True)
     assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
 
 
@@ -247,8 +226,7 @@ async def test_dependents_fail_when_the_job_has_ended(world):
 
 
 async def test_its_resources_are_free_only_when_the_container_has_exited(world):
-    job = await world.submit(IGNORES_SIGTERM, millicpus=4000)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, millicpus=4000)
     waiting = await world.submit(millicpus=4000)
 
     await world.terminate(job, "stop it")

@@ -226,8 +226,7 @@ async def test_a_cursor_of_another_list_is_refused(world, training):
 async def test_each_status_lists_its_own_jobs(world, training):
     failed = await create(training, Script(seconds=0, exit_code=1))
     await world.wait_for(failed, Status.FAILED)
-    holder = await world.submit(LASTING, millicpus=4000)
-    await world.wait_for(holder, Status.RUNNING)
+    holder = await world.start(millicpus=4000)
     queued, paused, cancelled = [await create(training, Script(seconds=0)) for _ in range(3)]
     await training.ask("POST", f"/{paused}/pause")
     await training.cancel(cancelled)
@@ -244,8 +243,7 @@ async def test_each_status_lists_its_own_jobs(world, training):
 
 
 async def test_a_paused_job_waits_until_it_is_resumed(world, training):
-    holder = await world.submit(LASTING, millicpus=4000)
-    await world.wait_for(holder, Status.RUNNING)
+    holder = await world.start(millicpus=4000)
     job = await create(training, Script(seconds=0))
 
     paused = await training.ask("POST", f"/{job}/pause", {"reason": "not now"})

@@ -29,9 +29,7 @@ IGNORES_SIGTERM = Script(seconds=600, on_term=None, output=("ready",))
 
 async def filled(world, *, millicpus=WHOLE, **fields):
     """A running job that holds all vCPUs of the environment."""
-    job = await world.submit(LASTING, millicpus=millicpus, name="filler", **fields)
-    await world.wait_for(job, Status.RUNNING)
-    return job
+    return await world.start(millicpus=millicpus, name="filler", **fields)
 
 
 async def needing(world, quantity, script=None, **fields):
@@ -111,8 +109,7 @@ def _answering(read, instead):
 async def test_dependencies_that_have_not_succeeded_are_listed(world):
     done = await world.submit(Script(seconds=0), name="prepare")
     await world.wait_for(done, Status.SUCCEEDED)
-    runs = await world.submit(LASTING, name="align-1")
-    await world.wait_for(runs, Status.RUNNING)
+    runs = await world.start(name="align-1")
     job = await world.submit(LASTING, after=[done, runs])
     await world.wait_for(job, Status.PENDING)
 
@@ -136,8 +133,7 @@ async def test_the_child_of_a_sequential_array_waits_for_the_child_before_it(wor
 
 
 async def test_a_child_that_its_array_has_not_created_waits_in_the_array(world):
-    first = await world.submit(LASTING, name="prepare")
-    await world.wait_for(first, Status.RUNNING)
+    first = await world.start(name="prepare")
     array = await world.submit(LASTING, name="align", array_size=9, after=[first])
     await world.wait_for(array, Status.PENDING)
 
@@ -233,8 +229,7 @@ async def test_on_a_restored_backup_no_job_starts(world):
 async def test_on_another_container_engine_no_job_starts(world):
     if not world.virtual:
         pytest.skip("there is one Docker engine")
-    runs = await world.submit(LASTING)
-    await world.wait_for(runs, Status.RUNNING)
+    await world.start()
     await world.crash()
     known = world.machine
     world.runtime.runtime = SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
@@ -391,7 +386,7 @@ def limited(world, **limits):
 
 async def test_at_the_limit_of_its_account_a_job_waits(world):
     world.caller = limited(world, vcpus=1.0)
-    await world.wait_for(await world.submit(LASTING, millicpus=750, user="1000:1000"), Status.RUNNING)
+    await world.start(millicpus=750, user="1000:1000")
     job = await world.submit(LASTING, millicpus=500, user="1000:1000")
     await world.wait_for(job, Status.RUNNABLE)
     await world.wait_until_idle()
@@ -557,8 +552,7 @@ async def test_a_job_behind_others_has_a_place_in_line(world):
 
 
 async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
-    job = await world.submit(lasting(3), attempts=2)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(lasting(3), attempts=2)
     world.engine.loop.closing = True  # no placement pass follows, so that the job is not placed again at once
     await world.finish(job)
     await world.wait_for(job, Status.RUNNABLE)
@@ -574,8 +568,7 @@ async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
 
 async def test_the_first_job_of_a_queue_that_is_retried_says_how_its_last_attempt_ended_too(world):
     await world.queue("urgent", priority=9)
-    retried = await world.submit(lasting(3), attempts=2, millicpus=WHOLE)
-    await world.wait_for(retried, Status.RUNNING)
+    retried = await world.start(lasting(3), attempts=2, millicpus=WHOLE)
     urgent = await world.submit(LASTING, millicpus=WHOLE, queue="urgent")
     await world.wait_for_why(urgent, Code.WAITS_FOR_VCPUS)
     await world.finish(retried)

@@ -151,8 +151,7 @@ async def test_the_start_of_a_terminated_job_is_abandoned(world):
 
 
 async def test_a_running_job_says_for_how_long_it_has_run_and_when_its_limit_ends_it(world):
-    job = await world.submit(LASTING, limit=3600)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(limit=3600)
     await world.sleep(1)
 
     why = check(await world.why(job), Code.RUNNING, "Has run for * s in local. Its time limit ends it in 59 min.")
@@ -161,8 +160,7 @@ async def test_a_running_job_says_for_how_long_it_has_run_and_when_its_limit_end
 
 
 async def test_while_the_engine_is_away_the_end_of_a_running_job_is_not_seen(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     world.runtime.unreachable = True
     await world.wait_for_engine(up=False)
 
@@ -177,8 +175,7 @@ async def test_while_the_engine_is_away_the_end_of_a_running_job_is_not_seen(wor
 
 
 async def test_a_running_job_that_was_cancelled_will_not_be_retried(world):
-    job = await world.submit(lasting(1), attempts=3)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(lasting(1), attempts=3)
 
     await world.cancel(job, "too hot")
 
@@ -190,8 +187,7 @@ async def test_a_running_job_that_was_cancelled_will_not_be_retried(world):
 
 
 async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
-    job = await world.submit(IGNORES_SIGTERM, grace=GRACE)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=GRACE)
     world.runtime.hold("stop")
 
     await world.terminate(job, "too hot")
@@ -210,8 +206,7 @@ async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
 
 
 async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(world):
-    job = await world.submit(IGNORES_SIGTERM, grace=GRACE)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM, grace=GRACE)
 
     await world.pause(job, "others first")
     await world.wait_for_signal(job)
@@ -228,8 +223,7 @@ async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(wo
 
 async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world):
     tags = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
-    job = await world.submit(replace(IGNORES_SIGTERM, request_delay=FOR_EVER, on_request="final"), tags=tags)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(replace(IGNORES_SIGTERM, request_delay=FOR_EVER, on_request="final"), tags=tags)
 
     await world.terminate(job, "too hot", checkpoint=True)
     await world.wait_for_signal(job)
@@ -266,8 +260,7 @@ async def test_a_job_past_its_time_limit_is_being_stopped(world):
 
 
 async def test_a_container_that_does_not_exit_although_it_was_killed(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     world.runtime.hold("kill")
     await world.terminate(job, "too hot")
     await world.wait_for_call(job, "kill")
@@ -346,8 +339,7 @@ async def test_a_kill_by_others_than_batchq_names_the_memory_limit_as_the_likely
 
 
 async def test_the_kill_of_a_terminated_job_is_not_explained_by_its_memory(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     await world.terminate(job, "too hot")
     await world.wait_for(job, Status.FAILED)
 
@@ -440,8 +432,7 @@ async def test_a_failed_array_names_a_failed_child(world):
 
 
 async def test_a_lost_host_is_explained(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     stored = await world.job(job)
     lost = replace(stored.attempt, status_reason=status_reasons.HOST_TERMINATED)
     over = replace(stored, status=Status.FAILED, attempt=None, attempts=(lost,), status_reason=lost.status_reason)
@@ -452,8 +443,7 @@ async def test_a_lost_host_is_explained(world):
 
 
 async def test_a_container_that_disappeared_is_explained(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     world.runtime.drops_death_reports = True
     await world.machine.remove((await world.job(job)).tag)
 
@@ -464,8 +454,7 @@ async def test_a_container_that_disappeared_is_explained(world):
 
 async def test_a_cancelled_job_says_why_it_was_cancelled(world):
     queued = await world.submit(LASTING, after=[await world.submit(LASTING)])
-    runs = await world.submit(lasting(1), attempts=2)
-    await world.wait_for(runs, Status.RUNNING)
+    runs = await world.start(lasting(1), attempts=2)
 
     await world.cancel(queued, "too hot")
     await world.cancel(runs, "too hot")
@@ -489,8 +478,7 @@ async def test_a_reason_that_only_repeats_who_cancelled_is_left_out(world):
 
 
 async def test_a_terminated_job_says_why_it_was_terminated(world):
-    job = await world.submit(READY)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(READY)
 
     await world.terminate(job, "too hot")
     await world.wait_for(job, Status.FAILED)
@@ -508,7 +496,7 @@ async def test_a_job_that_was_blocked_for_too_long_says_what_blocked_it(world):
     await world.catalog.job_queues.update(
         QueueName("default"), lambda it: replace(it, time_limits=limits), caller=ADMIN
     )
-    await world.wait_for(await world.submit(LASTING, millicpus=4000), Status.RUNNING)
+    await world.start(millicpus=4000)
 
     why = await failed(world, LASTING, millicpus=4000)
 
@@ -516,8 +504,7 @@ async def test_a_job_that_was_blocked_for_too_long_says_what_blocked_it(world):
 
 
 async def test_a_job_that_was_given_up_says_why(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     world.runtime.hold("kill")
     world.runtime.hold("remove")
     await world.terminate(job, "stop it")
@@ -541,8 +528,7 @@ async def test_a_request_that_is_not_valid_says_why(world):
 
 
 async def test_a_record_that_was_damaged_is_explained(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start()
     damaged = replace(await world.job(job), status_reason=UNREADABLE)
 
     why = (await world.server.explanations.explain((damaged,), caller=ADMIN))[job]

@@ -197,6 +197,13 @@ class RecordingRuntime(RuntimeProxy):
     def release(self, call: str) -> None:
         self._held.pop(call).set()
 
+    def repair(self) -> None:
+        """Remove all faults, and release all calls."""
+        self.refusals, self.errors, self.lost_replies = {}, {}, {}
+        self.unreachable = self.drops_death_reports = False
+        for call in [*self._held]:
+            self.release(call)
+
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         self.log_reads += 1
         return super().logs(tag, after=after)

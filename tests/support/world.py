@@ -50,7 +50,7 @@ from tests.support.containers import leaves_nothing, left_over, until, until_ans
 from tests.support.in_process_server import InProcessServer, Store
 from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoints
 from tests.support.proxies import RecordingRuntime, StoreProxy
-from tests.support.scripts import AMPLE, Script
+from tests.support.scripts import AMPLE, LASTING, Script
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
 GRACE = timedelta(seconds=2)  # between stop signal and kill, of jobs that ignore the signal
@@ -179,6 +179,14 @@ class World:
         Its grace period is short if its script ignores the stop signal, or if the test sets `grace`.
         """
         (job_id,) = await self.submit_many(1, script, **fields)
+        return job_id
+
+    async def start(self, script: Script = LASTING, **fields: Any) -> JobId:
+        """Submit a job, and wait until it runs and has printed `ready`, if its script prints that."""
+        job_id = await self.submit(script, **fields)
+        await self.wait_for(job_id, Status.RUNNING)
+        if "ready" in script.output:
+            await self.wait_for_output(job_id, "ready")
         return job_id
 
     async def submit_many(
@@ -328,6 +336,9 @@ class World:
             raise AssertionError(f"{await self.why(job_id)} {await self.describe(job_id)}") from None
         return await self.why(job_id, caller=caller)
 
+    async def leave_safe_mode(self, *, purge: bool) -> None:
+        await self.engine.leave_safe_mode(purge=purge, caller=builders.ADMIN)
+
     async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
         return await self.jobs.force_fail(job_id, reason, caller=self.caller)
 
@@ -338,11 +349,18 @@ class World:
         """The jobs as DescribeJobs reports them."""
         return [job for job, _ in await self.jobs.describe(ids, caller=self.caller)]
 
-    async def wait_for(self, job_id: JobId, status: Status, **expected: Any) -> Job:
-        """Wait until the job has this status; then its members must have the expected values."""
+    async def wait_for(
+        self, job_id: JobId, status: Status, *, exit_codes: Sequence[int | None] | None = None, **expected: Any
+    ) -> Job:
+        """Wait until the job has this status; then its members must have the expected values.
+
+        `exit_codes`: those of all its attempts; None: any.
+        """
         job = await self._reach(job_id, status)
         seen = {name: getattr(job, name) for name in expected}
         assert seen == expected, await self.describe(job_id)
+        if exit_codes is not None:
+            assert [it.exit_code for it in job.attempts] == list(exit_codes), await self.describe(job_id)
         return job
 
     async def wait_until(self, job_id: JobId, so: Callable[[Job], bool]) -> Job:
@@ -437,12 +455,20 @@ class World:
         return f"{job_id} [{walk}] reason {job.status_reason!r} attempts {job.attempts} stop {job.stop} {job}"
 
     async def end(self) -> None:
-        """Terminate what still runs, and check that nothing is left over."""
-        for job in [job for job in self.engine.loop.state.active.values() if job.status not in FINISHED]:
-            await self.terminate(job.id, "the scenario is over")
-        await self._until(self._all_gone, "containers or jobs are left over")
+        """Remove all faults, end all jobs, and check that nothing is left over."""
+        self.caller = builders.ADMIN
+        self.store.failing = self.store.withholds_replies = False
+        self.runtime.repair()
+        await self.wait_for_engine(up=True)
         await self.wait_until_idle()
         assert self.engine.loop.scheduler.queued_jobs.queued == +Counter(await self.store.queued())
+        if self.engine.health().safe_mode is not None:
+            await self.leave_safe_mode(purge=True)
+        order = BulkStopOrder(kind=Kind.TERMINATE, reason="the scenario is over", force=True)
+        await self.stop_many(order, names=["*"])
+        await self._until(self._all_gone, "containers or jobs are left over")
+        await self.wait_until_idle()
+        assert not +Counter(await self.store.queued())
         await self.engine.stop()  # a last survey may still have found something that the next server would find
         assert self.engine.tasks.names == []
 
