@@ -1,9 +1,12 @@
 """JSON schemas for /openapi.json: of requests (pydantic), of batchq's own answers (msgspec), of AWS's (botocore).
 
 AWS's answers are described by botocore's service models, which are read once, when the description is generated.
+Members of the other two have the `#:` comments above the fields of their shapes as descriptions.
 """
 
-from collections.abc import Iterable, Mapping
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -12,14 +15,14 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
-from batchq.api.member_texts import struct_texts, texts_of
-
 Json = dict[str, object]
 Refs = Mapping[type, JsonSchemaValue]
 AwsRefs = dict["AwsAnswer", Json]
 
 _REF = "#/components/schemas/{}"
 _NULL = {"type": "null"}
+_COMMENT = re.compile(r" {4}#: ?(.*)")
+_FIELD = re.compile(r" {4}(\w+) *:(?!:)")
 _SCALARS: Mapping[str, str] = {
     "string": "string",
     "blob": "string",
@@ -173,3 +176,52 @@ def _described(schema: Json, texts: Mapping[str, str]) -> Json:
     for name, text in texts.items():
         properties[name]["description"] = text
     return schema
+
+
+def texts_of(shape: type) -> Mapping[str, str]:
+    """The text of each field that has a comment, by the name of the attribute; inherited fields included."""
+    found: dict[str, str] = {}
+    for base in reversed(shape.__mro__):
+        if base not in {Struct, BaseModel} and issubclass(base, Struct | BaseModel):
+            found |= _own_texts(base)
+    return found
+
+
+def struct_texts(shapes: Iterable[type[Struct]]) -> Mapping[str, Mapping[str, str]]:
+    """The texts of these shapes, and of all shapes in them, by the name of the shape and of the member."""
+    found: dict[str, Mapping[str, str]] = {}
+    for info in _structs(msgspec.inspect.multi_type_info(shapes)):
+        texts = texts_of(info.cls)
+        found[info.cls.__name__] = {it.encode_name: texts[it.name] for it in info.fields if it.name in texts}
+    return found
+
+
+def _own_texts(shape: type) -> Iterator[tuple[str, str]]:
+    comment: list[str] = []
+    for line in inspect.getsource(shape).splitlines():
+        if text := _COMMENT.fullmatch(line):
+            comment.append(text[1])
+            continue
+        if comment and (field := _FIELD.match(line)):
+            yield field[1], " ".join(comment)
+        comment = []
+
+
+def _structs(infos: Iterable[object]) -> Iterator[msgspec.inspect.StructType]:
+    """All structs among these types and in them, each once."""
+    seen: set[type] = set()
+    waiting = list(infos)
+    while waiting:
+        match waiting.pop():
+            case msgspec.inspect.StructType() as struct if struct.cls not in seen:
+                seen.add(struct.cls)
+                waiting += [it.type for it in struct.fields]
+                yield struct
+            case msgspec.inspect.UnionType() as union:
+                waiting += union.types
+            case msgspec.inspect.VarTupleType() | msgspec.inspect.ListType() as several:
+                waiting.append(several.item_type)
+            case msgspec.inspect.DictType() as mapping:
+                waiting.append(mapping.value_type)
+            case _:
+                pass

@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
             waited = self._loop.time() - self.waiting_since
             credit = self._credit - waited + taken / self._limits.min_rate
             self._credit, self._unsent = min(credit, self._limits.client_timeout), 0
-            self._stop_deadline()
+            self.waiting_since = None
         self.http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -308,7 +308,7 @@ class Connection(asyncio.Protocol):
     def _body_complete(self) -> None:
         # A body that is complete only after its response (an error) starts no further handling.
         if self._responding:
-            self._stop_deadline()
+            self.waiting_since = None
 
     def _start_deadline(self, seconds: float | None = None) -> None:
         """Restart the deadline. An earlier timer is not replaced: when it fires, it is set to the remaining time."""
@@ -331,12 +331,9 @@ class Connection(asyncio.Protocol):
         else:
             self.abort()
 
-    def _stop_deadline(self) -> None:
-        self.waiting_since = None
-
     def _close(self) -> None:
         self._closed = True
-        self._stop_deadline()
+        self.waiting_since = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

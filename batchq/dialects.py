@@ -6,7 +6,6 @@ from batchq.accounts.admin import AccountAdmin
 from batchq.api.authentication import KeyAuthentication
 from batchq.api.batch import routes as batch
 from batchq.api.batch.context import BatchContext
-from batchq.api.batch.in_process import InProcessCalls
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.console import routes as console
 from batchq.api.console.context import ConsoleContext
@@ -151,7 +150,7 @@ def make_console_context(
         health=lambda: health(settings, parts, clock),
         tokens=tokens,
         clock=clock,
-        batch=InProcessCalls(make_batch_context(settings, parts, clock, tokens)),
+        batch=batch.InProcessCalls(make_batch_context(settings, parts, clock, tokens)),
         keys=keys,
         account=settings.account_id,
         region=settings.region,
