@@ -12,7 +12,7 @@ from batchq.api import openapi
 from batchq.api.authentication import CALLER, HEALTH, Gate, HealthReport, public_health
 from batchq.api.dialect_profiles import PROFILES, DialectProfiles
 from batchq.api.http import BODY_LIMIT, Dialect, reply
-from batchq.api.metrics.requests import RequestMetrics
+from batchq.api.metrics.counters import RequestMetrics
 from batchq.api.middleware import request_middleware
 from batchq.api.openapi import OperationDoc, Security, document
 

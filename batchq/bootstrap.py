@@ -14,7 +14,7 @@ from batchq import __version__
 from batchq.accounts.files import AccountsFile
 from batchq.api import app as http
 from batchq.api.metrics.routes import Metrics
-from batchq.api.native.console_login import ConsoleLoginContext
+from batchq.api.native.accounts import ConsoleLoginContext
 from batchq.api.page_tokens import PageTokens
 from batchq.api.server import ListeningSite
 from batchq.api.unix_socket import socket_facts

@@ -18,21 +18,7 @@ from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
 from batchq.api.modelarts import operations as modelarts
 from batchq.api.modelarts.context import ModelArtsContext, ReservedNames, read_settings
-from batchq.api.native import (
-    audit,
-    bulk_stop,
-    checkpoints,
-    console_login,
-    costs,
-    events,
-    explanations,
-    job_details,
-    job_log,
-    job_search,
-    jobs,
-    overview,
-)
-from batchq.api.native.accounts import dialect
+from batchq.api.native import accounts, bulk_stop, costs, job_details, job_search, jobs, long_polls, overview
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import routes as sagemaker
 from batchq.api.sagemaker.create_job import CreateLimits
@@ -65,7 +51,7 @@ def make_dialects(
     tokens: PageTokens,
     *,
     metrics: Metrics,
-    logins: console_login.ConsoleLoginContext,
+    logins: accounts.ConsoleLoginContext,
 ) -> tuple[Dialect, ...]:
     named = NamedJobService(parts.job_search, is_named=is_training_job)
     logs_context = cloudwatch.LogsContext(
@@ -83,19 +69,18 @@ def make_dialects(
         sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens, named)),
         modelarts.dialect(make_modelarts_context(settings, parts, clock)),
         *read_dialects(settings, parts, clock, tokens),
-        explanations.operations.dialect(parts.explanations),
-        events.operations.dialect(events.EventsContext(events=EventService(parts.engine.history_feed))),
-        job_log.operations.dialect(make_job_log(parts, clock)),
+        long_polls.operations.dialect(long_polls.EventsContext(events=EventService(parts.engine.history_feed))),
+        long_polls.log_operations.dialect(make_job_log(parts, clock)),
         bulk_stop.operations.dialect(parts.bulk_stops),
         costs.operations.dialect(costs.CostContext(costs=parts.costs, jobs=parts.jobs)),
         costs.budget_operations.dialect(parts.budgets),
         jobs.operations.dialect(parts.jobs),
         jobs.queue_operations.dialect(parts.catalog),
-        checkpoints.operations.dialect(parts.checkpoints),
-        dialect(AccountAdmin(settings.data, now=wall_time)),
+        jobs.checkpoint_operations.dialect(parts.checkpoints),
+        accounts.dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
-        audit.operations.dialect(audit.AuditContext(records=make_audit_records(parts), tokens=tokens)),
-        console_login.operations.dialect(logins),
+        accounts.audit_operations.dialect(accounts.AuditContext(records=make_audit_records(parts), tokens=tokens)),
+        accounts.login_operations.dialect(logins),
         console.dialect(make_console_context(settings, parts, clock, tokens, logins.keys)),
     )
 

@@ -8,7 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from batchq.api.metrics.labels import BoundedNames
+from batchq.api.metrics.counters import BoundedNames
 
 
 class Merge(StrEnum):

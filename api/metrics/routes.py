@@ -18,10 +18,8 @@ from prometheus_client.process_collector import ProcessCollector
 
 from batchq.api.authentication import LIVE, METRICS, READY
 from batchq.api.http import Dialect, HttpRefusal, reply
-from batchq.api.metrics.engine import EngineMetrics
+from batchq.api.metrics.counters import BoundedNames, EngineMetrics, RequestMetrics
 from batchq.api.metrics.gauges import GaugeCollector, Reading
-from batchq.api.metrics.labels import BoundedNames
-from batchq.api.metrics.requests import RequestMetrics
 from batchq.api.openapi import TEXT, OperationDoc, Security, document
 
 SHARED_FOR = 1.0  # seconds for which scrapes get the same text

@@ -9,8 +9,8 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from batchq.api.modelarts.errors import JOB_NOT_FOUND, modelarts_refusal
 from batchq.api.modelarts.job_document import Phases, TrainingJobAnswer, is_deleted, job_answer, phases
+from batchq.api.modelarts.wire import JOB_NOT_FOUND, modelarts_refusal
 from batchq.api.operation_table import Call, Input
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources

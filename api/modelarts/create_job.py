@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from batchq.api.modelarts import flavors
 from batchq.api.modelarts.context import EngineImage, ModelArtsSettings
-from batchq.api.modelarts.errors import (
+from batchq.api.modelarts.job_document import DESCRIPTION_TAG, DIALECT
+from batchq.api.modelarts.wire import (
     ALGORITHM_NOT_FOUND,
     ENGINE_NOT_FOUND,
     INVALID_OBS_PATH,
@@ -23,10 +24,12 @@ from batchq.api.modelarts.errors import (
     NOT_SUPPORTED,
     TOO_MANY_NODES,
     UNSUPPORTED_CHANNEL,
+    AlgorithmChannel,
+    AlgorithmEngine,
+    CreateTrainingJob,
+    TrainingAlgorithm,
     modelarts_refusal,
 )
-from batchq.api.modelarts.job_document import DESCRIPTION_TAG, DIALECT
-from batchq.api.modelarts.wire import AlgorithmChannel, AlgorithmEngine, CreateTrainingJob, TrainingAlgorithm
 from batchq.api.training_jobs import IMAGE, bucket_folder, identical_nodes
 from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources
 from batchq.domain.ids import QueueName

@@ -10,8 +10,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from batchq.api.modelarts.errors import FLAVOR_NOT_FOUND, INVALID_FLAVOR, modelarts_refusal
-from batchq.api.modelarts.wire import CustomizedFlavor, TrainingResource
+from batchq.api.modelarts.wire import (
+    FLAVOR_NOT_FOUND,
+    INVALID_FLAVOR,
+    CustomizedFlavor,
+    TrainingResource,
+    modelarts_refusal,
+)
 from batchq.domain.container import Resources
 
 VCPUS_PER_GPU, GIB_PER_GPU = 4, 16  # of a GPU flavor

@@ -10,19 +10,6 @@ from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect
 from batchq.api.modelarts.context import ModelArtsContext
 from batchq.api.modelarts.create_job import DEFAULT_POOL, definition_prefix, modelarts_submission
-from batchq.api.modelarts.errors import (
-    DUPLICATE_NAME,
-    INVALID_PARAMETER,
-    NOT_SUPPORTED,
-    NOT_TERMINABLE,
-    OTHER_PROJECT,
-    PROFILE,
-    QUOTA_EXCEEDED,
-    STATUS_CHANGED,
-    UNSUPPORTED_ACTION,
-    modelarts_refusal,
-)
-from batchq.api.modelarts.events import TrainingEventsAnswer, TrainingStagesAnswer, events_answer, stages_answer
 from batchq.api.modelarts.flavors import TrainingFlavorsAnswer, training_flavors
 from batchq.api.modelarts.job_document import (
     DELETED_TAG,
@@ -32,14 +19,31 @@ from batchq.api.modelarts.job_document import (
     TrainingJobAnswer,
     node_id_of,
 )
-from batchq.api.modelarts.search import TrainingJobsAnswer, search_modelarts_jobs
+from batchq.api.modelarts.lists import (
+    TrainingEventsAnswer,
+    TrainingJobsAnswer,
+    TrainingStagesAnswer,
+    events_answer,
+    search_modelarts_jobs,
+    stages_answer,
+)
 from batchq.api.modelarts.wire import (
+    DUPLICATE_NAME,
+    INVALID_PARAMETER,
+    NOT_SUPPORTED,
+    NOT_TERMINABLE,
+    OTHER_PROJECT,
+    PROFILE,
+    QUOTA_EXCEEDED,
+    STATUS_CHANGED,
+    UNSUPPORTED_ACTION,
     CreateTrainingJob,
     FlavorsQuery,
     TrainingEventsQuery,
     TrainingJobAction,
     TrainingJobSearch,
     TrainingJobUpdate,
+    modelarts_refusal,
 )
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, account_share

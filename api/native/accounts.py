@@ -1,18 +1,33 @@
-"""Operations on accounts, users and access keys: `POST /v1/batchq/` and the operation's name in lower case."""
+"""Who may call, and what they did: accounts, users and keys, logins to the web console, and audit records."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from http import HTTPStatus
+from typing import Annotated
+from urllib.parse import urlsplit, urlunsplit
 
 from aiohttp import web
+from msgspec import Struct
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
-from batchq.accounts.wire import AdminRequest
-from batchq.api.authentication import authorize
+from batchq.accounts.wire import AdminRequest, AuditRecordAnswer, audit_record_answer
+from batchq.api.authentication import KeyAuthentication, authorize
+from batchq.api.client_connection import is_unix_connection
 from batchq.api.http import Dialect, HttpRefusal, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
-from batchq.errors import Forbidden, NotFound
+from batchq.api.operation_table import Call, OperationTable
+from batchq.api.page_tokens import PageTokens, TokenQuery
+from batchq.api.sessions import HOME, login_path, page_path
+from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.access.audit import AuditQuery
+from batchq.domain.ids import JobId
+from batchq.domain.times import EPOCH
+from batchq.errors import Forbidden, Invalid, NotFound
+from batchq.services.audit_records import AuditRecordService, audit_position, parse_audit_position
 
 _UNSIGNED = (
     "This server does not authenticate requests, so they cannot change accounts, users or keys: run batchq key, "
@@ -60,3 +75,153 @@ def _endpoint(
             raise HttpRefusal(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException") from None
 
     return endpoint
+
+
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - names of all addresses, for a browser of this machine
+_NO_TCP = "The web console needs TCP: start the server without --no-tcp."
+_NO_KEY = "A login to the web console needs an access key: call the server by TCP with a key of `batchq key create`."
+
+
+def _page(text: str) -> str:
+    if page_path(text) is None:
+        raise ValueError("must be the path of a page below /ui/")
+    return text
+
+
+class CreateConsoleLoginRequest(BaseModel):
+    """The page to open."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    #: Its path below /ui/, with a query; by default the overview.
+    page: Annotated[str, AfterValidator(_page)] = HOME
+
+
+class CreateConsoleLoginAnswer(Struct, frozen=True, kw_only=True):
+    """Where a browser opens the page."""
+
+    #: The whole URL. Behind a proxy its scheme may be another one.
+    url: str
+    #: The path and the query of `url`.
+    path: str
+
+
+class ConsoleLoginContext(Struct, frozen=True, kw_only=True):
+    """What a login needs."""
+
+    #: Of TCP; None if it needs no login.
+    keys: KeyAuthentication | None
+    #: Of the listeners, TCP's first. A listener adds its own when it starts.
+    urls: list[str]
+
+
+login_operations = OperationTable[ConsoleLoginContext]()
+
+
+@login_operations.add(
+    "CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", permission=Permission.SELF, optional_body=True
+)
+async def create_console_login(
+    context: ConsoleLoginContext, call: Call[CreateConsoleLoginRequest]
+) -> CreateConsoleLoginAnswer:
+    """Returns the URL of the web console for the caller.
+
+    On a server with keys it is a one-time link: for 60 seconds, one browser can log in by it as the caller. A caller
+    of the unix socket has no access key, and gets an error there.
+    """
+    site = _site(context, call.http)
+    path = _path(context, call.caller, call.input.page)
+    return CreateConsoleLoginAnswer(url=site + path, path=path)
+
+
+def _path(context: ConsoleLoginContext, caller: Caller, page: str) -> str:
+    if context.keys is None:
+        return page
+    if not caller.key:
+        raise HttpRefusal(_NO_KEY, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+    return login_path(page, code=context.keys.codes.create(caller.key))
+
+
+def _site(context: ConsoleLoginContext, request: web.Request) -> str:
+    """The URL of the server without a path: as the client has it, or for a client of the unix socket TCP's own."""
+    if request.transport is None or not is_unix_connection(request.transport):
+        return f"{request.scheme}://{request.host}"
+    parts = urlsplit(context.urls[0])
+    if parts.scheme == "unix":
+        raise HttpRefusal(_NO_TCP, status=HTTPStatus.BAD_REQUEST)
+    host = parts.netloc.rpartition(":")
+    return urlunsplit(parts._replace(netloc="".join((LOOPBACK.get(host[0], host[0]), *host[1:]))))
+
+
+LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
+
+Word = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ListAuditRequest(BaseModel):
+    """Conditions on audit records; None: any."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    #: The earliest time, in milliseconds since 1970.
+    since: Annotated[int, Field(ge=0, le=LATEST)] | None = None
+    #: The user who made the request.
+    user: Word | None = None
+    #: As `SubmitJob`.
+    operation: Word | None = None
+    #: The changed resource, as records name it: `job-queue/NAME` or `job/ID`.
+    resource: Word | None = None
+    #: The id of a job: short for `job/ID` in `resource`.
+    job: Word | None = None
+    max_results: Annotated[int, Field(ge=1, le=1000)] = 100
+    next_token: str | None = None
+
+
+class ListAuditAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A page of audit records."""
+
+    #: Newest first.
+    records: tuple[AuditRecordAnswer, ...]
+    #: The token of the next page; absent on the last one.
+    next_token: str | None = None
+
+
+class AuditContext(Struct, frozen=True, kw_only=True):
+    records: AuditRecordService
+    tokens: PageTokens
+
+
+audit_operations = OperationTable[AuditContext]()
+
+
+@audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit")
+async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> ListAuditAnswer:
+    """Lists audit records, newest first.
+
+    Operators and admins get all records, coordinators those of their accounts, and users those of their own requests.
+    Everyone also gets the records about jobs that the caller may see.
+    """
+    body = call.input
+    job = None if body.job is None else JobId(body.job)
+    found = await context.records.records(_query(body, context.tokens), job=job, caller=call.caller)
+    token = (
+        context.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
+    )
+    return ListAuditAnswer(records=tuple(audit_record_answer(it.record) for it in found), next_token=token)
+
+
+def _query(body: ListAuditRequest, tokens: PageTokens) -> AuditQuery:
+    if body.job is not None and body.resource is not None:
+        raise Invalid("Only one of job and resource can be specified.")
+    return AuditQuery(
+        since=None if body.since is None else EPOCH + timedelta(milliseconds=body.since),
+        user=None if body.user is None else UserName(body.user),
+        operation=body.operation,
+        resource=body.resource,
+        before=parse_audit_position(tokens.read(_token_query(body), body.next_token)) if body.next_token else None,
+        limit=body.max_results,
+    )
+
+
+def _token_query(body: ListAuditRequest) -> TokenQuery:
+    return "ListAudit", body.since, body.user, body.operation, body.resource, body.job

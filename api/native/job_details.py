@@ -1,10 +1,18 @@
-"""GetJob: `GET /v1/batchq/jobs/{id}` describes a job, a child `ID:3` of an array or a node `ID#1` (`ID%231`)."""
+"""GetJob and ExplainJob: one job, a child `ID:3` of an array, or a node `ID#1` (`ID%231` in a URL). See docs/why.md."""
 
 from http import HTTPStatus
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
-from batchq.api.native.job_search import JobArns, JobRow, SearchContext, row_members
+from batchq.api.native.job_search import (
+    ExplanationAnswer,
+    JobArns,
+    JobRow,
+    SearchContext,
+    explanation_answer,
+    row_members,
+)
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.container import ContainerSpec
@@ -147,6 +155,12 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
     job: JobDetails
 
 
+class JobExplanationAnswer(ExplanationAnswer, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The explanation of one job."""
+
+    job_id: str
+
+
 operations = OperationTable[SearchContext](not_found=HTTPStatus.NOT_FOUND)
 
 
@@ -162,6 +176,16 @@ async def get_job(context: SearchContext, call: Call[None]) -> JobAnswer:
         raise await context.jobs.missing(call.job_id, caller=call.caller)
     dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
     return JobAnswer(job=job_details(found, dependents, context.arns_of(call.http)))
+
+
+@operations.add("ExplainJob", "GET", f"{JOB}/why")
+async def explain_job(context: SearchContext, call: Call[None]) -> JobExplanationAnswer:
+    """Explains why a job waits, what it does, or why it failed.
+
+    Programs compare `code` and read `facts`; the wording of `sentence` may change.
+    """
+    answer = explanation_answer(await context.explanations.why(call.job_id, caller=call.caller))
+    return JobExplanationAnswer(job_id=call.job_id, **asdict(answer))
 
 
 def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns) -> JobDetails:

@@ -6,7 +6,8 @@ match. Then `complete` is false, `searchedBackTo` is how far the search has come
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 from aiohttp import web
@@ -16,12 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.api.authentication import parse_credential
-from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
-from batchq.domain.explanation.codes import Explanation
+from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
@@ -52,6 +52,18 @@ def arns_of(request: web.Request, *, account: str, region: str) -> JobArns:
     """`region`: that of the server, for a request that names none."""
     credential = parse_credential(request.headers.get("Authorization", ""))
     return JobArns(account=account, region=credential.region or region)
+
+
+class ExplanationAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Why a job waits, what it does, or why it failed."""
+
+    code: Code
+    #: One or more sentences with figures. Names that the caller may not see are replaced.
+    sentence: str
+    #: Since when this is so, in milliseconds since 1970; absent if it is not known.
+    since: int | None = None
+    #: The figures of the sentence by name, as docs/why.md lists them for each code; times are in milliseconds.
+    facts: dict[str, object]
 
 
 class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -143,6 +155,24 @@ def _array_members(job: Job) -> dict[str, Any]:
         return {}
     counts = {} if job.array_state is None else dict(job.array_state.counts)
     return {"array_size": job.spec.array_size, "status_summary": {it: counts.get(it, 0) for it in Status}}
+
+
+def explanation_answer(it: Explanation) -> ExplanationAnswer:
+    """An explanation as a member of an answer."""
+    facts = {name: _fact(value) for name, value in it.facts.items()}
+    return ExplanationAnswer(code=it.code, sentence=it.sentence, since=optional_milliseconds(it.since), facts=facts)
+
+
+def _fact(value: Fact) -> object:
+    match value:
+        case datetime():
+            return milliseconds(value)
+        case tuple():
+            return [_fact(it) for it in value]
+        case Mapping():
+            return {name: _fact(it) for name, it in value.items()}
+        case _:
+            return value
 
 
 LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999

@@ -1,9 +1,4 @@
-"""Operations that keep jobs from starting or let them start, the history of a job, and ForceFail.
-
-HoldJob, ReleaseJob, PauseJob and ResumeJob are repeatable: a request that changes nothing succeeds. DrainQueue lets a
-job queue accept jobs and start none. LeaveSafeMode lets all jobs start after a restore (decision 0016), or accepts a
-new engine (decision 0037). ForceFail is the last resort for a job whose container does not end.
-"""
+"""Operations on one job: hold, pause, history, checkpoints and ForceFail; and DrainQueue and LeaveSafeMode."""
 
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -25,13 +20,15 @@ from batchq.api.stop_orders import (
     stop_step_answer,
 )
 from batchq.domain.access.accounts import Permission
-from batchq.domain.ids import QueueName
+from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
+from batchq.ports.checkpoints import Checkpoint, CheckpointType
 from batchq.ports.history import HistoryEntry
 from batchq.services.catalog import CatalogService
+from batchq.services.checkpoints import CheckpointService
 from batchq.services.jobs import JobService
 
 Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
@@ -239,3 +236,98 @@ async def drain_queue(catalog: CatalogService, call: Call[DrainQueueRequest]) ->
     name, drained = QueueName(call.input.queue), call.input.drained
     queue = await catalog.drain_queue(name, drained=drained, caller=call.caller)
     return DrainQueueAnswer(queue=queue.name, drained=queue.drained)
+
+
+class CheckpointAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A checkpoint: a file or directory in the job's checkpoint directory."""
+
+    #: `ckpt_` and 12 hex digits.
+    id: str
+    #: The name of the file or directory.
+    name: str
+    type: CheckpointType
+    #: A lower bound if it has very many files.
+    size_bytes: int
+    #: When it was last changed, in milliseconds since 1970.
+    created_at: int
+    #: From its name; absent if the name has none.
+    epoch: int | None = None
+    step: int | None = None
+    #: Whether it is written completely, as far as can be known.
+    complete: bool
+
+
+class CheckpointsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The checkpoints of a job, oldest first, at most 1000."""
+
+    job_id: str
+    checkpoints: tuple[CheckpointAnswer, ...]
+    #: The size of all of them.
+    total_size_bytes: int
+    #: The id of the newest complete one, from which the next attempt can continue; absent without one.
+    latest: str | None = None
+
+
+class RequestCheckpointAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The request was delivered. The job writes the checkpoint later."""
+
+    job_id: str
+
+
+class DeleteCheckpointAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The deleted checkpoint."""
+
+    job_id: str
+    checkpoint_id: str
+
+
+checkpoint_operations = OperationTable[CheckpointService](not_found=HTTPStatus.NOT_FOUND)
+
+
+@checkpoint_operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints")
+async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> CheckpointsAnswer:
+    """Lists the checkpoints of a job, oldest first.
+
+    Checkpoints of a job whose record was removed after the retention period are listed for operators.
+    """
+    return checkpoints_answer(call.job_id, await checkpoints.list(call.job_id, caller=call.caller))
+
+
+@checkpoint_operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints")
+async def request_checkpoint(checkpoints: CheckpointService, call: Call[EmptyRequest]) -> RequestCheckpointAnswer:
+    """Sends the checkpoint signal that a running job declared.
+
+    Refused for a job that does not run, is being stopped, or declared no signal.
+    """
+    await checkpoints.request(call.job_id, caller=call.caller)
+    return RequestCheckpointAnswer(job_id=call.job_id)
+
+
+@checkpoint_operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}")
+async def delete_checkpoint(checkpoints: CheckpointService, call: Call[None]) -> DeleteCheckpointAnswer:
+    """Deletes a checkpoint of a job."""
+    await checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
+    return DeleteCheckpointAnswer(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
+
+
+def checkpoints_answer(job_id: JobId, found: tuple[Checkpoint, ...]) -> CheckpointsAnswer:
+    complete = [it for it in found if it.complete]
+    return CheckpointsAnswer(
+        job_id=job_id,
+        checkpoints=tuple(map(_checkpoint, found)),
+        total_size_bytes=sum(it.size_bytes for it in found),
+        latest=complete[-1].id if complete else None,
+    )
+
+
+def _checkpoint(it: Checkpoint) -> CheckpointAnswer:
+    return CheckpointAnswer(
+        id=it.id,
+        name=it.name,
+        type=it.type,
+        size_bytes=it.size_bytes,
+        created_at=milliseconds(it.created_at),
+        epoch=it.epoch,
+        step=it.step,
+        complete=it.complete,
+    )

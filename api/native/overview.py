@@ -3,8 +3,7 @@
 from msgspec import Struct, field
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
-from batchq.api.native.job_search import JobArns, JobRow, SearchContext, job_row
+from batchq.api.native.job_search import ExplanationAnswer, JobArns, JobRow, SearchContext, explanation_answer, job_row
 from batchq.api.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State

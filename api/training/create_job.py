@@ -15,11 +15,9 @@ from pydantic.alias_generators import to_camel
 
 from batchq.api.http import InvalidMember, read_body
 from batchq.api.operation_table import Call, OperationTable
-from batchq.api.training.context import JOBS, TrainingContext
-from batchq.api.training.errors import impossible
+from batchq.api.training.context import JOBS, TrainingContext, impossible
 from batchq.api.training.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory, rfc3339
-from batchq.api.training.job_answers import DIALECT, VARIABLE
-from batchq.api.training.job_status import TrainingStatus, status_of
+from batchq.api.training.job_answers import DIALECT, VARIABLE, TrainingStatus, status_of
 from batchq.api.training_jobs import (
     HYPERPARAMETERS,
     IMAGE,

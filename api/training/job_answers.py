@@ -1,8 +1,10 @@
-"""Training jobs in responses. Times are RFC 3339; a value that is not known is null."""
+"""Training jobs in responses, and their statuses. Times are RFC 3339; a value that is not known is null."""
 
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,14 +21,70 @@ from batchq.api.training.figures import (
     rfc3339,
     size_text,
 )
-from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.api.training_jobs import HYPERPARAMETERS, stored_document
 from batchq.domain.checkpoints import CheckpointRules, checkpoint_id
 from batchq.domain.cost import Cost, run_time
-from batchq.domain.job import ACTIVE, FINISHED, Job
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.shown_reasons import shown_status_reason
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
+
+
+class TrainingStatus(StrEnum):
+    """The status of a training job."""
+
+    #: It waits for its first or next attempt.
+    QUEUED = "queued"
+    #: Its container is being created.
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    #: It was ordered to pause, and its container has not exited.
+    PAUSING = "pausing"
+    #: It is held until a user resumes it.
+    PAUSED = "paused"
+    #: It was ordered to stop, and its container has not exited.
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    #: Its container failed, or it reached its time limit.
+    FAILED = "failed"
+
+
+FINAL = frozenset({TrainingStatus.COMPLETED, TrainingStatus.CANCELLED, TrainingStatus.FAILED})
+
+_SIMPLE: Mapping[Status, TrainingStatus] = {
+    Status.SUBMITTED: TrainingStatus.QUEUED,
+    Status.PENDING: TrainingStatus.QUEUED,
+    Status.RUNNABLE: TrainingStatus.QUEUED,
+    Status.STARTING: TrainingStatus.INITIALIZING,
+    Status.RUNNING: TrainingStatus.RUNNING,
+    Status.SUCCEEDED: TrainingStatus.COMPLETED,
+}
+
+_STOPPING: Mapping[StopKind, TrainingStatus] = {
+    StopKind.PAUSE: TrainingStatus.PAUSING,
+    StopKind.TERMINATE: TrainingStatus.CANCELLING,
+}
+
+STATUSES: Mapping[TrainingStatus, frozenset[Status]] = {
+    **{word: frozenset(it for it, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
+    TrainingStatus.PAUSING: ACTIVE,
+    TrainingStatus.PAUSED: QUEUED,
+    TrainingStatus.CANCELLING: ACTIVE,
+    TrainingStatus.CANCELLED: frozenset({Status.FAILED}),
+    TrainingStatus.FAILED: frozenset({Status.FAILED}),
+}
+"""The statuses that a job with each training status can have."""
+
+
+def status_of(job: Job) -> TrainingStatus:
+    """The training status of a job that is not an array."""
+    if job.status is Status.FAILED:
+        return TrainingStatus.CANCELLED if job.is_terminated or job.is_cancelled else TrainingStatus.FAILED
+    if job.stop is not None and job.status in ACTIVE and job.stop.kind in _STOPPING:
+        return _STOPPING[job.stop.kind]
+    return TrainingStatus.PAUSED if job.held else _SIMPLE[job.status]
+
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
 VARIABLE = "BATCHQ_HP_"  # prefix of the variables of hyperparameters
@@ -313,7 +371,7 @@ def _last_updated(job: Job) -> datetime:
     return max(it for it in times if it is not None)
 
 
-def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
+def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
     spec, size = job.spec, job.spec.resources
     return Configuration(
         image=spec.container.image,
@@ -327,18 +385,14 @@ def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
             vcpus=size.millicpus / 1000,
             memory=memory_text(size.memory_mib),
             gpu_count=size.gpus,
-            gpu_type=_text(kept.get("gpuType")),
-            storage=_text(kept.get("storage")),
+            gpu_type=kept.get("gpuType"),
+            storage=kept.get("storage"),
         ),
         checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
         metrics=tuple(MetricRuleAnswer(name=it.name, regex=it.regex) for it in spec.metric_rules),
         max_duration=None if spec.timeout is None else length_text(spec.timeout),
         retries=spec.retry.attempts - 1,
     )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _rules(rules: CheckpointRules) -> CheckpointRulesAnswer:

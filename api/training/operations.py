@@ -15,18 +15,29 @@ from batchq.api.http import Dialect, InvalidMember
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import TokenQuery
 from batchq.api.training import create_job, stop_jobs
-from batchq.api.training.context import JOB, JOBS, TrainingContext, find_job, read_job
-from batchq.api.training.errors import impossible, profile, state_conflict, training_resource_not_found
+from batchq.api.training.context import (
+    JOB,
+    JOBS,
+    TrainingContext,
+    find_job,
+    impossible,
+    profile,
+    read_job,
+    state_conflict,
+    training_resource_not_found,
+)
 from batchq.api.training.figures import size_text
 from batchq.api.training.job_answers import (
+    STATUSES,
     TrainingCheckpoint,
     TrainingJobDetail,
     TrainingJobSummary,
+    TrainingStatus,
     checkpoint_answer,
+    status_of,
     training_job_detail,
     training_job_summary,
 )
-from batchq.api.training.job_status import STATUSES, TrainingStatus, status_of
 from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, matching_jobs, parse_position, position_text
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, node_id

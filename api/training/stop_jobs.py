@@ -10,11 +10,17 @@ from pydantic.alias_generators import to_camel
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http import InvalidMember, reply, while_connected
 from batchq.api.operation_table import Call, OperationTable
-from batchq.api.training.context import JOB, Reason, TrainingContext, find_job, read_job
-from batchq.api.training.errors import impossible, state_conflict
+from batchq.api.training.context import JOB, Reason, TrainingContext, find_job, impossible, read_job, state_conflict
 from batchq.api.training.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
-from batchq.api.training.job_answers import CancellationDetails, cancellation, cancellation_details, running_time
-from batchq.api.training.job_status import FINAL, TrainingStatus, status_of
+from batchq.api.training.job_answers import (
+    FINAL,
+    CancellationDetails,
+    TrainingStatus,
+    cancellation,
+    cancellation_details,
+    running_time,
+    status_of,
+)
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.stop_orders import StopKind

@@ -18,7 +18,7 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import audit, bulk_stop, explanations, job_details, job_search, overview
+from batchq.api.native import accounts, bulk_stop, job_details, job_search, overview
 from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
@@ -69,13 +69,12 @@ class Server(Backend):
         dialects = [
             batch_routes.dialect(self.context),
             native_jobs.operations.dialect(self.jobs),
-            explanations.operations.dialect(self.explanations),
             bulk_stop.operations.dialect(self.stopping),
             job_search.operations.dialect(search_context),
             job_details.operations.dialect(search_context),
             overview.operations.dialect(search_context),
-            audit.operations.dialect(
-                audit.AuditContext(
+            accounts.audit_operations.dialect(
+                accounts.AuditContext(
                     records=AuditRecordService(audit=self.audit, jobs=self.jobs), tokens=self.context.tokens
                 )
             ),

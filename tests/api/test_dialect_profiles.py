@@ -16,10 +16,10 @@ from batchq.api.client_connection import is_confidential
 from batchq.api.credentials import CredentialVerifier, Scheme, SignedRequest
 from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
-from batchq.api.modelarts import errors as modelarts
+from batchq.api.modelarts import wire as modelarts
 from batchq.api.operations import add_targets
 from batchq.api.sagemaker import wire as sagemaker
-from batchq.api.training import errors as training
+from batchq.api.training import context as training
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed, Throttled

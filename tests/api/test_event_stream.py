@@ -11,8 +11,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
-from batchq.api.native import events
-from batchq.api.native.events import EncodedEvents
+from batchq.api.native import long_polls
+from batchq.api.native.long_polls import EncodedEvents
 from batchq.bootstrap import serving
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import Directory, Owner, User, UserName, Visibility
@@ -112,7 +112,7 @@ async def test_the_end_of_a_server_ends_its_streams(client):
 
 
 async def test_a_stream_ends_when_the_key_of_its_caller_is_deleted(tmp_path, monkeypatch):
-    monkeypatch.setattr(events, "CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr(long_polls, "CHECK_INTERVAL", 0.05)
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     keys, key = AccessKeyFile(data), new_key("ada", wall_time())
@@ -123,10 +123,10 @@ async def test_a_stream_ends_when_the_key_of_its_caller_is_deleted(tmp_path, mon
         request = AWSRequest("GET", ready.urls[0] + PATH)
         SigV4Auth(Credentials(key.id, key.secret), "batch", "us-east-1").add_auth(request)
         async with session.get(request.url, headers=ACCEPT | dict(request.headers.items())) as answer:
-            assert await answer.content.readany() == events.COMMENT
+            assert await answer.content.readany() == long_polls.COMMENT
             keys.delete(key.id)
             async with asyncio.timeout(20):
-                assert events.BYE not in await answer.content.read()
+                assert long_polls.BYE not in await answer.content.read()
 
 
 def test_readers_who_see_different_jobs_do_not_share_parts_of_streams():

@@ -10,10 +10,16 @@ from prometheus_client import CollectorRegistry
 
 from batchq.api.app import build
 from batchq.api.authentication import open_gate
-from batchq.api.metrics.engine import EngineMetrics, attempt_outcome, job_outcome
+from batchq.api.metrics.counters import (
+    MAX_NAMES,
+    OTHER,
+    BoundedNames,
+    EngineMetrics,
+    attempt_outcome,
+    job_outcome,
+    status_class,
+)
 from batchq.api.metrics.gauges import GaugeCollector, Reading
-from batchq.api.metrics.labels import MAX_NAMES, OTHER, BoundedNames
-from batchq.api.metrics.requests import status_class
 from batchq.api.metrics.routes import Metrics, MetricsContext, dialect, token_in
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, Status

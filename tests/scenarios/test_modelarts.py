@@ -4,8 +4,7 @@ import pytest
 
 from batchq.api.modelarts import operations
 from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings, ReservedNames
-from batchq.api.modelarts.errors import ModelArtsRefusal
-from batchq.api.modelarts.wire import TrainingJobAction
+from batchq.api.modelarts.wire import ModelArtsRefusal, TrainingJobAction
 from batchq.api.operation_table import Call
 from batchq.domain import status_reasons
 from batchq.domain.job import Status

@@ -16,7 +16,7 @@ from shutil import which
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from batchq.api.native.events import MAX_WAIT
+from batchq.api.native.long_polls import MAX_WAIT
 from tests.service.test_keys import Keys
 from tests.service.waiting import register, until
 from tests.support.service import reserved, serving

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from batchq.api.metrics.requests import RequestMetrics
+from batchq.api.metrics.counters import RequestMetrics
 from batchq.ports.observer import Observer
 
 

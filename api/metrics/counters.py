@@ -1,17 +1,72 @@
-"""Metrics of jobs, attempts and the engine, counted as they happen: the implementation of the port Observer."""
+"""Metrics that are counted as they happen: of jobs, attempts, the engine and HTTP requests."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from http import HTTPStatus
+from typing import Generic, TypeVar
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from batchq.api.metrics.labels import BoundedNames, Children
+from batchq.api.dialect_profiles import TARGET
+from batchq.api.openapi import OperationDoc
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import StatusChanged
+
+Metric = TypeVar("Metric", Counter, Histogram)
+
+MAX_NAMES = 100  # values of one label
+
+OTHER = "other"  # the label of all further names
+
+
+class BoundedNames:
+    """Maps the names of queues, environments, accounts or resources to label values: the first MAX_NAMES to themselves.
+
+    A name keeps its label until the resource is deleted.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def label(self, name: str) -> str:
+        """The label value of a name."""
+        if name not in self._names:
+            if len(self._names) >= MAX_NAMES:
+                return OTHER
+            self._names.add(name)
+        return name
+
+    def remove_missing(self, existing: Collection[str]) -> Collection[str]:
+        """Release the names that do not exist any more, and return them."""
+        missing = self._names.difference(existing)
+        self._names -= missing
+        return missing
+
+
+class Children(Generic[Metric]):
+    """The children of a metric with labels, looked up in a dictionary: `Metric.labels` takes several microseconds."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric: Metric = metric
+        self._children: dict[tuple[str, ...], Metric] = {}
+
+    def of(self, *values: str) -> Metric:
+        """The child with these label values."""
+        child = self._children.get(values)
+        if child is None:
+            child = self._children[values] = self._metric.labels(*values)
+        return child
+
+    def remove(self, label: str, value: str) -> None:
+        """Remove all children with this value of a label."""
+        self._children.clear()
+        self._metric.remove_by_labels({label: value})
+
 
 WAIT_BUCKETS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400)
 START_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -183,3 +238,56 @@ def _begins(text: str | None, beginning: str) -> bool:
 def _seconds(since: datetime, until: datetime) -> float:
     """Never negative: the container engine's clock may differ a little."""
     return max(0.0, (until - since).total_seconds())
+
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+#: The label of requests without an operation: unknown paths, and headers that are refused before the router.
+NO_OPERATION = "none"
+
+
+class RequestMetrics:
+    """Counts requests. The operations are those of the API's description, so labels are bounded."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        requests = Counter(
+            "batchq_http_requests_total",
+            "Requests, by operation and class of the status code.",
+            ("operation", "class"),
+            registry=registry,
+        )
+        seconds = Histogram(
+            "batchq_http_request_seconds",
+            "Duration of requests until the response's headers.",
+            ("operation",),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._requests, self._seconds = Children(requests), Children(seconds)
+        #: The operations by method and path.
+        self._operations: Mapping[tuple[str, str], tuple[OperationDoc, ...]] = {}
+
+    def describe(self, operations: Mapping[tuple[str, str], tuple[OperationDoc, ...]]) -> None:
+        """Set the operations of the API, by method and path."""
+        self._operations = operations
+
+    def observe(self, request: web.Request, status: int, seconds: float) -> None:
+        """Count one request."""
+        operation = self._operation(request)
+        self._requests.of(operation, status_class(status)).inc()
+        self._seconds.of(operation).observe(seconds)
+
+    def _operation(self, request: web.Request) -> str:
+        found = self._operations.get((request.method, request.path))
+        if found is None:
+            resource = request.match_info.route.resource
+            found = () if resource is None else self._operations.get((request.method, resource.canonical), ())
+        if len(found) > 1:
+            target = request.headers.get(TARGET, "")
+            found = tuple(it for it in found if it.target == target)
+        return found[0].name if found else NO_OPERATION
+
+
+def status_class(status: int) -> str:
+    """The label `class`: 429 alone, because it says that a limit is reached; else the first digit, as `4xx`."""
+    return "429" if status == HTTPStatus.TOO_MANY_REQUESTS else f"{status // 100}xx"
