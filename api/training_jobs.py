@@ -17,7 +17,7 @@ from batchq.domain.container import ContainerSpec
 from batchq.domain.job import Job
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
 
 MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in SubmitJob
 HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path

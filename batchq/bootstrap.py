@@ -32,10 +32,9 @@ from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Directory
 from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
-from batchq.engine.monitors import LoopWatchdog
-from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
 from batchq.health import Parts, health
 from batchq.host import MIB, DiskGuard, host_resources
@@ -54,12 +53,11 @@ from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
-from batchq.services.checkpoints import CheckpointService
 from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
-from batchq.services.training_metrics import MetricsService
+from batchq.services.training import CheckpointService, MetricsService
 from batchq.settings import Runtime, Settings, load_prices
 from batchq.store import log_files
 from batchq.store.checkpoint_files import CheckpointFiles, changed_at, modified_at

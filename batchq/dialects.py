@@ -33,13 +33,11 @@ from batchq.health import Parts, existing_names, health, is_alive, is_ready, rea
 from batchq.host import host_resources
 from batchq.listeners import uses_accounts
 from batchq.ports.clock import Clock
-from batchq.services.audit_records import AuditRecordService
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.events import EventService
-from batchq.services.job_log import JobLogService
-from batchq.services.log_windows import LogWindowService
-from batchq.services.named_jobs import NamedJobService, TrainingLogStreams
+from batchq.services.job_log import JobLogService, LogWindowService
+from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.overview import OverviewService
+from batchq.services.records import AuditRecordService, EventService
 from batchq.settings import Privileged, Settings, shown_settings
 from batchq.throttling import ConcurrencyLimit
 

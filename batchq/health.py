@@ -11,20 +11,19 @@ from batchq.api.metrics.gauges import Reading
 from batchq.audit import AuditLog
 from batchq.domain.job import Status
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
+from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
-from batchq.engine.monitors import LoopWatchdog
-from batchq.engine.retention import Pruner
 from batchq.errors import StoreFailed, StoreLost
 from batchq.host import DiskGuard
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
-from batchq.services.checkpoints import CheckpointService
 from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.training import CheckpointService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
 

@@ -14,7 +14,7 @@ from batchq.domain.access.accounts import UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
-from batchq.services.audit_records import audit_position, parse_audit_position
+from batchq.services.records import audit_position, parse_audit_position
 
 PER_PAGE = 100
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)] | None

@@ -14,18 +14,16 @@ from batchq.api.console.recent_results import RecentResults
 from batchq.api.console.shared_fragments import SharedFragments
 from batchq.api.page_tokens import PageTokens
 from batchq.ports.clock import Clock
-from batchq.services.audit_records import AuditRecordService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
-from batchq.services.checkpoints import CheckpointService
 from batchq.services.costs import BudgetService, CostService
-from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_log import JobLogService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_log import JobLogService, LogWindowService
+from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
-from batchq.services.log_windows import LogWindowService
 from batchq.services.overview import OverviewService
+from batchq.services.records import AuditRecordService, EventService
+from batchq.services.training import CheckpointService
 
 
 class ConsoleContext(Struct, frozen=True, kw_only=True):

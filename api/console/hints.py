@@ -19,7 +19,7 @@ from batchq.domain.access.accounts import Caller, Visibility
 from batchq.errors import Unavailable
 from batchq.ports.clock import Clock
 from batchq.ports.history import FeedFilter, FeedPage
-from batchq.services.events import EventService
+from batchq.services.records import EventService
 
 log = logging.getLogger(__name__)
 

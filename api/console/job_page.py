@@ -26,7 +26,7 @@ from batchq.domain.training_metrics import MetricValue
 from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import StoredLine
-from batchq.services.log_windows import JobLog
+from batchq.services.job_log import JobLog
 
 LOG_LINES = 200  # the last ones
 MAX_SPANS = 100  # of the time axis, the last ones

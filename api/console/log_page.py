@@ -28,8 +28,7 @@ from batchq.domain.console_paths import job_path
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine
-from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
-from batchq.services.log_windows import JobLog
+from batchq.services.job_log import JobLog, JobLogPage, JobLogQuery, LogPosition
 
 MAX_LINES = 2000  # of a page
 LINES_BEFORE = 100  # lines shown before the line that a link leads to
@@ -168,7 +167,7 @@ async def _window(context: ConsoleContext, query: LogPageQuery, tag: Tag) -> Log
         before = min(LINES_BEFORE, query.limit - 1)
         return await context.log_windows.around(tag, position=query.at, before=before, limit=query.limit)
     if query.before is not None:
-        return await context.log_windows.before(tag, position=query.before, limit=query.limit)
+        return await context.log_windows.last(tag, limit=query.limit, before=query.before)
     after = _position(query.after)
     if after is not None:
         return await context.log_windows.after(tag, position=after.position, limit=query.limit)

@@ -20,7 +20,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.console_paths import job_path
 from batchq.domain.job import FINISHED, Status
 from batchq.errors import BatchqError, Invalid, NotFound
-from batchq.services.repeated_jobs import JobDocument, Request, has_one_container, repeat, with_changes
+from batchq.services.client_requests import JobDocument, Request, has_one_container, repeat, with_changes
 
 MAX_JOBS = 1000  # of one order
 MAX_SHOWN = 100  # jobs that a page lists

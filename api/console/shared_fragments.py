@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from batchq.api.console.templates import encoded
 from batchq.ports.clock import Clock
-from batchq.services.events import EventService
+from batchq.services.records import EventService
 
 SHARED_FOR = 1.0  # seconds between two renderings of a fragment
 

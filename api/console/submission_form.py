@@ -13,8 +13,7 @@ from batchq.api.console.invocations import Form
 from batchq.domain.quantities import count_of, is_vcpus, mib_of
 from batchq.domain.times import duration_of
 from batchq.errors import Invalid
-from batchq.services.image_definitions import short_name
-from batchq.services.repeated_jobs import RERUN_OF, Request
+from batchq.services.client_requests import RERUN_OF, Request, short_name
 
 MAX_JOB_NAME = 128
 N_TO_N = "n2n"

@@ -22,14 +22,17 @@ from batchq.api.console.submission_form import (
 from batchq.domain.access.accounts import Caller
 from batchq.domain.console_paths import job_path
 from batchq.errors import Invalid, NotFound
-from batchq.services.image_definitions import (
+from batchq.services.client_requests import (
     Content,
+    JobDocument,
+    Request,
     container_properties,
     equal_revision,
+    has_one_container,
     image_definition,
     image_definition_name,
+    repeat,
 )
-from batchq.services.repeated_jobs import JobDocument, Request, has_one_container, repeat
 
 MAX_DESCRIBED = 100  # jobs of one request
 

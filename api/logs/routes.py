@@ -25,7 +25,7 @@ from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery
 from batchq.logs.service import LogQuery, LogSearchPosition, LogService
-from batchq.services.named_jobs import TRAINING_GROUP, TrainingLogStreams
+from batchq.services.job_reads import TRAINING_GROUP, TrainingLogStreams
 
 log = logging.getLogger(__name__)
 PREFIX = "Logs_20140328."

@@ -21,7 +21,7 @@ from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import JobLogService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 
 

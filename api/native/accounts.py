@@ -27,7 +27,7 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
 from batchq.errors import Forbidden, Invalid, NotFound
-from batchq.services.audit_records import AuditRecordService, audit_position, parse_audit_position
+from batchq.services.records import AuditRecordService, audit_position, parse_audit_position
 
 _UNSIGNED = (
     "This server does not authenticate requests, so they cannot change accounts, users or keys: run batchq key, "

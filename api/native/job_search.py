@@ -31,7 +31,7 @@ from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
 from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
 

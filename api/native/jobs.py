@@ -28,8 +28,8 @@ from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 from batchq.ports.history import HistoryEntry
 from batchq.services.catalog import CatalogService
-from batchq.services.checkpoints import CheckpointService
 from batchq.services.jobs import JobService
+from batchq.services.training import CheckpointService
 
 Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 

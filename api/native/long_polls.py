@@ -23,8 +23,8 @@ from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.ports.logs import StoredLine
-from batchq.services.events import EventService
 from batchq.services.job_log import JobLogPage, JobLogQuery, JobLogService, LogPosition
+from batchq.services.records import EventService
 
 log = logging.getLogger(__name__)
 

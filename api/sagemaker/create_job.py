@@ -30,7 +30,7 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Action, ExitRule, RetryStrategy
 from batchq.domain.training_metrics import MetricRule
 from batchq.services.direct_submission import DirectWork
-from batchq.services.named_jobs import new_id
+from batchq.services.job_reads import new_id
 from batchq.services.submissions import Submission
 
 INPUTS = "/opt/ml/input/data"

@@ -29,10 +29,9 @@ from batchq.domain.job import FINISHED, Job
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
 from batchq.services.catalog import CatalogService
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService, NamedJobService
 from batchq.services.jobs import JobService
-from batchq.services.named_jobs import NamedJobService
-from batchq.services.training_metrics import MetricsService
+from batchq.services.training import MetricsService
 from batchq.throttling import ConcurrencyLimit
 
 DEFAULT_RESULTS = 10  # as in SageMaker

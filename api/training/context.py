@@ -22,13 +22,13 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.ports.clock import Clock
-from batchq.services.checkpoints import CheckpointService
 from batchq.services.costs import CostService
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.records import EventService
+from batchq.services.training import CheckpointService
 from batchq.throttling import ConcurrencyLimit
 
 JOBS = "/v2/training/jobs"

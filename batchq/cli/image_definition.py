@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from batchq.cli.http_client import call
 from batchq.cli.server_requests import Content, fetch_active_revisions, send_definition
 from batchq.errors import Invalid
-from batchq.services.image_definitions import (
+from batchq.services.client_requests import (
     Volume,
     container_properties,
     equal_revision,

@@ -31,7 +31,7 @@ from batchq.cli.server_requests import (
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
 from batchq.errors import Misused
 from batchq.escapes import escape
-from batchq.services.repeated_jobs import has_one_container, repeat, with_changes
+from batchq.services.client_requests import has_one_container, repeat, with_changes
 
 MAX_JOBS = 10_000  # jobs of one command
 NOT_REPEATED = "batchq list shows which, and rerun submits the others"

@@ -24,7 +24,7 @@ from batchq.cli.server_requests import send_submission
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.domain.ids import short_id
 from batchq.errors import Invalid, Misused
-from batchq.services.image_definitions import (
+from batchq.services.client_requests import (
     container_properties,
     image_definition,
     image_definition_name,

@@ -1,7 +1,7 @@
 """Metrics of training jobs: which values a job reports, and how far it has come. Pure.
 
 A rule is a regular expression whose group 1 is the value; the last match in the log counts. Tags of SubmitJob make the
-rules, because AWS has no member for them. `services.training_metrics` compiles and applies them.
+rules, because AWS has no member for them. `services.training` compiles and applies them.
 """
 
 import math

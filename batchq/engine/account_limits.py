@@ -1,12 +1,18 @@
-"""The limits of accounts as the engine applies them: container policy, quotas, and the rate limit for SubmitJob."""
+"""The limits of accounts as the engine applies them: container policy, quotas, queued jobs, and the SubmitJob rate."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from batchq.domain.access.accounts import AccountName, ContainerPolicy, Directory, Owner
-from batchq.domain.scheduling.quotas import Quotas
-from batchq.errors import Throttled, Unavailable
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.lifecycle.forced_failure import is_damaged
+from batchq.domain.scheduling.dependencies import waits, waits_for
+from batchq.domain.scheduling.quotas import Quotas, created_jobs, queued_jobs, quota_exceeded
+from batchq.engine.unit_of_work import Committed, UnitOfWork
+from batchq.errors import LimitExceeded, Throttled, Unavailable
 from batchq.ports.clock import Clock
+from batchq.ports.jobs import JobStore
 from batchq.throttling import RateLimiter
 
 POLL_INTERVAL = 2.5  # seconds between checks for changed quotas
@@ -78,3 +84,72 @@ class SubmitRateLimiter:
         exceeded = self._limiter.take(rates) if rates else None
         if exceeded is not None:
             raise Throttled(f"Account {exceeded} may submit {rates[exceeded]:g} jobs per second: Rate exceeded")
+
+
+class QueuedJobs:
+    """Enforces the limits on queued jobs."""
+
+    def __init__(self, accounts: AccountPolicies) -> None:
+        self._accounts = accounts
+        #: The queued jobs of each account, as last saved.
+        self.queued: Counter[AccountName] = Counter()
+        #: The number of pending dependencies of stored jobs, as last saved. If 0, no dependents need be read.
+        self.pending_dependencies = 0
+        #: The unit of work that `_quotas` and `_with_admitted` belong to; None: no job admitted since the last commit.
+        self._unit: UnitOfWork | None = None
+        self._quotas: Quotas
+        #: The queued jobs below each limited account, including those admitted in this unit of work.
+        self._with_admitted: dict[AccountName, int] = {}
+
+    async def load(self, store: JobStore) -> None:
+        self.queued = Counter(await store.queued())
+        self.pending_dependencies = await store.waiting_for_others()
+        self._unit = None
+
+    def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
+        """Count a job that the unit of work takes.
+
+        Raises LimitExceeded if an account would exceed its limit on queued jobs.
+        """
+        if unit is not self._unit:
+            self._unit, self._quotas, self._with_admitted = unit, self._accounts.quotas(), {}
+        more, binding = created_jobs(spec.array_size), self._quotas.on(spec.owner.account)
+        if not binding:
+            return
+        counts = {it.name: self._queued_below(it.name) for it in binding if it.limits.queued is not None}
+        refused = (quota_exceeded(it, there=counts[it.name], more=more) for it in binding if it.name in counts)
+        why = next(filter(None, refused), None)
+        if why is not None:
+            raise LimitExceeded(why)
+        self._with_admitted |= {name: number + more for name, number in counts.items()}
+
+    def on_committed(self, committed: Committed) -> None:
+        for before, after in committed.changes:
+            if before is not None and before.status is after.status and before.array_state is after.array_state:
+                continue
+            more = queued_jobs(after) - (0 if before is None else queued_jobs(before))
+            if more:
+                self._count(after.spec.owner.account, more)
+            if after.spec.depends_on:
+                self.pending_dependencies += _pending_dependencies(after) - (
+                    0 if before is None else _pending_dependencies(before)
+                )
+        self._unit = None
+
+    def _count(self, account: AccountName, more: int) -> None:
+        """Add to an account's count; remove the account at zero."""
+        self.queued[account] += more
+        if self.queued[account] <= 0:
+            del self.queued[account]
+
+    def _queued_below(self, limited: AccountName) -> int:
+        """The queued jobs of the account and of all accounts below it, computed once in a unit of work."""
+        if limited in self._with_admitted:
+            return self._with_admitted[limited]
+        bound = (it for it in self.queued if any(above.name == limited for above in self._quotas.on(it)))
+        return sum(self.queued[it] for it in bound)
+
+
+def _pending_dependencies(job: Job) -> int:
+    """The number of pending dependencies of a job; 0 for a damaged record."""
+    return len(waits_for(job)) if waits(job) and not is_damaged(job) else 0

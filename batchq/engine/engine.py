@@ -21,20 +21,18 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
+from batchq.engine.background import StoreMonitor, Timers
 from batchq.engine.budgets import BudgetMonitor, BudgetStatus
 from batchq.engine.bulk_stops import OutcomeReceiver, outcome_receiver, outcomes_until_end
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics, ReadMetrics
 from batchq.engine.containers.executor import Executor
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.watcher import Watcher
-from batchq.engine.engine_identity import EngineCheck, VerifiedRuntime
+from batchq.engine.containers.watcher import EngineCheck, VerifiedRuntime, Watcher
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import BulkStopRequest, JobEvent, LeaveSafeMode, Mailbox, SetBudget, Submit, UpdateTags
-from batchq.engine.monitors import StoreMonitor
 from batchq.engine.scheduler_state import Health, scheduler_state
 from batchq.engine.supervisor import Supervisor, wait_at_most
-from batchq.engine.timers import Timers
 from batchq.errors import BatchqError, StaleRead
 from batchq.ports.catalog import CatalogView, Snapshot, network_on
 from batchq.ports.checkpoints import CheckpointStore

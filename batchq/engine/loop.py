@@ -23,7 +23,7 @@ from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.budgets import Budgets
 from batchq.engine.bulk_stops import BulkStops, CandidateReader, must_read_again
-from batchq.engine.engine_identity import EngineCheck
+from batchq.engine.containers.watcher import EngineCheck
 from batchq.engine.handlers import MessageHandler
 from batchq.engine.history_entries import log_transitions
 from batchq.engine.history_feed import HistoryFeed

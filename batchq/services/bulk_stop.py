@@ -27,8 +27,7 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
-from batchq.services.job_search import Names, hidden_names, name_not_found
-from batchq.services.pending_orders_view import PendingOrdersView
+from batchq.services.job_reads import Names, PendingOrdersView, hidden_names, name_not_found
 
 BATCH_SIZE = 500  # jobs that are read from the store, or reported to the client, at a time
 PREVIEW_BATCH_SIZE = (

@@ -35,8 +35,7 @@ from batchq.host import DiskGuard
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
-from batchq.services.job_definitions import JobDefinitionService
-from batchq.services.resource_table import ResourceTable, WriteLock, serialized
+from batchq.services.catalog_tables import JobDefinitionService, ResourceTable, WriteLock, serialized
 
 MAX_RESOURCES = 50_000  # AWS: the limit for an account and region
 TOKEN_LIFETIME = timedelta(hours=8)

@@ -26,7 +26,7 @@ from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.costs import CostGroup, SpendingQuery
 from batchq.ports.jobs import ChildQuery, JobStore
-from batchq.services.training_metrics import MetricsService
+from batchq.services.training import MetricsService
 from batchq.throttling import ConcurrencyLimit
 
 NO_PLAN = TrainingPlan()

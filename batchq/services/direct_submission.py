@@ -23,7 +23,7 @@ from batchq.domain.job import Job, RetryStrategy
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Forbidden, NotFound
 from batchq.ports.clock import Clock
-from batchq.services.job_definitions import JobDefinitionService
+from batchq.services.catalog_tables import JobDefinitionService
 from batchq.services.jobs import JobService
 from batchq.services.submissions import Submission, metric_rules_of
 

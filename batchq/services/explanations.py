@@ -21,7 +21,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import NotFound
 from batchq.ports.jobs import ChildQuery, JobStore
 from batchq.ports.queue import WaitingJob
-from batchq.services.pending_orders_view import PendingOrdersView
+from batchq.services.job_reads import PendingOrdersView
 
 MAX_EXPLAINED = 100  # jobs of one request
 MAX_HEADS = 5  # heads of queues that are read, for names of jobs that capacity is reserved for

@@ -28,7 +28,7 @@ from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
 from batchq.services.catalog import CatalogService
-from batchq.services.pending_orders_view import PendingOrdersView
+from batchq.services.job_reads import PendingOrdersView
 from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
 
 MAX_CHILDREN_NAMED = 10

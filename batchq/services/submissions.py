@@ -15,7 +15,7 @@ from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.domain.training_metrics import MetricRule, check_rules, metric_rules, training_plan
 from batchq.errors import Invalid
 from batchq.ports.jobs import SubmissionKey
-from batchq.services import training_metrics
+from batchq.services.training import patterns
 
 MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
 
@@ -115,7 +115,7 @@ def metric_rules_of(submission: Submission) -> tuple[MetricRule, ...]:
     """The rules of the request and of its tags. Raises Invalid, also for a regular expression that is not valid."""
     rules = (*submission.metric_rules, *metric_rules(submission.tags))
     check_rules(list(rules))
-    training_metrics.patterns(rules)
+    patterns(rules)
     return rules
 
 

@@ -23,7 +23,7 @@ from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
-from batchq.services.audit_records import AuditRecordService
+from batchq.services.records import AuditRecordService
 from tests.api import modelarts
 from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed

@@ -38,7 +38,7 @@ from batchq.ports.jobs import Changes
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
 from batchq.store import job_reads

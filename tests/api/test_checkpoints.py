@@ -13,8 +13,8 @@ from batchq.errors import DiskFull, Invalid, NotFound
 from batchq.host import DiskGuard
 from batchq.ports.checkpoints import CheckpointType
 from batchq.ports.jobs import Changes
-from batchq.services.checkpoints import CheckpointService
 from batchq.services.submissions import Submission
+from batchq.services.training import CheckpointService
 from tests.api.fakes import Backend
 from tests.support import builders
 from tests.support.builders import ADMIN, NOON

@@ -9,7 +9,7 @@ from batchq.domain.access.accounts import ROOT, Caller, Owner, Role
 from batchq.domain.catalog import DefinitionStatus
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed
-from batchq.services import job_definitions
+from batchq.services import catalog_tables
 from tests.support.builders import ADMIN, definition
 
 UNKNOWN = "^JobDefinition name {} does not exist or is not in ACTIVE status$"
@@ -109,7 +109,7 @@ async def test_a_definition_that_the_store_refuses_is_not_cached(catalog, store)
 async def test_definitions_beyond_the_cache_are_found(catalog):
     made = [
         await catalog.definitions.register(definition(name=f"a{number}"), caller=ADMIN)
-        for number in range(job_definitions.MAX_CACHED + 10)
+        for number in range(catalog_tables.MAX_CACHED + 10)
     ]
 
     assert [await catalog.definitions.find(it.ref.name, None, caller=ADMIN) for it in made] == made

@@ -13,7 +13,7 @@ from batchq.domain.job import ACTIVE, Job
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks, Usage
-from batchq.engine.engine_identity import EngineCheck
+from batchq.engine.containers.watcher import EngineCheck
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import JobEvent, Mailbox, Submit, SurveyCompleted
 from batchq.engine.scheduling.placement_pass import new_pass

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.mailbox import Mailbox, TimerFired
-from batchq.engine.monitors import (
+from batchq.engine.background import (
     CHECK_INTERVAL,
     DELAY_SHOWN_FOR,
     INTERVAL,
@@ -18,6 +17,7 @@ from batchq.engine.monitors import (
     LoopWatchdog,
     StoreMonitor,
 )
+from batchq.engine.mailbox import Mailbox, TimerFired
 from batchq.errors import StoreFailed, StoreLost
 from tests.support.builders import NOON, job_id
 from tests.support.clock import VirtualClock

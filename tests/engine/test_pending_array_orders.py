@@ -12,7 +12,7 @@ from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, UpdateTags
 from batchq.ports.jobs import ChildQuery, JobQuery
-from batchq.services.pending_orders_view import PendingOrdersView
+from batchq.services.job_reads import PendingOrdersView
 from tests.engine.harness import ONE, SURVEYED, TWO, answer, harness_with, submit
 from tests.support.builders import ADMIN, NOON
 from tests.support.examples import examples

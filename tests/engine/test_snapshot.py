@@ -9,8 +9,7 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.engine.scheduling.queue_reader import Skip
-from batchq.engine.scheduling.snapshot import MAX_JOBS
-from batchq.engine.scheduling.totals import RecentStarts
+from batchq.engine.scheduling.totals import SNAPSHOT_JOBS, RecentStarts
 from batchq.ports.jobs import Changes, StatusChanged
 from tests.domain.lives import after, at, cancel, exited, placed, runnable, running
 from tests.engine.harness import ONE, SURVEYED, catalog_of, event_message, harness_with, request, submit
@@ -45,10 +44,10 @@ async def test_jobs_are_listed_by_age():
 
 
 async def test_only_the_first_hundred_jobs_are_listed():
-    jobs = [runnable() for _ in range(MAX_JOBS + 1)]
+    jobs = [runnable() for _ in range(SNAPSHOT_JOBS + 1)]
     harness = await harness_with(*jobs)
 
-    assert await ids(harness) == [it.id for it in jobs[:MAX_JOBS]]
+    assert await ids(harness) == [it.id for it in jobs[:SNAPSHOT_JOBS]]
 
 
 async def test_unschedulable_jobs_and_jobs_of_other_queues_are_not_listed():

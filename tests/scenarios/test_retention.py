@@ -6,7 +6,7 @@ import pytest
 
 from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
-from batchq.engine.retention import Pruner
+from batchq.engine.background import Pruner
 from batchq.errors import Invalid
 from tests.support import world as worlds
 from tests.support.builders import ADMIN

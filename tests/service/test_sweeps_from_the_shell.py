@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from batchq.services.repeated_jobs import ARRAY_INDEX, RERUN_OF
+from batchq.services.client_requests import ARRAY_INDEX, RERUN_OF
 from tests.service.waiting import reaches
 
 FAILS = 'BATCHQ_SIMULATED={"seconds": 0.01, "exit_code": 3}'

@@ -7,7 +7,7 @@ from random import Random
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import ACTIVE, FINISHED
 from batchq.domain.lifecycle.container_rules import keys
-from batchq.engine.retention import Pruner
+from batchq.engine.background import Pruner
 from batchq.errors import BatchqError
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation import final_checks

@@ -26,11 +26,11 @@ from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import CostService
-from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import JobLogService
 from batchq.services.jobs import JobService
-from batchq.services.training_metrics import MetricsService
+from batchq.services.records import EventService
+from batchq.services.training import MetricsService
 from tests.support.disk import BOTTOMLESS, UNLIMITED
 from tests.support.observing import NoObserver
 

@@ -24,7 +24,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from docker.errors import APIError
 
-from batchq.engine.monitors import UNKNOWN_CAUSE
+from batchq.engine.background import UNKNOWN_CAUSE
 from tests.support.docker_api import docker_api
 
 BATCHQ = Path(sys.executable).parent / "batchq"

@@ -13,9 +13,9 @@ from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.page_tokens import PageTokens
 from batchq.api.training.context import TrainingContext
 from batchq.api.training.operations import dialect
-from batchq.services.checkpoints import CheckpointService
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_search import JobSearchService
+from batchq.services.job_reads import JobSearchService
+from batchq.services.training import CheckpointService
 from tests.support.described import watch
 from tests.support.observing import request_metrics
 

@@ -16,7 +16,7 @@ from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, is_queued_f
 from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, may_open
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
-from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.account_limits import AccountPolicies, QueuedJobs
 from batchq.engine.scheduling.blocked import BlockedJobs, TimeLimits, read_promises
 from batchq.engine.scheduling.placement_pass import (
     NOTHING_QUEUED,
@@ -26,8 +26,7 @@ from batchq.engine.scheduling.placement_pass import (
 )
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, next_searches
-from batchq.engine.scheduling.snapshot import QueuePositions, take_snapshot
-from batchq.engine.scheduling.totals import QueuedJobs, RecentStarts, ShareUsageTotals
+from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals, take_snapshot
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView, Snapshot

@@ -1,104 +1,44 @@
-"""Totals in memory, as saved and as a unit of work leaves them.
+"""What the scheduler holds in memory beside the queues, as saved and as a unit of work leaves it; and queue snapshots.
 
-Queued jobs by account, pending dependencies, the recent starts of each queue, and the usage of shares and of consumable
-resources.
+The recent starts of each queue, the usage of shares and of consumable resources, and since when each waiting job has
+had its position.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import AccountName
-from batchq.domain.catalog import ResourceKind
+from batchq.domain.catalog import JobQueue, ResourceKind, SchedulingPolicy
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.job import Job, JobSpec, Status
-from batchq.domain.lifecycle.forced_failure import is_damaged
-from batchq.domain.scheduling.dependencies import waits, waits_for
-from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, decay_window, updated_usage
-from batchq.domain.scheduling.quotas import Quotas, created_jobs, queued_jobs, quota_exceeded
+from batchq.domain.job import Status
+from batchq.domain.scheduling.capacity import Candidate, is_queued_for_placement
+from batchq.domain.scheduling.fairshare import (
+    Change,
+    ShareKey,
+    ShareUse,
+    accrued,
+    active_shares,
+    decay_window,
+    updated_usage,
+)
+from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.domain.scheduling.resources import taken
-from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.scheduling.queue_reader import Skip, WaitingJobs
 from batchq.engine.unit_of_work import Committed, UnitOfWork
-from batchq.errors import LimitExceeded
-from batchq.ports.catalog import CatalogView
+from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.jobs import Changes, JobStore
 
 STARTS_PERIOD = timedelta(hours=1)
 STARTS_INTERVAL = timedelta(minutes=5)
 MAX_SHARES = 1000  # shares in memory before expired shares are removed
 NEGLIGIBLE = 1.0  # thousandths of a vCPU-second: less usage counts as zero
-
-
-class QueuedJobs:
-    """Enforces the limits on queued jobs."""
-
-    def __init__(self, accounts: AccountPolicies) -> None:
-        self._accounts = accounts
-        #: The queued jobs of each account, as last saved.
-        self.queued: Counter[AccountName] = Counter()
-        #: The number of pending dependencies of stored jobs, as last saved. If 0, no dependents need be read.
-        self.pending_dependencies = 0
-        #: The unit of work that `_quotas` and `_with_admitted` belong to; None: no job admitted since the last commit.
-        self._unit: UnitOfWork | None = None
-        self._quotas: Quotas
-        #: The queued jobs below each limited account, including those admitted in this unit of work.
-        self._with_admitted: dict[AccountName, int] = {}
-
-    async def load(self, store: JobStore) -> None:
-        self.queued = Counter(await store.queued())
-        self.pending_dependencies = await store.waiting_for_others()
-        self._unit = None
-
-    def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
-        """Count a job that the unit of work takes.
-
-        Raises LimitExceeded if an account would exceed its limit on queued jobs.
-        """
-        if unit is not self._unit:
-            self._unit, self._quotas, self._with_admitted = unit, self._accounts.quotas(), {}
-        more, binding = created_jobs(spec.array_size), self._quotas.on(spec.owner.account)
-        if not binding:
-            return
-        counts = {it.name: self._queued_below(it.name) for it in binding if it.limits.queued is not None}
-        refused = (quota_exceeded(it, there=counts[it.name], more=more) for it in binding if it.name in counts)
-        why = next(filter(None, refused), None)
-        if why is not None:
-            raise LimitExceeded(why)
-        self._with_admitted |= {name: number + more for name, number in counts.items()}
-
-    def on_committed(self, committed: Committed) -> None:
-        for before, after in committed.changes:
-            if before is not None and before.status is after.status and before.array_state is after.array_state:
-                continue
-            more = queued_jobs(after) - (0 if before is None else queued_jobs(before))
-            if more:
-                self._count(after.spec.owner.account, more)
-            if after.spec.depends_on:
-                self.pending_dependencies += _pending_dependencies(after) - (
-                    0 if before is None else _pending_dependencies(before)
-                )
-        self._unit = None
-
-    def _count(self, account: AccountName, more: int) -> None:
-        """Add to an account's count; remove the account at zero."""
-        self.queued[account] += more
-        if self.queued[account] <= 0:
-            del self.queued[account]
-
-    def _queued_below(self, limited: AccountName) -> int:
-        """The queued jobs of the account and of all accounts below it, computed once in a unit of work."""
-        if limited in self._with_admitted:
-            return self._with_admitted[limited]
-        bound = (it for it in self.queued if any(above.name == limited for above in self._quotas.on(it)))
-        return sum(self.queued[it] for it in bound)
-
-
-def _pending_dependencies(job: Job) -> int:
-    """The number of pending dependencies of a job; 0 for a damaged record."""
-    return len(waits_for(job)) if waits(job) and not is_damaged(job) else 0
+MAX_STEPS = 128  # steps of a queue; snapshots show fewer positions
+SNAPSHOT_JOBS = 100
+SNAPSHOT_SHARES = 20
 
 
 class RecentStarts:
@@ -228,3 +168,91 @@ class ShareUsageTotals:
             if name in known and known[name].kind is ResourceKind.NON_REPLENISHABLE:
                 used_up[name] = used_up.get(name, self.used_up.get(name, 0)) + need.quantity
         return used_up
+
+
+async def take_snapshot(
+    unit: UnitOfWork,
+    store: JobStore,
+    queue: JobQueue,
+    *,
+    policy: SchedulingPolicy | None,
+    uses: Mapping[ShareKey, ShareUse],
+    held_millicpus: int,
+    since: Callable[[QueueName, int], datetime],
+    skip: Skip,
+) -> Snapshot:
+    """The snapshot of a queue at the time of an empty unit of work.
+
+    `held_millicpus`: what the active jobs of the queue hold, in thousandths of a vCPU. `since`: returns since when a
+    job of the given order has had its position.
+    """
+    waiting = WaitingJobs(unit, store, skip, ClosedAccounts(NO_QUOTAS))
+    line = waiting.in_order(queue.name) if policy is None else waiting.in_share_order(queue.name, policy, uses)
+    first = await _first(line)
+    created = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}
+    shares = sorted(
+        ((key.share, use.millicpus) for key, use in uses.items() if key.queue == queue.name), key=_largest_first
+    )
+    return Snapshot(
+        jobs=tuple((it.job_id, max(created.get(it.job_id, unit.now), since(queue.name, it.order))) for it in first),
+        updated_at=unit.now,
+        millicpus=held_millicpus,
+        shares=tuple(it for it in shares if it[1] > 0)[:SNAPSHOT_SHARES],
+        active_shares=active_shares(uses, queue.name),
+    )
+
+
+async def _first(line: AsyncIterator[Candidate]) -> list[Candidate]:
+    first: list[Candidate] = []
+    while len(first) < SNAPSHOT_JOBS and (it := await anext(line, None)) is not None:
+        first.append(it)
+    return first
+
+
+def _largest_first(share: tuple[str, int]) -> tuple[int, str]:
+    return -share[1], share[0]
+
+
+class QueuePositions:
+    """Since when each waiting job has had its position: when a job before it last began or ceased to wait.
+
+    In a fair-share queue, a job that ceases to wait may have stood before all others.
+    """
+
+    def __init__(self, since: datetime) -> None:
+        #: The server's start.
+        self._since = since
+        #: By queue, ascending orders and the time at which a job of that order was the last to enter or leave.
+        self._steps: dict[QueueName, tuple[list[int], list[datetime]]] = {}
+
+    def on_committed(self, committed: Committed) -> None:
+        first: dict[QueueName, int] = {}
+        for before, after in committed.changes:
+            if (
+                before is not None
+                and before.status is after.status
+                and before.hold is after.hold
+                and before.unschedulable is after.unschedulable
+            ):
+                continue
+            waited, waits = before is not None and is_queued_for_placement(before), is_queued_for_placement(after)
+            if waited != waits:
+                order = -1 if waited and after.spec.share_identifier is not None else after.order
+                first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
+        for queue, order in first.items():
+            self._add_step(queue, order, committed.unit.now)
+
+    def since(self, queue: QueueName, order: int) -> datetime:
+        """Since when the job with this order has had its position."""
+        orders, times = self._steps.get(queue, ([], []))
+        step = bisect_right(orders, order) - 1
+        return times[step] if step >= 0 else self._since
+
+    def _add_step(self, queue: QueueName, order: int, now: datetime) -> None:
+        """Record that every job behind `order` changed position at `now`."""
+        orders, times = self._steps.setdefault(queue, ([], []))
+        kept = bisect_left(orders, order)
+        if kept < MAX_STEPS:
+            del orders[kept:], times[kept:]
+            orders.append(order)
+            times.append(now)

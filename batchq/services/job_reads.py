@@ -1,0 +1,302 @@
+"""Reads of jobs as callers see them: by id, by a search, and by a name that is unique among the jobs of a user.
+
+The effects of orders to arrays that are still to be written are shown. Decision 0027.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from uuid import UUID, uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, UserName, Visibility
+from batchq.domain.access.permissions import may_see_account, may_see_user
+from batchq.domain.ids import JobId, parent_of, stream_name
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
+from batchq.domain.lifecycle.reconcile import container_tags
+from batchq.domain.lifecycle.views import PendingArrayOrders
+from batchq.domain.scheduling.capacity import is_queued_for_placement
+from batchq.engine.engine import Engine
+from batchq.errors import Invalid, NotFound
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.job_search import JobPage, JobSearchQuery
+from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
+
+MAX_EXAMINED = 100  # jobs of other users with the same name
+_VERSION = "8"  # RFC 9562: a UUID whose bits the application chooses
+TRAINING_GROUP = "/aws/sagemaker/TrainingJobs"
+
+
+def job_not_found(job_id: JobId, array: Job | None) -> NotFound:
+    """The error for a job that does not exist. `array`: if `job_id` is that of a child, its array; None if hidden."""
+    child = parent_of(job_id)
+    is_child = array is not None and child is not None and is_parent(array) and child[1] < size(array)
+    if array is None or not is_child or array.status not in FINISHED:
+        return NotFound(f"Job {job_id} not found.")
+    return NotFound(f"Job {job_id} does not exist: its array ended ({array.status}) before it created this child.")
+
+
+def joined_runs(runs: Iterable[ChildRun]) -> tuple[ChildRun, ...]:
+    """The runs with neighbours of one status joined."""
+    joined: list[ChildRun] = []
+    for run in runs:
+        if joined and joined[-1].status is run.status and joined[-1].end == run.first:
+            joined[-1] = joined[-1]._replace(end=run.end)
+        else:
+            joined.append(run)
+    return tuple(joined)
+
+
+def _unspawned(array: Job, *, first: int) -> tuple[ChildRun, ...]:
+    """The children from index `first` on as `unspawned_child` shows them; those with an order of their own end."""
+    stopped = {index for it in array.child_orders for index in it.indices}
+    if not stopped:
+        return (ChildRun(array.status, first, size(array)),) if first < size(array) else ()
+    each = range(first, size(array))
+    return tuple(ChildRun(Status.FAILED if it in stopped else array.status, it, it + 1) for it in each)
+
+
+class PendingOrdersView:
+    """Reads of jobs with the effects of orders that are not yet applied to the children of arrays. Decision 0027.
+
+    The state of the orders is taken before the store is read, so that a job that was shown as ended never appears
+    unfinished again.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        pending_orders: Callable[[], PendingArrayOrders],
+        start_obstacle: Callable[[], str | None],
+    ) -> None:
+        """`pending_orders`: the arrays with pending orders, as of the last commit.
+
+        `start_obstacle`: the statusReason of RUNNABLE jobs while no job can start, else None. It is the same for all of
+        them, so it is not stored with each job.
+        """
+        self._store = store
+        self._pending_orders = pending_orders
+        self._start_obstacle = start_obstacle
+
+    async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
+        pending = self._pending_orders()
+        found = await self._store.jobs(ids, visibility=visibility)
+        return {it.id: it for it in self._project(pending, tuple(found.values()))}
+
+    async def job(self, job_id: JobId, *, visibility: Visibility | None) -> Job | None:
+        """One job, also a child that its array has not spawned yet; None if there is no such job, or it is hidden."""
+        pending, child = self._pending_orders(), parent_of(job_id)
+        ids = [job_id] if child is None else [job_id, child[0]]
+        found = await self._store.jobs(ids, visibility=visibility)
+        job = found.get(job_id)
+        if job is None and child is not None and child[0] in found:
+            job = unspawned_child(found[child[0]], job_id)
+        return None if job is None else self._project(pending, (job,))[0]
+
+    async def missing(self, job_id: JobId, *, visibility: Visibility | None) -> NotFound:
+        """The error for a job that `job` does not find; it names an array that ended before it created the child."""
+        child = parent_of(job_id)
+        found = {} if child is None else await self._store.jobs([child[0]], visibility=visibility)
+        return job_not_found(job_id, None if child is None else found.get(child[0]))
+
+    async def list(self, query: JobQuery) -> tuple[Job, ...]:
+        pending = self._pending_orders()
+        return self._project(pending, await self._store.list(replace(query, ended_arrays=pending.ended_arrays)))
+
+    async def search(self, query: JobSearchQuery) -> JobPage:
+        pending = self._pending_orders()
+        stopped = frozenset(it.order for it in pending.parents.values())
+        page = await self._store.search(replace(query, ended_arrays=pending.ends, stopped_arrays=stopped))
+        return replace(page, jobs=self._project(pending, page.jobs))
+
+    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
+        pending = self._pending_orders()
+        return self._project(pending, await self._store.list_needing(replace(query, ended_arrays=pending.ended_arrays)))
+
+    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
+        pending = self._pending_orders()
+        return self._project(
+            pending, await self._store.list_children(replace(query, ended=query.parent in pending.parents))
+        )
+
+    async def child_runs(self, array: Job) -> tuple[ChildRun, ...]:
+        """The statuses of the children of `array`, by index, also of those that it has not spawned yet."""
+        pending = self._pending_orders()
+        runs = await self._store.child_runs(array.id)
+        if array.status not in FINISHED:
+            runs += _unspawned(array, first=runs[-1].end if runs else 0)
+        if array.id in pending.parents:
+            runs = tuple(it._replace(status=Status.FAILED) if it.status in QUEUED else it for it in runs)
+        return joined_runs(runs)
+
+    def _project(self, pending: PendingArrayOrders, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        shown = tuple(map(pending.project, jobs)) if pending.parents else jobs
+        obstacle = self._start_obstacle()
+        if obstacle is None:
+            return shown
+        return tuple(replace(it, status_reason=obstacle) if is_queued_for_placement(it) else it for it in shown)
+
+
+class JobSearchService:
+    """Searches for jobs. Jobs, queues, users and accounts that are not visible to the caller are treated as missing."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        store: JobStore,
+        directory: Callable[[], Directory],
+        queues: Callable[[Caller], Collection[str]],
+    ) -> None:
+        """`queues`: the names of the queues that are visible to a caller."""
+        self._projected = PendingOrdersView(store, engine.pending_array_orders, engine.start_obstacle)
+        self._directory = directory
+        self._queues = queues
+
+    async def search(self, query: JobSearchQuery, *, caller: Caller) -> JobPage:
+        """One page. The children of a stopped array are shown as ended before their rows are written (decision 0027).
+
+        Raises NotFound if nothing matches and the query names a queue, user or account that the caller does not see.
+        So finished jobs of a deleted queue, user or account are found.
+        """
+        page = await self._projected.search(replace(query, **self._scope(query, caller)))
+        if not page.jobs and page.next is None and query.before is None:
+            self._check_names(query, caller)
+        return page
+
+    def _scope(self, query: JobSearchQuery, caller: Caller) -> dict[str, object]:
+        directory, accounts = self._directory(), None
+        if query.accounts is not None:
+            accounts = frozenset(below for it in query.accounts for below in directory.below(AccountName(it)))
+        return {"accounts": accounts, "visibility": caller.visibility}
+
+    def _check_names(self, query: JobSearchQuery, caller: Caller) -> None:
+        names = Names(queues=query.queues, users=query.users, accounts=query.accounts)
+        for kind, name in hidden_names(names, self._directory(), self._queues(caller), caller=caller):
+            raise name_not_found(kind, name)
+
+
+class Names(Struct, frozen=True, kw_only=True):
+    """The names in a request; None: the request does not filter by them."""
+
+    queues: Collection[str] | None
+    users: Collection[str] | None
+    accounts: Collection[str] | None
+
+
+def hidden_names(
+    names: Names, directory: Directory, queues: Collection[str], *, caller: Caller
+) -> Iterator[tuple[str, str]]:
+    """The kind and the name of each queue, user and account that the caller cannot see. `queues`: the visible ones."""
+    users = {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
+    accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
+    for kind, named, visible in (
+        ("JobQueue", names.queues, queues),
+        ("User", names.users, users),
+        ("Account", names.accounts, accounts),
+    ):
+        yield from ((kind, it) for it in sorted(named or ()) if it not in visible)
+
+
+def name_not_found(kind: str, name: str) -> NotFound:
+    return NotFound(f"{kind} {name[:128]} not found.")
+
+
+class NamedJobService:
+    """Jobs with unique names. Jobs that are not visible to the caller are treated as missing."""
+
+    def __init__(self, search: JobSearchService, *, is_named: Callable[[Job], bool]) -> None:
+        """`is_named`: whether a job with the right name is one that the dialect created and has not deleted."""
+        self._search = search
+        self._is_named = is_named
+        self._reserved: set[tuple[str, str]] = set()
+
+    async def find(self, name: str, *, caller: Caller) -> Job | None:
+        """The job with this name: the caller's own, else the newest one that the caller may see."""
+        own = await self.own(name, caller=caller)
+        if own is not None:
+            return own
+        return await self._newest(name, _hash(name, 8), caller, limit=MAX_EXAMINED)
+
+    async def own(self, name: str, *, caller: Caller) -> Job | None:
+        """The caller's own job with this name."""
+        found = await self._newest(name, _prefix(name, caller.user), caller, limit=1)
+        return found if found is not None and found.spec.owner.user == caller.user else None
+
+    @contextmanager
+    def reserved(self, name: str, *, caller: Caller) -> Iterator[bool]:
+        """Reserve a name during a submission. Yields False if another request of the user has reserved it."""
+        key = (caller.user, name)
+        if key in self._reserved:
+            yield False
+            return
+        self._reserved.add(key)
+        try:
+            yield True
+        finally:
+            self._reserved.discard(key)
+
+    async def _newest(self, name: str, prefix: str, caller: Caller, *, limit: int) -> Job | None:
+        page = await self._search.search(JobSearchQuery(id_prefix=prefix, limit=limit), caller=caller)
+        return next((it for it in page.jobs if it.spec.name == name and self._is_named(it)), None)
+
+
+def new_id(name: str, user: UserName) -> JobId:
+    """The id of a new job of `user` with this name."""
+    fixed = _prefix(name, user).replace("-", "")
+    return JobId(str(UUID(hex=fixed + uuid4().hex[len(fixed) :])))
+
+
+def _prefix(name: str, user: UserName) -> str:
+    """The beginning of the ids of all jobs of `user` with this name: 60 bits."""
+    owner = _hash(f"{user}/{name}", 7)
+    return f"{_hash(name, 8)}-{owner[:4]}-{_VERSION}{owner[4:]}"
+
+
+def _hash(text: str, digits: int) -> str:
+    return sha256(text.encode()).hexdigest()[:digits]
+
+
+class TrainingLogStreams:
+    """SageMaker's log streams `JOB/algo-INSTANCE-TIME` in TRAINING_GROUP: other names of streams of `/aws/batch/job`.
+
+    INSTANCE counts from 1; TIME is when the attempt was placed, in milliseconds since 1970, so that each attempt has
+    streams of its own. Jobs that are not visible to the caller are treated as missing.
+    """
+
+    def __init__(self, named: NamedJobService) -> None:
+        self._named = named
+
+    async def names(self, prefix: str, *, caller: Caller) -> Mapping[str, str]:
+        """The streams whose SageMaker names begin with `prefix`, as names of `/aws/batch/job`; sorted.
+
+        Streams of containers that never started are included, although they do not exist. Raises Invalid unless the
+        prefix has a whole job name.
+        """
+        name, slash, _ = prefix.partition("/")
+        if not slash:
+            raise Invalid(f"In {TRAINING_GROUP} a logStreamNamePrefix must begin with the name of a job and a slash.")
+        job = await self._named.find(name, caller=caller)
+        found = {} if job is None else _streams(job)
+        return {it: found[it] for it in sorted(found) if it.startswith(prefix)}
+
+    async def resolve(self, name: str, *, caller: Caller) -> str:
+        """The name in `/aws/batch/job` of the stream with a SageMaker name. Raises NotFound."""
+        found = await self.names(name, caller=caller) if "/" in name else {}
+        if name not in found:
+            raise NotFound("The specified log stream does not exist.")
+        return found[name]
+
+
+def _streams(job: Job) -> dict[str, str]:
+    """The names in `/aws/batch/job` by SageMaker's."""
+    placed = {it.number: it.placed_at or job.created_at for it in job.all_attempts}
+    return {
+        f"{job.spec.name}/algo-{int(tag.node or 0) + 1}-{int(placed[tag.attempt].timestamp() * 1000)}": stream_name(
+            job.spec.definition.name, tag
+        )
+        for tag in container_tags(job)
+    }
