@@ -22,9 +22,8 @@ from batchq.audit import AuditLog, Journal
 from batchq.clock import SystemClock, align
 from batchq.compute.docker import host
 from batchq.compute.docker.client import ClientFactory
-from batchq.compute.docker.policy import ServerPolicy
+from batchq.compute.docker.policy import Secrets, ServerPolicy, is_world_readable
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.secrets import Secrets, is_world_readable
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.dialects import make_dialects

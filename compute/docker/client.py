@@ -137,7 +137,7 @@ class Client(docker.APIClient):
         """Take only the HTTP headers from Docker's client configuration that the SDK has read.
 
         Malformed credentials in it would make every request fail. Only pulls need credentials, and a pull reloads the
-        configuration: see images.py.
+        configuration: see `Pull`.
         """
         headers = config.get("HttpHeaders") if isinstance(config, dict) else None
         self._config: Mapping[str, object] = {"auths": {}} | (

@@ -15,7 +15,6 @@ from docker.errors import APIError, NotFound
 from msgspec.structs import replace
 from requests.exceptions import RequestException
 
-from batchq.compute.deaths import ended_with_host, failed
 from batchq.compute.docker import admission
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import (
@@ -50,9 +49,9 @@ from batchq.compute.docker.inspection import (
     tag_in,
 )
 from batchq.compute.docker.mounts import OpenMounts, ResolvedMounts
-from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import ServerPolicy
-from batchq.compute.docker.secrets import Secrets
+from batchq.compute.docker.network_placement import NetworkPlacement
+from batchq.compute.docker.policy import Secrets, ServerPolicy
+from batchq.compute.shared import ended_with_host, failed
 from batchq.domain.container import TextFile
 from batchq.domain.ids import Tag
 from batchq.errors import (

@@ -12,11 +12,11 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 
-from batchq.compute.deaths import EventQueue
 from batchq.compute.docker.client import Client, EventStream
 from batchq.compute.docker.create_request import INSTANCE, tag_of
 from batchq.compute.docker.errors import translate_errors
 from batchq.compute.docker.thread_pool import start_thread
+from batchq.compute.shared import EventQueue
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import DeathReport, Inspection
@@ -84,7 +84,7 @@ class _EventReader:
         finally:
             if not self.listening.done():
                 self.listening.set_exception(EngineUnknown("events: the subscription ended"))
-            self._call_on_loop(self.queue.end)
+            self._call_on_loop(lambda: self.queue.put_nowait(None))
 
     def close(self) -> None:
         """Close the stream. If the thread has not opened it yet, the thread closes it as soon as it is open."""
@@ -121,16 +121,12 @@ class _EventReader:
             batch, self._batch = self._batch, []
         for tag, outcome in batch:
             self._on_outcome(tag, outcome)
-        self.queue.put(*(_to_item(tag, outcome) for tag, outcome in batch))
+            # After a failed inspection the subscriber gets only the tag, and inspects again.
+            self.queue.put_nowait(tag if isinstance(outcome, BaseException) else DeathReport(tag=tag, found=outcome))
 
     def _call_on_loop(self, callback: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(callback)
-
-
-def _to_item(tag: Tag, outcome: Outcome) -> Tag | DeathReport:
-    """The item for the subscriber: after a failed inspection only the tag, and the subscriber inspects again."""
-    return tag if isinstance(outcome, BaseException) else DeathReport(tag=tag, found=outcome)
 
 
 def _tag_in(event: object, instance: str) -> Tag | None:

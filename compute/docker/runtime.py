@@ -19,11 +19,10 @@ from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.images import Pull, pull_within
 from batchq.compute.docker.log_reader import LogReader
-from batchq.compute.docker.network.placement import NetworkPlacement
+from batchq.compute.docker.network_placement import NetworkPlacement
 from batchq.compute.docker.operation_pools import LIMITS, Limits, OperationPools, SilentContainers
-from batchq.compute.docker.policy import STRICT_POLICY, ServerPolicy
-from batchq.compute.docker.secrets import NO_SECRETS, Secrets
-from batchq.compute.single_flight import SingleFlight
+from batchq.compute.docker.policy import NO_SECRETS, STRICT_POLICY, Secrets, ServerPolicy
+from batchq.compute.shared import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
@@ -160,10 +159,10 @@ class DockerRuntime:
         """
         await self._pulls.close()
         await self._sweep_tasks.close()
-        if self._placement.has_shared_networks:
+        if self._placement.shared.may_exist:
             with suppress(EngineUnknown, TimeoutError):
                 async with asyncio.timeout(CLOSE_SWEEP_TIMEOUT):
-                    await self._pools.run("sweep", self._placement.remove_unused)
+                    await self._pools.run("sweep", self._placement.shared.remove_unused)
         await self._pools.close()
         self._containers.close()
 
@@ -206,6 +205,6 @@ class DockerRuntime:
         try:
             for attempt in await self._pools.run("sweep", lambda client: self._placement.orphaned(client, existing)):
                 log.info("attempt %s: no container left, removing its network, pause containers and volumes", attempt)
-                await self._pools.run("sweep", partial(self._placement.sweep, attempt=attempt))
+                await self._pools.run("sweep", partial(self._placement.attempts.remove_if_unused, tag=attempt))
         except EngineUnknown as error:
             log.debug("shared objects not removed: %s", error)

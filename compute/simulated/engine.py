@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from batchq.compute.deaths import ended_with_host
+from batchq.compute.shared import ended_with_host
 from batchq.compute.simulated.script import Script, read
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
@@ -168,7 +168,8 @@ class SimulatedEngine:
         """`now` returns the current time; `network` is the default of launches."""
         self._now = now
         self._network = network
-        #: The ids of the pause containers of shared networks, by compute environment and account.
+        #: The ids of the pause containers of shared networks, by compute environment and account. Containers that have
+        #: started keep running without theirs.
         self.pause_containers: dict[tuple[str, str], str] = {}
         self.containers: dict[Tag, SimulatedContainer] = {}
         #: Tags whose container names belong to containers that are not batchq's.
@@ -177,7 +178,7 @@ class SimulatedEngine:
         self.missing_images: dict[str, str | None] = {}
         #: The checkpoints that containers will write.
         self.planned_checkpoints: list[PlannedCheckpoint] = []
-        #: By the attempt's tag without a container key.
+        #: The networks that have containers, by the attempt's tag without a container key.
         self.networks: dict[Tag, AttemptNetwork] = {}
         #: When the machine went down last; None: never.
         self.lost_before: datetime | None = None

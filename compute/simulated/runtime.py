@@ -1,31 +1,25 @@
 """A ContainerRuntime whose containers follow scripts on a clock, for tests and for loads beyond any real machine.
 
 The object is also the engine: it survives `close`, and another server may then use it. Besides the port's methods it
-has `faults`, and methods that simulate what operators and machines do to an engine. Without configuration no call
-fails.
+has `faults`, the `engine`, and methods that simulate what other clients and machines do to an engine. Without
+configuration no call fails.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from msgspec import Struct
 
-from batchq.compute.deaths import EventQueue
-from batchq.compute.simulated.engine import AttemptNetwork, SimulatedContainer, SimulatedEngine
-from batchq.compute.single_flight import SingleFlight
+from batchq.compute.shared import EventQueue, SingleFlight
+from batchq.compute.simulated.engine import SimulatedContainer, SimulatedEngine
 from batchq.domain.catalog import Network
 from batchq.domain.checkpoints import CHECKPOINT_SIGNALS
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.errors import (
-    ContainerGone,
-    EngineError,
-    EngineUnknown,
-    EngineUnreachable,
-)
+from batchq.errors import ContainerGone, EngineError, EngineUnknown, EngineUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
@@ -95,7 +89,8 @@ class SimulatedRuntime:
         self.faults = Faults()
         self._clock = clock
         self._capacity = capacity
-        self._engine = SimulatedEngine(clock.now, network)
+        #: The engine, whose state tests change as operators and other clients of an engine do.
+        self.engine = SimulatedEngine(clock.now, network)
         #: What `create` returned, until the start: a start never reaches a later container of the same name.
         self._created: dict[Tag, SimulatedContainer] = {}
         #: Delayed effects, each with the time at which it is executed.
@@ -107,47 +102,47 @@ class SimulatedRuntime:
         self._pulls: SingleFlight[tuple[str, str | None]] = SingleFlight("pull")
 
     async def create(self, launch: LaunchSpec) -> Created:
-        created = await self._call("create", launch.tag, lambda: self._engine.create(launch))
-        self._created[launch.tag] = self._engine.containers[launch.tag]
+        created = await self._call("create", launch.tag, lambda: self.engine.create(launch))
+        self._created[launch.tag] = self.engine.containers[launch.tag]
         return created
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:  # noqa: ARG002
         async def once() -> None:
-            await self._call("pull", None, lambda: self._engine.pull(image))
+            await self._call("pull", None, lambda: self.engine.pull(image))
 
         await self._pulls.run((image, platform), once)
 
     async def start(self, tag: Tag) -> None:
-        container = self._created.get(tag) or self._engine.containers.get(tag)
+        container = self._created.get(tag) or self.engine.containers.get(tag)
         if container is not None and container.started_at is None and container.script.start_delay:
             await self._clock.sleep(container.script.start_delay)
         await self._call("start", tag, lambda: self._start(tag, container))
         self._created.pop(tag, None)
 
     async def inspect(self, tag: Tag) -> Inspection | None:
-        return await self._call("inspect", tag, lambda: self._engine.inspect(tag))
+        return await self._call("inspect", tag, lambda: self.engine.inspect(tag))
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        send = self._engine.kill if signal == "SIGKILL" else self._engine.signal_stop
-        if signal is not None and signal.removeprefix("SIG") in CHECKPOINT_SIGNALS and self._engine.takes_requests(tag):
-            send = self._engine.request_checkpoint
+        send = self.engine.kill if signal == "SIGKILL" else self.engine.signal_stop
+        if signal is not None and signal.removeprefix("SIG") in CHECKPOINT_SIGNALS and self.engine.takes_requests(tag):
+            send = self.engine.request_checkpoint
         await self._call("signal_stop", tag, lambda: self._send_signal(tag, send))
 
     async def kill(self, tag: Tag) -> None:
-        await self._call("kill", tag, lambda: self._send_signal(tag, self._engine.kill))
+        await self._call("kill", tag, lambda: self._send_signal(tag, self.engine.kill))
 
     async def remove(self, tag: Tag) -> None:
         await self._call("remove", tag, lambda: self.remove_externally(tag))
         self._created.pop(tag, None)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
-        if await self._call("logs", tag, lambda: self._engine.lines(tag)):
+        if await self._call("logs", tag, lambda: self.engine.lines(tag)):
             return self.logs(tag, after=0)
         await self.remove(tag)
         return None
 
     async def survey(self) -> tuple[Inspection, ...]:
-        return await self._call("survey", None, self._engine.survey)
+        return await self._call("survey", None, self.engine.survey)
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
@@ -160,7 +155,7 @@ class SimulatedRuntime:
             self._listeners.discard(queue)
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        for line in await self._call("logs", tag, lambda: self._engine.lines(tag)):
+        for line in await self._call("logs", tag, lambda: self.engine.lines(tag)):
             if line.at > after:
                 yield line
 
@@ -168,7 +163,7 @@ class SimulatedRuntime:
         return await self._call("capacity", None, lambda: self._capacity)
 
     async def lost_before(self) -> datetime | None:
-        return await self._call("lost_before", None, lambda: self._engine.lost_before)
+        return await self._call("lost_before", None, lambda: self.engine.lost_before)
 
     async def identity(self) -> EngineIdentity:
         return await self._call("identity", None, lambda: EngineIdentity(id=self._identity, time=self._clock.now()))
@@ -183,58 +178,32 @@ class SimulatedRuntime:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._ends.clear()
 
-    @property
-    def networks(self) -> Mapping[Tag, AttemptNetwork]:
-        """The networks of attempts with several containers, by the attempts' tags without a container key.
-
-        A network exists while at least one of its containers does.
-        """
-        return self._engine.networks
-
-    @property
-    def pause_containers(self) -> Mapping[tuple[str, str], str]:
-        """The ids of the pause containers of shared networks, by compute environment and account."""
-        return self._engine.pause_containers
-
-    def remove_pause_containers(self, environment: str) -> None:
-        """Remove the pause containers of a compute environment; containers that have joined them keep running."""
-        for shared in [it for it in self._engine.pause_containers if it[0] == environment]:
-            del self._engine.pause_containers[shared]
-
     def remove_externally(self, tag: Tag) -> None:
         """Remove the container, running or not, as any client of the engine can."""
-        if self._engine.remove(tag):
+        if self.engine.remove(tag):
             self._report(tag)
         if tag in self._ends:
             self._ends.pop(tag)()
 
     def restart_machine(self) -> None:
         """Restart the machine, which ends every running container and every subscription to deaths."""
-        self._engine.restart_machine()
+        self.engine.restart_machine()
         self.end_subscriptions()
-
-    def occupy_name(self, tag: Tag) -> None:
-        """Give the container's name to a container that is not batchq's: `create` then raises NameTaken."""
-        self._engine.foreign_names.add(tag)
-
-    def remove_image(self, image: str, *, pull_error: str | None = None) -> None:
-        """Remove the image. A pull restores it, or fails with the text `pull_error`."""
-        self._engine.missing_images[image] = pull_error
 
     def end_subscriptions(self) -> None:
         """End every subscription to deaths."""
         for queue in self._listeners:
-            queue.end()
+            queue.put_nowait(None)
         self._listeners.clear()
 
     async def _call(self, call: str, tag: Tag | None, effect: Callable[[], Result]) -> Result:
         self._run_due_effects()
-        self._engine.write_checkpoints()
+        self.engine.write_checkpoints()
         fault = self.faults.next_fault(call, tag)
         if fault is None:
             return effect()
         if fault.kills_engine:
-            self._engine.end(starting=tag if call == "start" else None)
+            self.engine.end(starting=tag if call == "start" else None)
             self._delayed.clear()  # the killed engine loses the requests that it has not executed
             self.end_subscriptions()
         elif fault.delay > 0:
@@ -259,30 +228,27 @@ class SimulatedRuntime:
 
     def _start(self, tag: Tag, expected: SimulatedContainer | None) -> None:
         """Start the container `expected`, and not a later one with the same name: a real engine is called by id."""
-        if self._engine.containers.get(tag) is not expected:
+        if self.engine.containers.get(tag) is not expected:
             raise ContainerGone(f"the container of {tag} does not exist any more")
-        self._engine.start(tag)
+        self.engine.start(tag)
         self._schedule_checkpoints()
-        self._schedule_end(tag, self._engine.containers[tag])
+        self._schedule_end(tag, self.engine.containers[tag])
 
     def _send_signal(self, tag: Tag, signal: Callable[[Tag], None]) -> None:
         signal(tag)
         self._schedule_checkpoints()
-        self._schedule_end(tag, self._engine.containers[tag])
+        self._schedule_end(tag, self.engine.containers[tag])
 
     def _schedule_checkpoints(self) -> None:
         """Write the checkpoints that are due, and schedule those that are planned for later."""
-        self._engine.write_checkpoints()
-        for it in self._engine.planned_checkpoints:
+        self.engine.write_checkpoints()
+        for it in self.engine.planned_checkpoints:
             delay = (it.at - self._clock.now()).total_seconds()
-            self._run_later(f"checkpoint {it.path.name}", delay, self._write_checkpoints)
-
-    def _write_checkpoints(self) -> None:
-        self._engine.write_checkpoints()
+            self._run_later(f"checkpoint {it.path.name}", delay, self.engine.write_checkpoints)
 
     def _schedule_all_ends(self) -> None:
         """Schedule the reports of all future ends; a new subscription does not get past ones."""
-        for tag, container in self._engine.containers.items():
+        for tag, container in self.engine.containers.items():
             if tag not in self._ends and container.inspect(self._clock.now()).state is ContainerState.RUNNING:
                 self._schedule_end(tag, container)
 
@@ -302,7 +268,7 @@ class SimulatedRuntime:
 
     def _report(self, tag: Tag) -> None:
         inspects = self.faults.inspects_deaths and not self.faults.unreachable
-        death = DeathReport(tag=tag, found=self._engine.inspect(tag)) if inspects else tag
+        death = DeathReport(tag=tag, found=self.engine.inspect(tag)) if inspects else tag
         for seconds in self.faults.death_delays:
             if seconds > 0:
                 self._run_later(f"delayed report of {tag}", seconds, lambda: self._put_report(death))
@@ -311,9 +277,9 @@ class SimulatedRuntime:
 
     def _put_report(self, death: Tag | DeathReport) -> None:
         for queue in self._listeners:
-            queue.put(death)
+            queue.put_nowait(death)
 
-    def _run_later(self, name: str, seconds: float, effect: Callable[[], None]) -> None:
+    def _run_later(self, name: str, seconds: float, effect: Callable[[], object]) -> None:
         async def wait_and_do() -> None:
             await self._clock.sleep(seconds)
             effect()

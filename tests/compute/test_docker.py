@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 
 from batchq.compute.docker.create_request import container_labels, container_name
-from batchq.compute.docker.policy import ServerPolicy
-from batchq.compute.docker.secrets import Secrets
+from batchq.compute.docker.policy import Secrets, ServerPolicy
 from batchq.domain.container import Device, Logging, Mount, Secret, Tmpfs, Ulimit
 from batchq.errors import ContainerGone, NameTaken, StartRefused
 from batchq.ports.runtime import ContainerState

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from batchq.compute.docker import host
 from batchq.compute.docker.create_request import SharedNetwork, attempt_name, shared_network_name
 from batchq.compute.docker.host import free_gpus
-from batchq.compute.docker.network.placement import AttemptNetworks
-from batchq.compute.docker.network.shared import SharedNetworks
+from batchq.compute.docker.network_placement import AttemptNetworks
+from batchq.compute.docker.shared_networks import SharedNetworks
 from batchq.domain.catalog import Network
 from tests.support.containers import docker_runtime, instance_of, launch, new_tag, over, started
 from tests.support.scripts import IMAGE, LASTING

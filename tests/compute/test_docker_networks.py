@@ -7,7 +7,7 @@ from docker.errors import NotFound
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import SharedNetwork, attempt_name, shared_network_name
-from batchq.compute.docker.network.shared import SharedNetworks
+from batchq.compute.docker.shared_networks import SharedNetworks
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown, NameTaken
 from batchq.ports.runtime import ContainerState

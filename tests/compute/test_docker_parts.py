@@ -11,7 +11,7 @@ from batchq.compute.docker.create_request import (
     container_name,
     pause_container_name,
 )
-from batchq.compute.docker.secrets import Secrets
+from batchq.compute.docker.policy import Secrets
 from batchq.domain.container import Logging, Mount, Secret
 from batchq.errors import EngineUnknown, NameTaken, StartRefused
 from batchq.ports.runtime import ContainerState
@@ -325,12 +325,16 @@ async def test_shared_parts_left_by_a_crash_are_removed_when_seen_twice(runtime,
     await until(is_swept)
 
 
+async def sweep_done(runtime):
+    await asyncio.gather(*runtime._sweep_tasks._tasks.values())
+
+
 async def test_shared_parts_in_use_are_never_removed(runtime, engine):
     it = member_of(new_tag(), "main", LONG)
     await runtime.create(it)
     for _ in range(3):
         await runtime.survey()
-        await runtime._sweep_tasks.idle()
+        await sweep_done(runtime)
 
     await runtime.start(it.tag)
 
@@ -345,7 +349,7 @@ async def test_shared_parts_of_another_instance_are_not_changed(runtime, engine,
         await runtime.remove(it.tag)
         for _ in range(3):
             await runtime.survey()
-            await runtime._sweep_tasks.idle()
+            await sweep_done(runtime)
 
         assert len(left_over(docker_engine, instance_of(other))) == 2
         await other.remove(it.tag)

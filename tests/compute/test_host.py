@@ -14,7 +14,7 @@ from docker.errors import APIError, NotFound
 from requests import Response
 
 from batchq.clock import SystemClock
-from batchq.compute import deaths
+from batchq.compute import shared
 from batchq.compute.docker import host
 from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.host import examine_engine
@@ -143,7 +143,7 @@ def test_a_failing_engine_is_asked_again():
 
 @pytest.mark.fault("EN05")
 def test_a_container_that_failed_and_started_before_was_lost_with_the_host():
-    assert deaths.ended_with_host(failed(BEFORE), BEGAN)
+    assert shared.ended_with_host(failed(BEFORE), BEGAN)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_container_that_failed_and_started_before_was_lost_with_the_host():
     ids=["began after", "began just then", "unknown", "success", "runs"],
 )
 def test_other_containers_were_not_lost_with_the_host(it, before):
-    assert not deaths.ended_with_host(it, before)
+    assert not shared.ended_with_host(it, before)
 
 
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])

@@ -8,8 +8,8 @@ from batchq.compute.docker.create_request import (
     shared_network_labels,
     shared_network_name,
 )
-from batchq.compute.docker.network.placement import AttemptNetworks
-from batchq.compute.docker.network.shared import SharedNetworks
+from batchq.compute.docker.network_placement import AttemptNetworks
+from batchq.compute.docker.shared_networks import SharedNetworks
 from tests.support.containers import new_tag
 
 INSTANCE = "i1"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchq.compute.docker.network.pause_container import HEADERS, IGNORE, PROGRAMS, elf
+from batchq.compute.docker.network_objects import HEADERS, IGNORE, PROGRAMS, elf
 
 LOADED, ENTRY = slice(64, 64 + 56), slice(24, 32)
 SIGCHLD = 17

@@ -7,16 +7,16 @@ import pytest
 from docker.errors import APIError, NotFound
 from msgspec.structs import replace
 
+from batchq.compute.docker import network_objects as objects
 from batchq.compute.docker.create_request import CONTAINER_MODE, container_labels
-from batchq.compute.docker.network import objects
-from batchq.compute.docker.network.objects import (
+from batchq.compute.docker.network_objects import (
     SUBNET_RANGE,
     NoSubnet,
     ensure_network,
     free_subnets,
     routed_networks,
 )
-from batchq.compute.docker.network.placement import NetworkPlacement
+from batchq.compute.docker.network_placement import NetworkPlacement
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown
 from tests.compute.test_docker_errors import answer

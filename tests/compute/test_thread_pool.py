@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from batchq.compute.docker.thread_pool import PoolSizes, ThreadPool, WorkQueue
-from batchq.compute.single_flight import SingleFlight
+from batchq.compute.shared import SingleFlight
 from batchq.errors import EngineUnknown
 
 ONE, TWO = PoolSizes(normal=1, per_account=1, max=1), PoolSizes(normal=2, per_account=2, max=2)

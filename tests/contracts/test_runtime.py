@@ -45,8 +45,8 @@ async def runtime(request):
             yield runtime
     else:
         runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
-        runtime.remove_image(NO_IMAGE)
-        runtime.remove_image(NO_REGISTRY, pull_error="connection refused")
+        runtime.engine.missing_images[NO_IMAGE] = None
+        runtime.engine.missing_images[NO_REGISTRY] = "connection refused"
         yield runtime
         await runtime.close()
 

@@ -31,7 +31,7 @@ async def runtime(request):
 def shared(runtime):
     """The existing networks that containers of attempts share."""
     if isinstance(runtime, SimulatedRuntime):
-        return list(runtime.networks)
+        return list(runtime.engine.networks)
     return [name for name in left_over(None, runtime._instance) if not name.startswith("/")]
 
 

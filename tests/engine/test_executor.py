@@ -422,7 +422,7 @@ async def test_a_container_whose_start_was_not_requested_is_started_after_an_eng
     harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(0.1)
 
-    harness.simulated._engine.end()
+    harness.simulated.engine.end()
     harness.saving.set()
     await harness.tasks.drain(max_seconds=1000)
 
@@ -439,7 +439,7 @@ async def test_a_start_request_that_was_not_sent_does_not_count():
     harness.engine.unreachable = True
     harness.saving.set()
     await asyncio.sleep(2)
-    harness.simulated._engine.end()
+    harness.simulated.engine.end()
     harness.engine.unreachable = False
     await harness.tasks.drain(max_seconds=1000)
 

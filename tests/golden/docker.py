@@ -2,9 +2,8 @@
 
 import json
 
-from batchq.compute.docker import create_request
+from batchq.compute.docker import create_request, network_objects
 from batchq.compute.docker.create_request import LaunchInputs, SharedNetwork
-from batchq.compute.docker.network import pause_container
 from batchq.compute.docker.policy import STRICT_POLICY
 from batchq.domain.container import ContainerSpec, Mount, Resources
 from batchq.domain.ids import JobId, Tag
@@ -41,7 +40,10 @@ def files() -> dict[str, str]:
             "name": create_request.shared_network_name(INSTANCE, shared),
             "labels": create_request.shared_network_labels(INSTANCE, shared),
         }
-    found["image of pause containers"] = {"name": pause_container.IMAGE, "labels": {pause_container.LABEL: "1"}}
+    found["image of pause containers"] = {
+        "name": network_objects.PAUSE_IMAGE,
+        "labels": {network_objects.PAUSE_LABEL: "1"},
+    }
     return {"docker.json": json.dumps(found, indent=2) + "\n"}
 
 

@@ -61,7 +61,7 @@ async def test_containers_removed_with_the_host_are_lost_with_it(world):
 
 def runs(world, job):
     """How often the program of each of its containers ran, as far as they are there."""
-    containers = [it for tag, it in world.machine._engine.containers.items() if tag.job_id == job]
+    containers = [it for tag, it in world.machine.engine.containers.items() if tag.job_id == job]
     return [it.unsaved_runs + (it.started_at is not None) for it in containers]
 
 

@@ -16,8 +16,8 @@ NOWHERE = "127.0.0.1:1/none:latest"
 async def absent(world):
     """An image that a pull gets."""
     if world.virtual:
-        world.runtime.runtime.remove_image("127.0.0.1:2/test/one:latest")
-        world.runtime.runtime.remove_image(NOWHERE, pull_error="connection refused")
+        world.machine.engine.missing_images["127.0.0.1:2/test/one:latest"] = None
+        world.machine.engine.missing_images[NOWHERE] = "connection refused"
         yield "127.0.0.1:2/test/one:latest"
         return
     async with registry(os.environ.get("DOCKER_HOST")) as images:

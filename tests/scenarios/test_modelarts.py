@@ -186,7 +186,7 @@ async def cancelled(world):
 
 async def without_an_image(world):
     if world.virtual:
-        world.runtime.runtime.remove_image(NOWHERE, pull_error="connection refused")
+        world.machine.engine.missing_images[NOWHERE] = "connection refused"
     job = await world.submit(image=NOWHERE)
     await world.wait_for(job, Status.FAILED)
     return job

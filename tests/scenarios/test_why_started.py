@@ -35,7 +35,7 @@ UNREPORTED = (
 
 async def test_a_job_says_which_image_it_pulls(world):
     if world.virtual:
-        world.runtime.runtime.remove_image(ABSENT, pull_error="connection refused")
+        world.machine.engine.missing_images[ABSENT] = "connection refused"
     world.runtime.hold("pull")
     jobs = [await world.submit(image=ABSENT) for _ in range(2)]
     for it in jobs:

@@ -87,7 +87,7 @@ class FaultyEngine:
         engine_id: str = "theirs",
     ) -> None:
         self.runtime = SimulatedRuntime(clock=clock, capacity=capacity, engine_id=engine_id)
-        self.engine = self.runtime._engine = ObservedEngine(clock.now, invariants)
+        self.engine = self.runtime.engine = ObservedEngine(clock.now, invariants)
         self.runtime.faults.decide = self._choose_fault
         self._clock = clock
         self._choices = choices

@@ -70,8 +70,8 @@ async def check(world) -> None:
     surveys = IDLE_TIME / SURVEY_INTERVAL + 1
     if world.run_log.counts["engine calls"] - calls > 2 * surveys or len(world.run_log.lines) != changes:
         world.run_log.fail("I12 a world at rest is left in peace", "\n".join(world.run_log.lines[changes:]))
-    if world.machine.runtime.networks or not _is_empty(world):
-        world.run_log.fail("I9 nothing is left over", f"{world.machine.runtime.networks}")
+    if world.machine.engine.networks or not _is_empty(world):
+        world.run_log.fail("I9 nothing is left over", f"{world.machine.engine.networks}")
     if await world.server.store.bulk_stops():
         world.run_log.fail("I9 nothing is left over", "an order to stop jobs")
     if world.server.engine.loop.state.counts.read() != await world.server.store.unfinished_counts():

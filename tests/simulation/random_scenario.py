@@ -17,6 +17,7 @@ from tests.simulation.server import Server
 from tests.simulation.world import World
 from tests.support import builders
 from tests.support.builders import ADMIN
+from tests.support.containers import remove_pause_containers
 
 RECOVERY_TIME = 40.0  # seconds until the last late call has been carried out and every leftover was seen
 
@@ -94,7 +95,7 @@ class RandomScenario:
     def _lose_network(self) -> None:
         for environment in sorted({it for it, _ in self._machine.engine.pause_containers}):
             self._run_log.write(f"the network that jobs on {environment} share dies")
-            self._machine.runtime.remove_pause_containers(environment)
+            remove_pause_containers(self._machine.runtime, environment)
 
     def _remove_by_hand(self) -> None:
         if self._machine.engine.containers:
@@ -115,7 +116,8 @@ class RandomScenario:
         if known:
             job = self._choices.world.choice(known)
             part = self._choices.world.choice(keys(job)) if job.spec.task or job.spec.nodes else ""
-            self._machine.runtime.occupy_name(Tag(job_id=job.id, attempt=len(job.attempts) + 2, container_key=part))
+            tag = Tag(job_id=job.id, attempt=len(job.attempts) + 2, container_key=part)
+            self._machine.engine.foreign_names.add(tag)
 
     def _add_orphan(self) -> None:
         """Create a container of no known job; so few that the server does not suspect a wrong database.

@@ -74,8 +74,8 @@ class World:
 
     async def create_catalog(self) -> None:
         """Create the catalog with a server whose engine does not run."""
-        self.machine.runtime.remove_image(DEFINITIONS["pulled"])
-        self.machine.runtime.remove_image(DEFINITIONS["missing"], pull_error="not found")
+        self.machine.engine.missing_images[DEFINITIONS["pulled"]] = None
+        self.machine.engine.missing_images[DEFINITIONS["missing"]] = "not found"
         self.server = self._make_server()
         await self.server.align()
         self.server.ready = True

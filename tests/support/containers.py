@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import ENVIRONMENT, INSTANCE, shared_network_in
-from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import STRICT_POLICY
+from batchq.compute.docker.network_placement import NetworkPlacement
+from batchq.compute.docker.policy import NO_SECRETS, STRICT_POLICY
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.ids import JobId, Tag
@@ -175,7 +174,7 @@ def left_over(base_url, instance):
 def pause_container_ids(runtime):
     """The ids of the pause containers of shared networks that run, by compute environment and account."""
     if isinstance(runtime, SimulatedRuntime):
-        return dict(runtime.pause_containers)
+        return dict(runtime.engine.pause_containers)
     with _engine() as client:
         rows = client.containers(filters={"label": [f"{INSTANCE}={runtime._instance}", ENVIRONMENT]})
         found = {shared_network_in(it["Labels"], runtime._instance): it["Id"] for it in rows}
@@ -185,7 +184,8 @@ def pause_container_ids(runtime):
 def remove_pause_containers(runtime, environment="local"):
     """The pause containers of an environment die."""
     if isinstance(runtime, SimulatedRuntime):
-        runtime.remove_pause_containers(environment)
+        for shared in [it for it in runtime.engine.pause_containers if it[0] == environment]:
+            del runtime.engine.pause_containers[shared]
         return
     with _engine() as client:
         for (of, _), container in pause_container_ids(runtime).items():

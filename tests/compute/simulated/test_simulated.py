@@ -202,7 +202,7 @@ async def test_a_container_may_vanish(runtime):
 
 async def test_a_name_may_be_somebody_elses(runtime):
     it = launch()
-    runtime.occupy_name(it.tag)
+    runtime.engine.foreign_names.add(it.tag)
 
     with pytest.raises(NameTaken):
         await runtime.create(it)
@@ -212,7 +212,7 @@ async def test_a_name_may_be_somebody_elses(runtime):
 
 async def test_an_image_that_is_lacking_can_be_pulled(runtime):
     it = launch(image="lacking:1")
-    runtime.remove_image("lacking:1")
+    runtime.engine.missing_images["lacking:1"] = None
     with pytest.raises(ImageMissing):
         await runtime.create(it)
 
@@ -222,7 +222,7 @@ async def test_an_image_that_is_lacking_can_be_pulled(runtime):
 
 
 async def test_an_image_may_be_lacking_for_ever(runtime):
-    runtime.remove_image("lacking:1", pull_error="no such host")
+    runtime.engine.missing_images["lacking:1"] = "no such host"
 
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: no such host$"):
         await runtime.pull("lacking:1", None)

@@ -15,6 +15,7 @@ from docker.errors import APIError, NotFound
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from batchq.compute.docker import network_objects as objects
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import (
     CONTAINER_MODE,
@@ -28,9 +29,7 @@ from batchq.compute.docker.create_request import (
     pause_container_name,
 )
 from batchq.compute.docker.inspection import address_of, labels_of, member
-from batchq.compute.docker.network import objects, pause_container
-from batchq.compute.docker.network.objects import NoSubnet
-from batchq.compute.docker.network.shared import SharedNetworks
+from batchq.compute.docker.shared_networks import SharedNetworks
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
 from batchq.ports.runtime import LaunchSpec
@@ -122,20 +121,20 @@ class AttemptNetworks:
         """The id of the node's pause container, which is created and started if necessary."""
         tag, labels = launch.tag, attempt_object_labels(self._instance, launch.tag)
         name = pause_container_name(self._instance, tag)
-        inspected = pause_container.find_pause_container(client, name, labels)
+        inspected = objects.find_pause_container(client, name, labels)
         if inspected is not None and member(inspected, "HostConfig", "NetworkMode", of=str) != network:
             # Its network does not exist any more, so no container of the node can run.
             objects.remove_container(client, inspected)
             inspected = None
         if inspected is None:
             names = (tag.container, *launch.beside)
-            request = pause_container.create_request(
+            request = objects.pause_container_request(
                 network=network, labels=labels, node=f"node-{tag.node}", names=names
             )
-            pause_id = pause_container.create_pause_container(client, request, name)
+            pause_id = objects.create_pause_container(client, request, name)
         else:
             pause_id = member(inspected, "Id", of=str)
-            if pause_container.runs(inspected):
+            if objects.is_running(inspected):
                 return pause_id
         client.start(pause_id)
         return pause_id
@@ -168,12 +167,12 @@ class NetworkPlacement:
     def __init__(self, instance: str, network: Network) -> None:
         """`network` is the default of launches."""
         self._network = network
-        self._attempts = AttemptNetworks(instance)
-        self._shared = SharedNetworks(instance)
+        self.attempts = AttemptNetworks(instance)
+        self.shared = SharedNetworks(instance)
 
     def hold(self, tag: Tag) -> AbstractContextManager[None]:
         """A context in which the objects that the container shares with its attempt are not removed."""
-        return self._attempts.hold(tag) if tag.container_key else nullcontext()
+        return self.attempts.hold(tag) if tag.container_key else nullcontext()
 
     def namespaces_for(self, client: Client, launch: LaunchSpec) -> Namespaces | None:
         """Return the namespaces for a launch; None: the engine's default network. Missing networks are created.
@@ -183,8 +182,8 @@ class NetworkPlacement:
         """
         try:
             return self._find(client, launch)
-        except NoSubnet:
-            if not self._shared.free_subnets(client):
+        except objects.NoSubnet:
+            if not self.shared.free_subnets(client):
                 raise
             return self._find(client, launch)
 
@@ -220,44 +219,31 @@ class NetworkPlacement:
     def remove_if_unused(self, client: Client, tag: Tag) -> None:
         """Remove the shared objects of the attempt, if the removed container `tag` was its last."""
         if tag.container_key:
-            self._attempts.remove_if_unused(client, tag)
+            self.attempts.remove_if_unused(client, tag)
 
     def orphaned(self, client: Client, existing: Iterable[Tag]) -> tuple[Tag, ...]:
         """The attempts with shared objects that had no container in this survey and in the one before.
 
         `existing` are the tags of this survey. Shared networks without a job for long are removed.
         """
-        self._shared.update(client)
-        return self._attempts.orphaned(client, existing)
-
-    def sweep(self, client: Client, attempt: Tag) -> None:
-        """Remove the shared objects of an attempt, unless it has a container again."""
-        self._attempts.remove_if_unused(client, attempt)
-
-    @property
-    def has_shared_networks(self) -> bool:
-        """Whether there may be shared networks to remove."""
-        return self._shared.may_exist
-
-    def remove_unused(self, client: Client) -> None:
-        """Remove the shared networks that no job is on."""
-        self._shared.remove_unused(client)
+        self.shared.update(client)
+        return self.attempts.orphaned(client, existing)
 
     def _find(self, client: Client, launch: LaunchSpec) -> Namespaces | None:
         network = self.network_of(launch)
         if launch.tag.container_key:
-            return self._attempts.join(client, launch, internal=network is Network.NONE)
+            return self.attempts.join(client, launch, internal=network is Network.NONE)
         match network:
             case Network.SHARED:
                 shared = SharedNetwork(environment=launch.placed_on, account=launch.account)
-                return Namespaces(network=self._shared.join(client, shared))
+                return Namespaces(network=self.shared.join(client, shared))
             case Network.BRIDGE:
                 return None
             case Network.HOST | Network.NONE:
                 return Namespaces(network=network.value)
 
     def _joins(self, client: Client, mode: str) -> bool:
-        return not mode.startswith(CONTAINER_MODE) or self._shared.runs(client, mode.removeprefix(CONTAINER_MODE))
+        return not mode.startswith(CONTAINER_MODE) or self.shared.runs(client, mode.removeprefix(CONTAINER_MODE))
 
 
 def _mode(inspected: object) -> str:

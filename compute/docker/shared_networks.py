@@ -15,6 +15,7 @@ from threading import Lock
 from docker.errors import APIError, NotFound
 from msgspec import Struct
 
+from batchq.compute.docker import network_objects as objects
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import (
     CONTAINER_MODE,
@@ -26,7 +27,6 @@ from batchq.compute.docker.create_request import (
     shared_network_name,
 )
 from batchq.compute.docker.inspection import labels_of, member, state_of
-from batchq.compute.docker.network import objects, pause_container
 from batchq.ports.runtime import ContainerState
 
 MAX_IDLE_SURVEYS = 360  # surveys without a job until a network is removed: an hour
@@ -85,7 +85,7 @@ class SharedNetworks:
     def runs(self, client: Client, pause_id: str) -> bool:
         """Whether a pause container runs, of a shared network or of an attempt; a dead one is not joined any more."""
         with suppress(NotFound):
-            if pause_container.runs(client.inspect_container(pause_id)):
+            if objects.is_running(client.inspect_container(pause_id)):
                 return True
         self._forget([pause_id])
         return False
@@ -131,15 +131,15 @@ class SharedNetworks:
     def _ensure(self, client: Client, shared: SharedNetwork) -> str:
         """The id of the network's running pause container, created with the bridge if necessary."""
         name, labels = shared_network_name(self._instance, shared), shared_network_labels(self._instance, shared)
-        inspected = pause_container.find_pause_container(client, name, labels)
+        inspected = objects.find_pause_container(client, name, labels)
         if inspected is not None:
-            if pause_container.runs(inspected):
+            if objects.is_running(inspected):
                 return member(inspected, "Id", of=str)
             objects.remove_container(client, inspected)
         self.may_exist = True
         network = objects.ensure_network(client, name, labels)
-        pause_id = pause_container.create_pause_container(
-            client, pause_container.create_request(network=network, labels=labels), name
+        pause_id = objects.create_pause_container(
+            client, objects.pause_container_request(network=network, labels=labels), name
         )
         client.start(pause_id)
         log.info("network of %s: created, with pause container %s", shared, name)

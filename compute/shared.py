@@ -1,15 +1,48 @@
-"""Single flight: concurrent calls for the same key share one execution."""
+"""What the container runtimes share: queues of deaths, losses with the host, and single flight."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from typing import Generic, TypeVar
+
+from batchq.domain.ids import Tag
+from batchq.ports.runtime import DeathReport, Inspection
 
 Key = TypeVar("Key")
 
 
+class EventQueue(asyncio.Queue[Tag | DeathReport | None]):
+    """The deaths for one subscriber of a runtime, as an asynchronous iterator that ends at None."""
+
+    def __aiter__(self) -> "EventQueue":
+        return self
+
+    async def __anext__(self) -> Tag | DeathReport:
+        death = await self.get()
+        if death is None:
+            raise StopAsyncIteration
+        return death
+
+
+def ended_with_host(inspection: Inspection, before: datetime | None) -> bool:
+    """Whether the container failed because its host or its engine went down: docs/decisions/0014.
+
+    It did if it started before the time `before`, when the engine's present run began, as `lost_before` of the runtime
+    returns it. None: the time is unknown, and every exit counts as the container's own.
+    """
+    if before is None or inspection.started_at is None or not failed(inspection):
+        return False
+    return inspection.started_at < before
+
+
+def failed(inspection: Inspection) -> bool:
+    """Whether the container failed: an exit with 0 is a success even if the host went down afterwards."""
+    return inspection.exit_code not in {None, 0}
+
+
 class SingleFlight(Generic[Key]):
-    """Runs at most one task a key. A task is cancelled once all its callers were cancelled."""
+    """Runs at most one task a key, for all calls at the same time. It is cancelled once all callers were cancelled."""
 
     def __init__(self, name: str) -> None:
         """`name` begins the names of the tasks."""
@@ -43,10 +76,6 @@ class SingleFlight(Generic[Key]):
             task = self._tasks[key] = asyncio.create_task(work(), name=f"{self._name} {key}")
             task.add_done_callback(lambda done: self._on_done(key, done))
         return task
-
-    async def idle(self) -> None:
-        """Wait until all tasks that run now have ended, whether they succeeded or failed."""
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def close(self) -> None:
         """Cancel all tasks, and wait for their end."""

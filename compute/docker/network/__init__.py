@@ -1,1 +1,0 @@
-"""The networks of containers on a Docker engine."""
