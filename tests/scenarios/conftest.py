@@ -1,4 +1,4 @@
-"""Every scenario runs twice: with simulated containers on a virtual clock, and on Docker.
+"""Scenarios of `world` run twice: with simulated containers on a virtual clock, and on Docker.
 
 On Docker its jobs use the host's network, for which nothing has to be created, unless the file defines NETWORK.
 """
@@ -10,6 +10,13 @@ import pytest
 from batchq.domain.catalog import Network
 from tests.support import world as worlds
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
+
+
+@pytest.fixture
+async def simulated():
+    """The simulated world alone, for scenarios that Docker cannot run or has no part in."""
+    async with worlds.simulated() as running:
+        yield running
 
 
 @pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])

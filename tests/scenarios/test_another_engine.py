@@ -8,7 +8,6 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.errors import Invalid
-from tests.support import world as worlds
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
 from tests.support.world import HOST
@@ -17,9 +16,8 @@ pytestmark = pytest.mark.fault("CO03")
 
 
 @pytest.fixture
-async def world():
-    async with worlds.simulated() as running:
-        yield running
+def world(simulated):
+    return simulated
 
 
 async def on_another_engine(world, *, engine_id="another"):
@@ -69,7 +67,7 @@ async def test_an_operator_may_accept_another_engine(world):
     job = await world.start(Script(seconds=30), attempts=2)
     theirs = await on_another_engine(world)
     with pytest.raises(Invalid, match="--new-engine"):
-        await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+        await world.leave_safe_mode(purge=False)
 
     await world.engine.leave_safe_mode(purge=False, new_engine=True, caller=ADMIN)
 

@@ -117,7 +117,6 @@ async def test_the_dependents_of_a_child_that_is_never_spawned_fail(world):
     await world.cancel(parent, "no more of it")
 
     await world.wait_for(after, Status.FAILED, status_reason=status_reasons.dependency_failed(child_id(parent, 1)))
-    await world.terminate(held)
 
 
 async def test_children_of_a_sequential_array_run_one_after_another(world):
@@ -168,7 +167,6 @@ async def test_an_n_to_n_array_fails_when_the_other_array_has_no_children(world)
 
     await world.wait_for(second, Status.FAILED, status_reason=status_reasons.dependency_failed(first))
     assert not await world.store.jobs([child_id(second, 0)])
-    await world.terminate(held)
 
 
 async def test_an_n_to_n_array_waits_for_an_array_that_is_pending(world):
@@ -284,9 +282,6 @@ async def test_n_to_n_needs_two_arrays_of_one_size(world, size, other_size):
     with pytest.raises(Invalid, match="N_TO_N"):
         await world.submit(BRIEF, array_size=size, after=[n_to_n(other)])
 
-    await world.terminate(other)
-    await world.wait_for(other, Status.FAILED)
-
 
 async def test_a_sequential_dependency_without_a_job_id_is_refused_for_a_single_job(world):
     with pytest.raises(Invalid, match="SEQUENTIAL"):
@@ -298,9 +293,6 @@ async def test_a_dependency_on_a_child_outside_the_array_is_refused(world):
 
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit(BRIEF, after=[child_id(parent, 2)])
-
-    await world.terminate(parent)
-    await world.wait_for(parent, Status.FAILED)
 
 
 @pytest.mark.parametrize("order", ["cancel", "terminate"])

@@ -125,14 +125,13 @@ async def test_an_exhausted_budget_refuses_new_jobs_of_its_account_only(lab):
 
 
 async def test_the_budget_of_a_queue_stops_the_jobs_of_all_accounts_there(lab):
-    runs, waits = await running_and_waiting(lab)
+    _runs, waits = await running_and_waiting(lab)
 
     await set_budget(lab, key=DEFAULT, soft=NO_MONEY)
 
     await lab.wait_for(waits, Status.FAILED, is_cancelled=True)
     with pytest.raises(Invalid, match="The budget of queue default is used up"):
         await lab.submit(LASTING)
-    await lab.finish(runs)
 
 
 async def test_a_crossing_is_stored_once_and_survives_kill_9(lab):
@@ -147,7 +146,6 @@ async def test_a_crossing_is_stored_once_and_survives_kill_9(lab):
     assert sorted(it.resource for it in records) == sorted(["budget/account/lab", f"job/{runs}", f"job/{waits}"])
     with pytest.raises(Invalid, match=REFUSED):
         await lab.submit(LASTING)
-    await lab.finish(runs)
 
 
 @pytest.mark.fault("BU01")

@@ -17,12 +17,6 @@ IGNORES_SIGTERM = Script(seconds=None)
 CHILD = "{}:{}".format
 
 
-@pytest.fixture
-async def simulated():
-    async with worlds.simulated() as running:
-        yield running
-
-
 async def queued(world, *, holding=4000, **fields):
     """A job that runs and holds the room, and one that waits for it."""
     holder = await world.start(millicpus=holding)
@@ -157,7 +151,6 @@ async def test_a_child_that_is_not_spawned_yet_can_be_named(simulated):
     array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
     assert await simulated.cancel_all(f"{array}.599") == {CHILD(array, 599): "CANCELLED"}
-    await simulated.terminate(array)
 
 
 async def test_a_filter_on_an_environment_stops_all_its_jobs_and_children(simulated):
@@ -199,7 +192,6 @@ async def test_no_user_stops_jobs_outside_their_reach(simulated):
 
     assert (outcomes, all_of) == ({mine: "STOPPING", theirs: "NOT_FOUND"}, {})
     assert (await simulated.job(theirs)).stop is None
-    simulated.caller = builders.ADMIN
 
 
 async def test_a_filter_on_an_account_includes_the_accounts_below_it(simulated):

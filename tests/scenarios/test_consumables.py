@@ -115,5 +115,3 @@ async def test_a_job_that_waits_for_units_is_next_in_the_snapshot(world, there):
     assert [job for job, _ in snapshot.jobs] == waiting
     assert snapshot.millicpus == 250
     assert all(since <= snapshot.updated_at for _, since in snapshot.jobs)
-    for job in waiting:
-        await world.cancel(job)

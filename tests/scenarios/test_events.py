@@ -105,5 +105,3 @@ async def test_filters_select_jobs_and_statuses(world):
     page = await world.server.events.page(0, wanted, limit=100, wait=0, caller=world.caller)
 
     assert [(it.entry.job_id, it.entry.status) for it in page.entries] == [(second, Status.RUNNING)]
-    for job in (first, second):
-        await world.finish(job)

@@ -259,8 +259,6 @@ async def test_a_container_finds_the_directory_in_its_environment(world):
 
     await world.wait_for_output(job, MOUNT_POINT)
     assert world.checkpoints.directory(job) is not None
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_job_without_checkpoints_has_no_directory(world):
@@ -279,5 +277,3 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
     await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number > 1)
     await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
     assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)

@@ -35,7 +35,6 @@ async def test_a_job_that_cannot_be_killed_fails_without_a_retry(world):
     assert [(it.exit_code, it.stopped_at is None) for it in failed.attempts] == [(None, False)]
     assert failed.is_terminated
     assert await world.job(job) == failed
-    thaw(world)
 
 
 async def test_the_capacity_is_free_at_once_and_the_container_is_removed_when_possible(world):
@@ -60,8 +59,6 @@ async def test_one_removal_is_requested_at_a_time(world):
     await world.sleep(2.5 * world.survey_interval)
 
     assert world.runtime.calls(tag).count("remove") <= 1
-    thaw(world)
-    await world.wait_until_containers_are_gone()
 
 
 async def test_an_unanswered_removal_is_repeated_by_each_survey(world):
@@ -108,7 +105,6 @@ async def test_a_job_of_several_containers_is_force_failed_as_a_whole(world):
 
     done = await world.wait_for(job, Status.FAILED, status_reason=WHY)
     assert [it.exit_code for it in done.attempts[0].containers] == [None, None]
-    await world.wait_until_containers_are_gone()
 
 
 async def test_a_force_failed_child_lets_its_array_end(world):
@@ -134,4 +130,3 @@ async def test_a_queued_job_is_refused_and_a_finished_one_unchanged(world):
         await world.force_fail(waits)
 
     assert await world.force_fail(over) == before
-    await world.terminate(waits)

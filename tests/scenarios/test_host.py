@@ -6,7 +6,6 @@ from batchq.compute.simulated.runtime import KILLS_ENGINE
 from batchq.domain import status_reasons
 from batchq.domain.job import Action, ExitRule, Status
 from batchq.errors import StartRefused
-from tests.support import world as worlds
 from tests.support.scripts import Script
 
 RULES = (
@@ -15,87 +14,81 @@ RULES = (
 )
 
 
-@pytest.fixture
-async def world():
-    async with worlds.simulated() as running:
-        yield running
+async def test_a_retry_rule_for_lost_hosts_retries_the_job(simulated):
+    job = await simulated.start(Script(seconds=30), attempts=3, rules=RULES)
 
+    simulated.machine.restart_machine()
 
-async def test_a_retry_rule_for_lost_hosts_retries_the_job(world):
-    job = await world.start(Script(seconds=30), attempts=3, rules=RULES)
-
-    world.machine.restart_machine()
-
-    done = await world.wait_for(job, Status.SUCCEEDED)
+    done = await simulated.wait_for(job, Status.SUCCEEDED)
     ends = [(it.exit_code, it.status_reason) for it in done.attempts]
     assert ends == [(255, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
 
 
-async def test_a_container_that_failed_before_is_not_lost_with_the_host(world):
-    job = await world.submit(Script(seconds=1, exit_code=3), attempts=3, rules=RULES)
-    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
+async def test_a_container_that_failed_before_is_not_lost_with_the_host(simulated):
+    job = await simulated.submit(Script(seconds=1, exit_code=3), attempts=3, rules=RULES)
+    await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
 
-async def test_a_retry_rule_for_lost_hosts_applies_after_a_reboot(world):
-    job = await world.start(Script(seconds=30), attempts=3, rules=RULES)
+async def test_a_retry_rule_for_lost_hosts_applies_after_a_reboot(simulated):
+    job = await simulated.start(Script(seconds=30), attempts=3, rules=RULES)
 
-    await world.crash()
-    world.machine.restart_machine()
-    await world.boot()
+    await simulated.crash()
+    simulated.machine.restart_machine()
+    await simulated.boot()
 
-    assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 2
+    assert len((await simulated.wait_for(job, Status.SUCCEEDED)).attempts) == 2
 
 
-async def test_containers_removed_with_the_host_are_lost_with_it(world):
-    job = await world.submit(Script(seconds=30), attempts=2, rules=RULES)
-    tag = (await world.wait_for(job, Status.RUNNING)).tag
+async def test_containers_removed_with_the_host_are_lost_with_it(simulated):
+    job = await simulated.submit(Script(seconds=30), attempts=2, rules=RULES)
+    tag = (await simulated.wait_for(job, Status.RUNNING)).tag
 
-    await world.crash()
-    world.machine.restart_machine()
-    world.machine.remove_externally(tag)
-    await world.boot()
+    await simulated.crash()
+    simulated.machine.restart_machine()
+    simulated.machine.remove_externally(tag)
+    await simulated.boot()
 
-    done = await world.wait_for(job, Status.SUCCEEDED)
+    done = await simulated.wait_for(job, Status.SUCCEEDED)
     assert done.attempts[0].status_reason == status_reasons.HOST_TERMINATED
 
 
-def runs(world, job):
+def runs(simulated, job):
     """How often the program of each of its containers ran, as far as they are there."""
-    containers = [it for tag, it in world.machine.engine.containers.items() if tag.job_id == job]
+    containers = [it for tag, it in simulated.machine.engine.containers.items() if tag.job_id == job]
     return [it.unsaved_runs + (it.started_at is not None) for it in containers]
 
 
 @pytest.fixture
-async def cut_in_two(world):
+async def cut_in_two(simulated):
     """A job whose container has run, but is CREATED for the engine, which ended before it saved the start."""
-    world.machine.faults.plan("start", KILLS_ENGINE)
-    job = await world.submit(Script(seconds=1), attempts=2, rules=RULES)
+    simulated.machine.faults.plan("start", KILLS_ENGINE)
+    job = await simulated.submit(Script(seconds=1), attempts=2, rules=RULES)
 
     async def has_run():
-        return runs(world, job) == [1]
+        return runs(simulated, job) == [1]
 
-    await world._until(has_run, "the container was not started")
+    await simulated._until(has_run, "the container was not started")
     return job
 
 
 @pytest.mark.fault("EN02")
-async def test_a_start_interrupted_by_the_end_of_the_engine_is_lost_and_not_repeated(world, cut_in_two):
-    done = await world.wait_for(cut_in_two, Status.SUCCEEDED)
+async def test_a_start_interrupted_by_the_end_of_the_engine_is_lost_and_not_repeated(simulated, cut_in_two):
+    done = await simulated.wait_for(cut_in_two, Status.SUCCEEDED)
 
     ends = [(it.exit_code, it.status_reason) for it in done.attempts]
     assert ends == [(None, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
-    assert all(count <= 1 for count in runs(world, cut_in_two))
+    assert all(count <= 1 for count in runs(simulated, cut_in_two))
 
 
 @pytest.mark.fault("EN02")
-async def test_an_interrupted_start_is_not_repeated_by_the_next_server(world, cut_in_two):
-    await world.crash()
-    await world.boot()
+async def test_an_interrupted_start_is_not_repeated_by_the_next_server(simulated, cut_in_two):
+    await simulated.crash()
+    await simulated.boot()
 
-    done = await world.wait_for(cut_in_two, Status.SUCCEEDED)
+    done = await simulated.wait_for(cut_in_two, Status.SUCCEEDED)
 
     assert [it.status_reason for it in done.attempts] == [status_reasons.HOST_TERMINATED, status_reasons.EXITED]
-    assert all(count <= 1 for count in runs(world, cut_in_two))
+    assert all(count <= 1 for count in runs(simulated, cut_in_two))
 
 
 CGROUPS = "unable to apply cgroup configuration: mkdir /sys/fs/cgroup/cpuset/docker: no such file or directory"
@@ -150,33 +143,28 @@ async def test_one_start_at_a_time_probes_a_broken_host(world):
         await world.wait_for(it, Status.SUCCEEDED)
 
 
-async def test_starts_that_fail_for_causes_in_the_job_delay_no_other_job(world):
-    if not world.virtual:
-        pytest.skip("the causes are the simulated engine's")
+async def test_starts_that_fail_for_causes_in_the_job_delay_no_other_job(simulated):
     bad = Script(refuse='error mounting "/x" to rootfs at "/x"', refuse_certain=False)
     for number in range(20):
-        await world.submit(bad, image=f"image-{number}", millicpus=1)
-    await world.sleep(5)
+        await simulated.submit(bad, image=f"image-{number}", millicpus=1)
+    await simulated.sleep(5)
 
-    good = await world.submit(Script(seconds=0))
+    good = await simulated.submit(Script(seconds=0))
 
-    await world.wait_for(good, Status.SUCCEEDED)
-    assert world.engine.health().engine is None
+    await simulated.wait_for(good, Status.SUCCEEDED)
+    assert simulated.engine.health().engine is None
 
 
-async def test_a_host_failure_counts_once_another_start_has_succeeded_since_the_last(world):
-    if not world.virtual:
-        pytest.skip("the other starts are made between the tries")
-
+async def test_a_host_failure_counts_once_another_start_has_succeeded_since_the_last(simulated):
     async def refused():
-        return not world.runtime.refusals["start"]
+        return not simulated.runtime.refusals["start"]
 
-    world.runtime.refusals["start"] = [BROKEN]
-    job = await world.submit(Script(seconds=0))
+    simulated.runtime.refusals["start"] = [BROKEN]
+    job = await simulated.submit(Script(seconds=0))
 
     for _ in range(4):
-        await world._until(refused, "the start was not tried again")
-        await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
-        world.runtime.refusals["start"] = [BROKEN]
+        await simulated._until(refused, "the start was not tried again")
+        await simulated.wait_for(await simulated.submit(Script(seconds=0)), Status.SUCCEEDED)
+        simulated.runtime.refusals["start"] = [BROKEN]
 
-    await world.wait_for(job, Status.FAILED, exit_codes=[127])
+    await simulated.wait_for(job, Status.FAILED, exit_codes=[127])

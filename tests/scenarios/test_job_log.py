@@ -41,7 +41,6 @@ async def test_a_follower_waits_for_the_start_and_reads_to_the_end(world):
     await world.finish(blocker)
 
     assert await follower == [(1, "one"), (1, "two")]
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_follower_continues_with_the_next_attempt(world):
@@ -62,7 +61,6 @@ async def test_pages_are_bounded_and_a_wait_ends_without_lines(world):
     assert [[it.message for it in page.lines] for page in (first, second, third)] == [["one", "two"], ["three"], []]
     assert not third.over
     assert third.next == second.next
-    await world.finish(job)
 
 
 async def test_the_last_lines_are_read_first_if_requested(world):
@@ -104,7 +102,6 @@ async def test_many_followers_share_the_copies_of_one_log(world):
 
     assert [it.message for page in pages for it in page.lines] == []
     assert 1 <= world.runtime.log_reads - before <= 15
-    await world.finish(job)
 
 
 async def follow_once(world, job):
@@ -113,13 +110,12 @@ async def follow_once(world, job):
 
 
 async def test_the_log_of_a_job_that_never_started_is_over(world):
-    blocker = await world.submit(LASTING, millicpus=4000)
+    await world.submit(LASTING, millicpus=4000)
     job = await world.submit(LASTING, millicpus=4000)
 
     await world.cancel(job)
 
     assert await follow(world, job) == []
-    await world.finish(blocker)
 
 
 async def test_an_array_is_read_by_child_from_before_its_children_exist(world):
@@ -130,7 +126,6 @@ async def test_an_array_is_read_by_child_from_before_its_children_exist(world):
     assert await follow(world, child_id(array, 1)) == [(1, "child")]
     with pytest.raises(NotFound):
         await read(world, child_id(array, 2))
-    await world.wait_for(array, Status.SUCCEEDED)
 
 
 async def test_a_task_is_read_by_container(world):

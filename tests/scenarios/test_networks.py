@@ -49,7 +49,6 @@ async def test_a_job_terminated_without_its_network_never_starts(world):
     world.runtime.release("start")
 
     await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    await world.wait_until_containers_are_gone()
 
 
 async def test_a_restart_between_the_removal_of_a_network_and_the_start_changes_nothing(world):

@@ -36,9 +36,8 @@ class Slow:
 
 
 @pytest.fixture
-async def world():
-    async with worlds.simulated() as running:
-        yield running
+def world(simulated):
+    return simulated
 
 
 @pytest.fixture

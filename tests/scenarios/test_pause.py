@@ -35,8 +35,6 @@ async def test_a_running_job_is_stopped_and_held_and_resumed(world):
     await world.resume(job)
     again = await world.wait_for(job, Status.RUNNING, hold=None)
     assert again.attempt.number == 2
-    await world.terminate(job)
-    await world.wait_for(job, Status.FAILED)
 
 
 async def test_a_paused_job_releases_its_resources(world):
@@ -47,7 +45,6 @@ async def test_a_paused_job_releases_its_resources(world):
 
     await world.wait_for(other, Status.SUCCEEDED)
     await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
-    await world.cancel(job)
 
 
 async def test_a_pause_does_not_count_against_the_attempts(world):
@@ -75,7 +72,6 @@ async def test_a_container_that_ignores_the_signal_is_killed_after_the_grace(wor
     paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now", exit_codes=[137])
     order = paused.stop_orders[0]
     assert (order.kind, order.attempt, order.killed_at is not None) == (StopKind.PAUSE, 1, True)
-    await world.cancel(job)
 
 
 async def test_a_job_that_exits_with_0_during_a_pause_is_paused_and_resumed(world):
@@ -112,8 +108,6 @@ async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(
 
     again = await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
     assert (again.hold, [it.paused for it in again.attempts]) == (None, [True])
-    await world.terminate(job)
-    await world.wait_for(job, Status.FAILED)
 
 
 async def test_a_terminate_outranks_a_pause(world):
@@ -160,11 +154,6 @@ async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(wor
         with pytest.raises(Invalid, match="it cannot be paused"):
             await world.pause(job)
 
-    await world.finish(cancelled)
-    await world.wait_for(cancelled, Status.SUCCEEDED)
-    await world.terminate(stopping, force=True)
-    await world.wait_for(stopping, Status.FAILED)
-
 
 async def test_a_repeated_pause_changes_nothing(world):
     job = await world.start(IGNORES_SIGTERM)
@@ -176,7 +165,6 @@ async def test_a_repeated_pause_changes_nothing(world):
     after = await world.job(job)
     assert (after.hold, len(after.stop_orders)) == (before.hold, 1)
     await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
-    await world.cancel(job)
 
 
 async def test_a_pause_requests_a_final_checkpoint_from_which_the_next_attempt_continues(world):
@@ -191,8 +179,6 @@ async def test_a_pause_requests_a_final_checkpoint_from_which_the_next_attempt_c
     assert await world.checkpoint_names(job) == ["step-1", "step-2"]
     await world.resume(job)
     await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
-    await world.terminate(job)
-    await world.wait_for(job, Status.FAILED)
 
 
 @pytest.mark.fault("SP29")
@@ -209,7 +195,6 @@ async def test_a_server_killed_while_a_pause_waits_for_the_checkpoint_finds_it(w
     paused = await world.wait_until(job, lambda it: it.held)
     assert [(it.kind, it.final_checkpoint) for it in paused.stop_orders] == [(StopKind.PAUSE, "step-1")]
     assert await world.checkpoint_names(job) == ["step-1"]
-    await world.cancel(job)
 
 
 async def test_a_task_is_paused_with_all_its_containers(world):
@@ -224,8 +209,6 @@ async def test_a_task_is_paused_with_all_its_containers(world):
     assert [it.paused for it in paused.attempts] == [True]
     await world.resume(job)
     await world.wait_for(job, Status.RUNNING)
-    await world.terminate(job)
-    await world.wait_for(job, Status.FAILED)
 
 
 async def test_an_array_is_paused_with_its_active_children(world):
@@ -242,8 +225,6 @@ async def test_an_array_is_paused_with_its_active_children(world):
     await world.resume(array)
     for child in children[:2]:
         await world.wait_for(child, Status.RUNNING)
-    await world.terminate(array)
-    await world.wait_for(array, Status.FAILED)
 
 
 # ------------------------------------------------------------------------------------------------------------- restarts
@@ -317,5 +298,3 @@ async def is_held_once(world, job):
     await world.resume(job)
     again = await world.wait_for(job, Status.RUNNING)
     assert (again.attempt.number, again.hold) == (2, None)
-    await world.terminate(job)
-    await world.wait_for(job, Status.FAILED)

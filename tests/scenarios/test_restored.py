@@ -14,7 +14,6 @@ from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Action, ExitRule, Status
 from batchq.errors import Invalid
 from tests.support import builders
-from tests.support import world as worlds
 from tests.support.builders import ADMIN, task, task_container
 from tests.support.scripts import Script, contained
 
@@ -25,9 +24,8 @@ HOUR = 3600
 
 
 @pytest.fixture
-async def world():
-    async with worlds.simulated() as running:
-        yield running
+def world(simulated):
+    return simulated
 
 
 def tag_of(job, attempt=1):
@@ -64,7 +62,6 @@ async def test_a_job_running_in_backup_and_engine_continues(world):
 
     await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
     assert await starts(world, job) == 1
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 async def test_a_job_queued_in_the_backup_is_attached_to_its_running_attempt(world):
@@ -76,7 +73,6 @@ async def test_a_job_queued_in_the_backup_is_attached_to_its_running_attempt(wor
     assert (await world.wait_for(job, Status.RUNNING)).attempt.number == 1
     await world.wait_for(job, Status.FAILED, exit_codes=[3])
     assert await starts(world, job) == 1
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_a_job_that_ended_without_a_server_has_the_outcome_of_its_container(world):
@@ -90,7 +86,6 @@ async def test_a_job_that_ended_without_a_server_has_the_outcome_of_its_containe
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED, exit_codes=[7])
     assert await world.output(job) == ["done"]
     assert await starts(world, job) == 1
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(world):
@@ -104,7 +99,6 @@ async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(w
     assert [it.status_reason for it in again.attempts] == [status_reasons.DISAPPEARED]
     await world.wait_for(job, Status.FAILED, exit_codes=[None, 1])
     assert await starts(world, job, 2) == 1
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_the_container_of_a_later_attempt_gives_its_outcome(world):
@@ -116,10 +110,9 @@ async def test_the_container_of_a_later_attempt_gives_its_outcome(world):
 
     await world.restore(backup)
 
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.FAILED, exit_codes=[9, 9])
     assert await starts(world, job, 2) == 1
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_a_job_with_later_attempts_only_is_attached_to_the_last(world):
@@ -129,7 +122,7 @@ async def test_a_job_with_later_attempts_only_is_attached_to_the_last(world):
     await world.restore(backup)
 
     assert (await world.wait_for(job, Status.RUNNING)).attempt.number == 2
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
     done = await world.wait_for(job, Status.FAILED)
     assert [it.number for it in done.attempts] == [1, 2, 3]
 
@@ -143,7 +136,7 @@ async def test_a_job_whose_dependency_ended_since_the_backup_continues(world):
 
     await world.restore(backup)
     await world.wait_for(second, Status.RUNNING)
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
 
     await world.wait_for(first, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     assert len((await world.wait_for(second, Status.SUCCEEDED)).attempts) == 1
@@ -166,7 +159,6 @@ async def test_a_job_unschedulable_in_the_backup_is_attached_and_not_cancelled(w
     world.runtime.unreachable = False
 
     assert (await world.wait_for(job, Status.RUNNING)).attempts == ()
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_children_of_an_array_are_attached_and_counted(world):
@@ -182,7 +174,6 @@ async def test_children_of_an_array_are_attached_and_counted(world):
     done = await world.wait_for(parent, Status.SUCCEEDED)
     assert dict(done.array_state.counts)[Status.SUCCEEDED] == 3
     assert [await starts(world, child_id(parent, index)) for index in range(3)] == [1, 1, 1]
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_a_task_of_several_containers_is_attached_as_a_whole(world):
@@ -196,7 +187,6 @@ async def test_a_task_of_several_containers_is_attached_as_a_whole(world):
     await world.wait_for(job, Status.RUNNING)
     await world.wait_for(job, Status.SUCCEEDED)
     assert await world.engine_calls_by_container(job, "start") == ["0/a", "0/b"]
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 # ----------------------------------------------------------------------------------------------------------- left alone
@@ -214,7 +204,7 @@ async def test_containers_of_unknown_jobs_are_reported_and_kept(world, caplog):
     assert not world.engine.health().healthy
     assert "2 unknown containers" in world.engine.health().safe_mode
     assert sum("has no job in the restored data" in it for it in caplog.messages) == 2
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
     assert world.engine.health().healthy
 
 
@@ -228,8 +218,6 @@ async def test_a_container_of_a_job_that_ended_in_the_backup_is_kept(world):
 
     await world.wait_for(job, Status.FAILED)
     assert await running(world) == {tag_of(job, 2)}
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
-    await world.wait_until_containers_are_gone()
 
 
 async def test_a_container_of_an_attempt_that_ended_in_the_backup_is_removed(world):
@@ -242,7 +230,6 @@ async def test_a_container_of_an_attempt_that_ended_in_the_backup_is_removed(wor
     await world.restore(world.backup())
 
     await world.wait_until_containers_are_gone()
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 async def test_without_purge_orphaned_containers_are_kept_permanently(world):
@@ -251,14 +238,14 @@ async def test_without_purge_orphaned_containers_are_kept_permanently(world):
     tag = (await world.wait_for(job, Status.RUNNING)).tag
     await world.restore(backup)
 
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.sleep(HOUR / 4)
     await world.restart()
     await world.sleep(HOUR / 4)
 
     assert await running(world) == {tag}
     assert world.engine.health().healthy
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
 
 
 async def test_with_purge_all_orphaned_containers_are_removed(world):
@@ -267,7 +254,7 @@ async def test_with_purge_all_orphaned_containers_are_removed(world):
         await world.wait_for(job, Status.RUNNING)
     await world.restore(backup)
 
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
 
     await world.wait_until_containers_are_gone()
 
@@ -278,7 +265,7 @@ async def test_a_purge_continues_after_a_restart(world):
     await world.wait_for(jobs[-1], Status.RUNNING)
     await world.restore(backup)
     world.runtime.unreachable = True
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
     await world.crash()
     world.runtime.unreachable = False
 
@@ -298,7 +285,7 @@ async def test_a_purge_keeps_a_container_of_a_task_that_waits(world):
     world.runtime.hold("create")
     await world.restore(backup)
 
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
 
     world.runtime.release("create")
     await world.wait_for(job, Status.SUCCEEDED)
@@ -313,7 +300,6 @@ async def test_stop_orders_are_carried_out_in_safe_mode(world):
 
     await world.wait_for(job, Status.FAILED, status_reason="by hand")
     await world.wait_until_containers_are_gone()
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 # ---------------------------------------------------------------------------------------------------------- not started
@@ -330,7 +316,7 @@ async def test_queued_jobs_do_not_start_in_safe_mode(world):
         (Status.RUNNABLE, status_reasons.SAFE_MODE)
     ] * 2
 
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
 
     await world.wait_for(waits, Status.SUCCEEDED)
     await world.wait_for(fresh, Status.SUCCEEDED)
@@ -350,7 +336,7 @@ async def test_a_job_starting_in_the_backup_does_not_start_in_safe_mode(world):
 
     assert (await world.job(job)).status is Status.STARTING
     assert await starts(world, job) == 1
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -371,7 +357,7 @@ async def test_a_container_only_created_since_the_backup_does_not_start_in_safe_
 
     assert (await world.job(job)).status is Status.RUNNABLE
     assert "1 unknown container" in world.engine.health().safe_mode
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -388,7 +374,7 @@ async def test_a_container_created_before_the_backup_does_not_start_in_safe_mode
 
     assert (await world.job(job)).status is Status.STARTING
     assert [it.state for it in await world.runtime.survey()] == ["CREATED"]
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -402,7 +388,7 @@ async def test_the_next_container_of_an_attached_task_does_not_start_in_safe_mod
     await world.sleep(HOUR / 4)
 
     assert await world.engine_calls_by_container(job, "create") == ["0/first"]
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.SUCCEEDED)
     assert await world.engine_calls_by_container(job, "start") == ["0/first", "0/second"]
 
@@ -420,7 +406,6 @@ async def test_an_abandoned_start_is_abandoned_in_safe_mode(world):
 
     await world.wait_for(job, Status.FAILED, status_reason="not again")
     assert await starts(world, job) == 1
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 @pytest.mark.parametrize("limit", [None, 60], ids=["unlimited", "its timeout long over"])
@@ -433,7 +418,7 @@ async def test_an_absent_container_is_lost_only_after_safe_mode(world, limit):
     await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNING
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
@@ -445,7 +430,7 @@ async def test_a_container_removed_in_safe_mode_is_lost_only_after_it(world):
     await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNING
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
@@ -458,7 +443,6 @@ async def test_a_terminated_job_with_an_absent_container_ends_in_safe_mode(world
     await world.terminate(job, "not again")
 
     await world.wait_for(job, Status.FAILED, status_reason="not again")
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 async def test_a_restart_does_not_end_safe_mode(world):
@@ -469,7 +453,7 @@ async def test_a_restart_does_not_end_safe_mode(world):
     await world.restart()
 
     assert world.engine.health().safe_mode is not None
-    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
+    await world.leave_safe_mode(purge=False)
     await world.restart()
     assert world.engine.health().safe_mode is None
 
@@ -480,13 +464,9 @@ async def test_safe_mode_does_not_end_before_the_first_survey(world):
     await world.restore(backup)
 
     with pytest.raises(Invalid, match="has not answered"):
-        await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+        await world.leave_safe_mode(purge=True)
 
     assert world.engine.health().safe_mode is not None
-    world.runtime.unreachable = False
-    await world.wait_for_engine(up=True)
-    await world.wait_until_idle()
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_safe_mode_does_not_end_before_attached_jobs_are_saved(world):
@@ -501,10 +481,10 @@ async def test_safe_mode_does_not_end_before_attached_jobs_are_saved(world):
     world.store.failing = False
 
     with pytest.raises(Invalid, match="not known yet"):
-        await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+        await world.leave_safe_mode(purge=True)
 
     await world.wait_for(job, Status.RUNNING)
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
     await world.wait_for(job, Status.SUCCEEDED)
     assert await starts(world, job) == 1
 
@@ -512,6 +492,6 @@ async def test_safe_mode_does_not_end_before_attached_jobs_are_saved(world):
 async def test_to_leave_safe_mode_without_a_restore_changes_nothing(world):
     job = await world.start(LONG)
 
-    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
+    await world.leave_safe_mode(purge=True)
 
     assert await running(world) == {tag_of(job)}

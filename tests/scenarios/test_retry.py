@@ -4,7 +4,6 @@ import pytest
 
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Action, ExitRule, Status
-from tests.support import world as worlds
 from tests.support.scripts import LASTING, Script
 
 
@@ -85,31 +84,25 @@ STORM, WAITING = 20, 1000
 ATTEMPTS = 10
 
 
-@pytest.fixture
-async def world():
-    async with worlds.simulated() as running:
-        yield running
-
-
 @pytest.mark.fault("TM04")
-async def test_a_job_that_fails_at_once_has_its_attempts_one_after_another(world):
-    job = await world.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS)
+async def test_a_job_that_fails_at_once_has_its_attempts_one_after_another(simulated):
+    job = await simulated.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS)
 
-    await world.wait_for(job, Status.FAILED, exit_codes=[1] * ATTEMPTS)
+    await simulated.wait_for(job, Status.FAILED, exit_codes=[1] * ATTEMPTS)
 
-    calls = [what for tag, what in world.runtime.all_calls if tag.job_id == job]
+    calls = [what for tag, what in simulated.runtime.all_calls if tag.job_id == job]
     assert calls == ["create", "start", "remove"] * ATTEMPTS
 
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("TM04", "TM07")
-async def test_many_retries_keep_the_order_of_a_long_queue(world):
-    failing = [await world.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS) for _ in range(STORM)]
-    waiting = await world.submit_many(WAITING, Script(seconds=1))
+async def test_many_retries_keep_the_order_of_a_long_queue(simulated):
+    failing = [await simulated.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS) for _ in range(STORM)]
+    waiting = await simulated.submit_many(WAITING, Script(seconds=1))
 
-    ends = [await world.wait_until(job, lambda it: it.status in FINISHED) for job in (*failing, *waiting)]
+    ends = [await simulated.wait_until(job, lambda it: it.status in FINISHED) for job in (*failing, *waiting)]
 
-    begun = [tag.job_id for tag, what in world.runtime.all_calls if what == "start" and tag.attempt == 1]
+    begun = [tag.job_id for tag, what in simulated.runtime.all_calls if what == "start" and tag.attempt == 1]
     assert begun == [*failing, *waiting]
     assert [it.status for it in ends] == [Status.FAILED] * STORM + [Status.SUCCEEDED] * WAITING
     assert {len(it.attempts) for it in ends[:STORM]} == {ATTEMPTS}

@@ -101,8 +101,6 @@ async def test_an_unschedulable_job_shows_the_reason_and_blocks_no_other(world):
     )
     reason = (await world.wait_for(fat, Status.RUNNABLE, unschedulable=True)).status_reason
     assert reason.startswith(f"{status_reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
-    await world.terminate(giant)
-    await world.terminate(fat)
 
 
 async def test_an_unschedulable_job_runs_once_an_environment_is_large_enough(world):

@@ -9,7 +9,6 @@ from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
 from batchq.ports.runtime import EngineIdentity
 from tests.support import builders
-from tests.support import world as worlds
 from tests.support.builders import ADMIN, task
 from tests.support.clock import SetClock
 from tests.support.scripts import IGNORES_SIGTERM, Script, contained
@@ -31,12 +30,6 @@ def wrong_by(request):
 async def world(world, wrong_by):
     """Its server's clock is wrong; `right_clock` is the next one's."""
     return await with_wrong_clock(world, wrong_by)
-
-
-@pytest.fixture
-async def simulated():
-    async with worlds.simulated() as running:
-        yield running
 
 
 @pytest.fixture

@@ -124,8 +124,6 @@ async def test_force_with_a_final_checkpoint_is_refused_and_changes_nothing(worl
         await world.terminate(job, checkpoint=True, force=True)
 
     assert (await world.job(job)).stop is None
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_final_checkpoint_of_a_job_without_a_directory_is_refused(world):
@@ -135,8 +133,6 @@ async def test_a_final_checkpoint_of_a_job_without_a_directory_is_refused(world)
         await world.terminate(job, checkpoint=True)
 
     assert (await world.job(job)).stop is None
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 # ------------------------------------------------------------------------------------------------------------- stopping

@@ -118,8 +118,6 @@ async def test_a_cancel_of_a_queued_job_is_in_its_history_before_its_end(world, 
     *_, order, end = await world.store.history(job)
     assert (order.status, order.stop.user, order.stop.reason) == (Status.RUNNABLE, "cora", "too hot")
     assert (end.status, end.stop) == (Status.FAILED, None)
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
 
 
 async def test_an_order_to_an_array_is_shown_with_each_child(world, by):

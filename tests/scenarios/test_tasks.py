@@ -196,7 +196,6 @@ async def test_no_container_of_a_job_that_has_not_started_can_be_stopped_alone(w
     assert await world.terminate_all(f"{job}.no-such") == {f"{job}.no-such": "NOT_FOUND"}
 
     assert (await world.job(job)).stop_orders == ()
-    await world.cancel(job)
 
 
 async def test_a_container_that_was_ordered_to_stop_alone_stops_after_a_crash(world):

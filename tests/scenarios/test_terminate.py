@@ -199,7 +199,6 @@ async def test_a_job_that_exits_0_before_the_signal_is_failed(world):
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
-    world.runtime.release("stop")
 
 
 @pytest.mark.fault("SP26")

@@ -34,7 +34,6 @@ async def test_the_log_of_a_running_job_shows_the_default_metrics(world):
     await world.wait_for_output(job, "done")
 
     assert await values(world, job) == {"loss": 0.5, "epoch": 2}
-    await world.finish(job)
 
 
 async def test_a_job_that_never_ran_has_no_metrics(world):
@@ -42,8 +41,6 @@ async def test_a_job_that_never_ran_has_no_metrics(world):
     waits = await world.submit(LASTING, after=[first])
 
     assert await values(world, waits) == {}
-    await world.cancel(waits)
-    await world.finish(first)
 
 
 async def test_rules_replace_the_default_metrics_and_are_saved_with_the_attempt(world):
@@ -85,7 +82,6 @@ async def test_a_link_in_place_of_metrics_jsonl_is_not_followed(world, tmp_path)
     (world.checkpoints.directory(job) / "metrics.jsonl").symlink_to(secret)
 
     assert await values(world, job) == {"loss": 0.5, "epoch": 2}
-    await world.finish(job)
 
 
 @pytest.mark.fault("BU04")

@@ -54,7 +54,6 @@ async def test_a_held_job_names_who_holds_it_and_why(world):
         Code.HELD,
         'Held by tester * ago, "the licence is missing": it does not start until it is released.',
     )
-    await world.cancel(job)
 
 
 async def test_a_paused_job_names_who_paused_it_and_why(world):
@@ -65,7 +64,6 @@ async def test_a_paused_job_names_who_paused_it_and_why(world):
         Code.PAUSED,
         'Paused by tester * ago, "others first": it does not start until it is resumed.',
     )
-    await world.cancel(job)
 
 
 async def test_a_job_of_a_drained_queue_names_the_queue(world):
@@ -75,7 +73,6 @@ async def test_a_job_of_a_drained_queue_names_the_queue(world):
 
     sentence = "Queue default is drained: none of its jobs starts until an operator ends the drain."
     check(await world.why(job), Code.QUEUE_DRAINED, sentence)
-    await world.cancel(job)
 
 
 # ------------------------------------------------------------------------------------------------ SUBMITTED and PENDING
@@ -150,7 +147,6 @@ async def test_a_child_that_its_array_has_not_created_waits_in_the_array(world):
         await world.why(child_id(array, 9))
     await world.cancel(child_id(array, 7), "not this one")
     assert (await world.why(child_id(array, 7))).code is Code.CANCELLED
-    await world.terminate(first)
 
 
 async def test_an_array_counts_its_children(world):
@@ -185,9 +181,6 @@ async def test_a_terminated_array_counts_the_children_that_are_left(world):
         Code.CHILDREN_STOPPING,
         'Terminated by tester 0 s ago, "too hot": 2 of 2 children have not ended.',
     )
-    for index in range(2):
-        await world.machine.kill((await world.job(child_id(array, index))).tag)
-    await world.wait_for(array, Status.FAILED)
 
 
 # ----------------------------------------------------------------------------------------- the server cannot start jobs
@@ -222,8 +215,6 @@ async def test_on_a_restored_backup_no_job_starts(world):
         Code.SAFE_MODE,
         "The server runs on a restored backup: no job starts until an administrator runs `batchq leave-safe-mode`.",
     )
-    await world.jobs.leave_safe_mode(purge=False, new_engine=False, caller=ADMIN)
-    await world.wait_for(job, Status.RUNNING)
 
 
 async def test_on_another_container_engine_no_job_starts(world):
@@ -257,8 +248,6 @@ async def test_while_the_container_engine_is_away_no_job_starts_and_only_operato
     assert seen.facts["detail"] == "the engine is away"
     check(owner, Code.ENGINE_UNAVAILABLE, "The container engine has not answered for *: no job starts until it does.")
     assert owner.facts == {}
-    world.runtime.unreachable = False
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 # ------------------------------------------------------------------------------------------------------------- RUNNABLE
@@ -300,7 +289,6 @@ async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
     )
 
     assert why.facts == {"jobQueue": "default", "required": 16.0, "limit": 4.0}
-    await world.cancel(job)
 
 
 async def test_a_job_with_more_memory_than_the_host_cannot_start(world):
@@ -311,7 +299,6 @@ async def test_a_job_with_more_memory_than_the_host_cannot_start(world):
         Code.TOO_LARGE,
         "Cannot start: requires 10,240 GiB of memory, jobs may use * of this host.",
     )
-    await world.cancel(job)
 
 
 async def test_a_job_that_is_larger_than_the_limit_of_its_account_cannot_start(world):
@@ -324,8 +311,6 @@ async def test_a_job_that_is_larger_than_the_limit_of_its_account_cannot_start(w
         Code.ABOVE_ACCOUNT_LIMIT,
         "Cannot start: requires 2 vCPUs, account lab may use 1 vCPU.",
     )
-    await world.cancel(job)
-    world.caller = ADMIN
 
 
 async def test_a_job_whose_resource_was_deleted_cannot_start(world, licences):
@@ -344,7 +329,6 @@ async def test_a_job_whose_resource_was_deleted_cannot_start(world, licences):
         Code.RESOURCE_MISSING,
         "Cannot start: requires consumable resource licences, which does not exist.",
     )
-    await world.cancel(waits)
 
 
 async def needing_then_deleted(world):
@@ -371,7 +355,6 @@ async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world,
         Code.TOO_MANY_UNITS,
         "Cannot start: requires 2 of consumable resource licences, there are 1 in all.",
     )
-    await world.cancel(job)
 
 
 def limited(world, **limits):
@@ -398,8 +381,6 @@ async def test_at_the_limit_of_its_account_a_job_waits(world):
     )
 
     assert (why.facts["account"], why.facts["used"]) == ("lab", 0.75)
-    await world.cancel(job)
-    world.caller = ADMIN
 
 
 async def test_the_first_job_of_a_queue_says_what_it_requires_what_is_free_and_who_holds_the_rest(world):
@@ -414,7 +395,6 @@ async def test_the_first_job_of_a_queue_says_what_it_requires_what_is_free_and_w
     )
 
     assert (why.facts["required"], why.facts["free"], why.facts["limit"]) == (4.0, 1.5, 4.0)
-    await world.cancel(job)
 
 
 async def test_the_end_of_a_job_that_was_ordered_to_stop_is_that_of_its_order(world):
@@ -432,8 +412,6 @@ async def test_the_end_of_a_job_that_was_ordered_to_stop_is_that_of_its_order(wo
         "First in queue default: requires 4 vCPUs, 0 of 4 are free in local. In use by filler. "
         "By an order to stop it filler ends within *.",
     )
-    await world.cancel(job)
-    await world.terminate(filler, "stop", force=True)
 
 
 async def test_jobs_of_other_users_are_counted_and_not_named(world):
@@ -452,8 +430,6 @@ async def test_jobs_of_other_users_are_counted_and_not_named(world):
     assert why.facts["holders"] == ()
     with pytest.raises(NotFound):
         await world.why(job, caller=Caller(user="bob"))
-    await world.cancel(job)
-    world.caller = ADMIN
 
 
 async def test_the_first_job_of_a_queue_waits_for_memory(world):
@@ -467,7 +443,6 @@ async def test_the_first_job_of_a_queue_waits_for_memory(world):
         Code.WAITS_FOR_MEMORY,
         "First in queue default: requires 200 MiB of memory, 100 MiB of * are free. In use by filler.",
     )
-    await world.cancel(job)
 
 
 async def test_the_first_job_of_a_queue_waits_for_gpus(world):
@@ -484,7 +459,6 @@ async def test_the_first_job_of_a_queue_waits_for_gpus(world):
         Code.WAITS_FOR_GPUS,
         "First in queue default: requires 1 GPU, 0 of 1 are free. In use by filler.",
     )
-    await world.cancel(job)
 
 
 async def submit_with_gpu(world, name):
@@ -510,7 +484,6 @@ async def test_the_first_job_of_a_queue_waits_for_units_of_a_resource(world, lic
         Code.WAITS_FOR_UNITS,
         "First in queue default: requires 1 of consumable resource licences, 0 of 2 are free. In use by filler.",
     )
-    await world.cancel(job)
 
 
 async def test_what_a_job_of_another_queue_waits_for_is_reserved(world):
@@ -529,8 +502,6 @@ async def test_what_a_job_of_another_queue_waits_for_is_reserved(world):
 
     assert why.facts["reservedFor"] == ({"jobId": first, "jobName": "large"},)
     assert hidden.sentence.endswith("which is reserved for large in another queue.")
-    await world.cancel(job)
-    await world.cancel(first)
 
 
 async def test_a_job_behind_others_has_a_place_in_line(world):
@@ -547,8 +518,6 @@ async def test_a_job_behind_others_has_a_place_in_line(world):
 
     assert (why.facts["place"], why.facts["ahead"], why.facts["aheadVcpus"]) == (3, 2, 8.0)
     check(await world.why(second), Code.IN_LINE, "Place in queue default: 2nd, behind 1 job requesting 4 vCPUs. *")
-    for it in (first, second, third):
-        await world.cancel(it)
 
 
 async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
@@ -577,7 +546,6 @@ async def test_the_first_job_of_a_queue_that_is_retried_says_how_its_last_attemp
     why = await world.wait_for_why(retried, Code.WAITS_FOR_VCPUS)
 
     assert why.sentence.endswith("Attempt 1 of 2 ended with exit code 3.")
-    await world.cancel(retried)
 
 
 def resume_placement(world):
@@ -626,7 +594,6 @@ async def test_vcpus_are_kept_for_shares_without_jobs(world, fair):
         Code.RESERVED_FOR_SHARES,
         "Requires 2 vCPUs: computeReservation 50 of queue fair keeps vCPUs for shares that have no jobs.",
     )
-    await world.cancel(job)
 
 
 async def test_a_job_waits_for_the_turn_of_its_share(world, fair):
@@ -643,8 +610,6 @@ async def test_a_job_waits_for_the_turn_of_its_share(world, fair):
     )
 
     assert (why.facts["place"], why.facts["shareIdentifier"]) == (2, "blue")
-    await world.cancel(first)
-    await world.cancel(second)
 
 
 async def test_the_first_job_of_each_queue_is_explained_to_those_who_may_see_it(world):
@@ -659,4 +624,3 @@ async def test_the_first_job_of_each_queue_is_explained_to_those_who_may_see_it(
 
     assert {queue: it.code for queue, it in seen.items()} == {default: Code.WAITS_FOR_VCPUS}
     assert hidden == {}
-    await world.cancel(job)

@@ -48,9 +48,6 @@ async def test_a_job_says_which_image_it_pulls(world):
     )
 
     assert why.facts == {"image": ABSENT, "jobsWaiting": 2}
-    world.runtime.release("pull")
-    for it in jobs:
-        await world.wait_for(it, Status.FAILED)
 
 
 async def test_the_next_attempt_waits_for_the_removal_of_the_container_of_the_last(world):
@@ -62,8 +59,6 @@ async def test_the_next_attempt_waits_for_the_removal_of_the_container_of_the_la
         Code.CLEANING_UP,
         "Waits until the container of the previous attempt is removed.",
     )
-    world.runtime.release("remove")
-    await world.wait_for(job, Status.FAILED)
 
 
 async def test_while_the_host_starts_no_containers_only_operators_read_its_error(world):
@@ -77,8 +72,6 @@ async def test_while_the_host_starts_no_containers_only_operators_read_its_error
     check(seen, Code.HOST_FAILURE, f"{sentence} Error: CannotStartContainerError: no cgroups.")
     check(owner, Code.HOST_FAILURE, sentence)
     assert owner.facts == {"computeEnvironment": "local"}
-    del world.runtime.errors["start"]
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_start_that_the_engine_refused_is_tried_again(world):
@@ -92,7 +85,6 @@ async def test_a_start_that_the_engine_refused_is_tried_again(world):
     )
 
     assert why.facts["refusals"] == 1
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_container_is_being_created_and_started(world):
@@ -107,8 +99,6 @@ async def test_a_container_is_being_created_and_started(world):
         Code.CREATING_CONTAINER,
         'Its container has been starting in local for *s. Cancelled by tester * ago, "too hot": it is not retried.',
     )
-    world.runtime.release("start")
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_several_containers_are_starting_or_wait_for_others(world):
@@ -127,8 +117,6 @@ async def test_several_containers_are_starting_or_wait_for_others(world):
     )
 
     assert (why.facts["containers"], why.facts["starting"], why.facts["waiting"]) == (2, 1, 1)
-    world.runtime.release("start")
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_the_start_of_a_terminated_job_is_abandoned(world):
@@ -143,8 +131,6 @@ async def test_the_start_of_a_terminated_job_is_abandoned(world):
         Code.ABANDONING_START,
         'Terminated by tester * ago, "too hot": its start is being abandoned.',
     )
-    world.runtime.release("create")
-    await world.wait_for(job, Status.FAILED)
 
 
 # -------------------------------------------------------------------------------------------------------------- RUNNING
@@ -170,8 +156,6 @@ async def test_while_the_engine_is_away_the_end_of_a_running_job_is_not_seen(wor
         "Has run for * s in local. "
         "The container engine has not answered for *: an end of the job is seen when it does.",
     )
-    world.runtime.unreachable = False
-    await world.wait_for_engine(up=True)
 
 
 async def test_a_running_job_that_was_cancelled_will_not_be_retried(world):
@@ -201,8 +185,6 @@ async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
         Code.STOPPING,
         'Terminated by tester * ago, "too hot": the stop signal was sent * ago, SIGKILL follows in * min.',
     )
-    await world.machine.kill((await world.job(job)).tag)
-    await world.wait_for(job, Status.FAILED)
 
 
 async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(world):
@@ -216,9 +198,6 @@ async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(wo
         Code.STOPPING,
         'Paused by tester * ago, "others first": the stop signal was sent * ago, SIGKILL follows in * min.',
     )
-    await world.machine.kill((await world.job(job)).tag)
-    await world.wait_for(job, Status.RUNNABLE)
-    await world.cancel(job)
 
 
 async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world):
@@ -235,8 +214,6 @@ async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world
         "the stop signal follows in * s.",
     )
     assert {"checkpointRequestedAt", "nextStepAt"} <= why.facts.keys()
-    await world.terminate(job, force=True)
-    await world.wait_for(job, Status.FAILED)
 
 
 async def test_a_job_past_its_time_limit_is_being_stopped(world):
@@ -255,8 +232,6 @@ async def test_a_job_past_its_time_limit_is_being_stopped(world):
         Code.TIME_LIMIT,
         "Its time limit of 1 s has passed: the stop signal was sent * ago, SIGKILL follows in * min.",
     )
-    await world.machine.kill((await world.job(job)).tag)
-    await world.wait_for(job, Status.FAILED)
 
 
 async def test_a_container_that_does_not_exit_although_it_was_killed(world):
@@ -275,8 +250,6 @@ async def test_a_container_that_does_not_exit_although_it_was_killed(world):
         'Terminated by tester * ago, "too hot". Its container has not exited although SIGKILL was sent * s ago. '
         "Last resort of an administrator: `batchq force-fail`.",
     )
-    world.runtime.release("kill")
-    await world.wait_for(job, Status.FAILED)
 
 
 class _Later:
@@ -513,9 +486,6 @@ async def test_a_job_that_was_given_up_says_why(world):
     await world.force_fail(job, "the disk is gone")
 
     check(await world.why(job), Code.FORCE_FAILED, 'Force-failed by tester * ago, "the disk is gone".')
-    world.runtime.release("kill")
-    world.runtime.release("remove")
-    await world.wait_until_containers_are_gone()
 
 
 async def test_a_request_that_is_not_valid_says_why(world):
