@@ -1,11 +1,10 @@
 """Jobs that require consumable resources: what they hold, wait for and use up."""
 
 import pytest
-from msgspec.structs import replace
 
 from batchq.domain.catalog import QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.job import Status
 from batchq.services.catalog import Quantities
 from tests.support import builders
 from tests.support.builders import ADMIN
@@ -31,17 +30,10 @@ def quantities(world):
     return world.catalog.consumable_resources.quantities(world.catalog.consumables[LICENCES])
 
 
-async def needing(world, quantity, script=None, **fields):
-    submission = await world.submission(script, **fields)
-    needs = (ConsumableRequirement(resource=LICENCES, quantity=quantity),)
-    return (await world.jobs.submit(replace(submission, needs=needs), caller=ADMIN)).id
-
-
 async def test_a_job_holds_its_units_until_it_ends(world, there):
     await there(10)
 
-    job = await needing(world, 4, LONG)
-    await world.wait_for(job, Status.RUNNING)
+    job = await world.start(LONG, needs={LICENCES: 4})
     held = quantities(world)
     await world.terminate(job)
     await world.wait_for(job, Status.FAILED)
@@ -53,7 +45,7 @@ async def test_a_job_holds_its_units_until_it_ends(world, there):
 async def test_consumed_units_are_not_released(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
-    await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
+    await world.wait_for(await world.submit(needs={LICENCES: 4}), Status.SUCCEEDED)
     await world.restart()
 
     assert quantities(world) == Quantities(total=6, in_use=0, available=6)
@@ -61,19 +53,21 @@ async def test_consumed_units_are_not_released(world, there):
 
 async def test_a_resource_created_again_has_all_its_units(world, there):
     await there(4, ResourceKind.NON_REPLENISHABLE)
-    await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
+    await world.wait_for(await world.submit(needs={LICENCES: 4}), Status.SUCCEEDED)
     await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
 
     await there(4, ResourceKind.NON_REPLENISHABLE)
 
-    await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
+    await world.wait_for(await world.submit(needs={LICENCES: 4}), Status.SUCCEEDED)
     assert quantities(world).total == 0
 
 
 async def test_each_attempt_consumes_units(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
-    await world.wait_for(await needing(world, 4, Script(seconds=0, exit_code=1), attempts=2), Status.FAILED)
+    await world.wait_for(
+        await world.submit(Script(seconds=0, exit_code=1), needs={LICENCES: 4}, attempts=2), Status.FAILED
+    )
 
     assert quantities(world).total == 2
 
@@ -81,7 +75,7 @@ async def test_each_attempt_consumes_units(world, there):
 async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there):
     await there(1)
 
-    job = await needing(world, 2)
+    job = await world.submit(needs={LICENCES: 2})
     await world.wait_for(job, Status.RUNNABLE)
     await world.catalog.consumable_resources.change_total(
         LICENCES, operation=QuantityOperation.ADD, quantity=1, token=None, caller=ADMIN
@@ -92,10 +86,9 @@ async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there
 
 async def test_a_job_waits_for_units_held_by_another_job(world, there):
     await there(1)
-    first = await needing(world, 1, LONG)
-    await world.wait_for(first, Status.RUNNING)
+    first = await world.start(LONG, needs={LICENCES: 1})
 
-    second = await needing(world, 1)
+    second = await world.submit(needs={LICENCES: 1})
     await world.wait_for(second, Status.RUNNABLE)
     await world.terminate(first)
 
@@ -104,9 +97,8 @@ async def test_a_job_waits_for_units_held_by_another_job(world, there):
 
 async def test_a_job_that_waits_for_units_is_next_in_the_snapshot(world, there):
     await there(1)
-    first = await needing(world, 1, LONG)
-    await world.wait_for(first, Status.RUNNING)
-    waiting = [await needing(world, 1, LONG) for _ in range(2)]
+    await world.start(LONG, needs={LICENCES: 1})
+    waiting = [await world.submit(LONG, needs={LICENCES: 1}) for _ in range(2)]
     for job in waiting:
         await world.wait_for(job, Status.RUNNABLE)
 

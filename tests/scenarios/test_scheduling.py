@@ -26,12 +26,6 @@ async def shared(world):
     await world.queue("shared", policy=fair.name)
 
 
-async def of_share(world, share, script=None, *, priority=0, **fields):
-    submission = await world.submission(script, queue="shared", **fields)
-    submission = replace(submission, share_identifier=share, scheduling_priority=priority)
-    return (await world.jobs.submit(submission, caller=ADMIN)).id
-
-
 async def started(world, *jobs):
     """Whether they have."""
     found = await world.store.jobs(jobs)
@@ -108,10 +102,9 @@ async def test_a_job_that_ends_before_the_head_can_start_is_backfilled(world):
 
 
 async def test_shares_alternate_whichever_submitted_first(world, shared):
-    first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.wait_for(first, Status.RUNNING)
-    reds = [await of_share(world, "red", LONG, millicpus=2000) for _ in range(2)]
-    blue = await of_share(world, "blue", LONG, millicpus=2000)
+    first = await world.start(LONG, queue="shared", share="red", millicpus=WHOLE)
+    reds = [await world.submit(LONG, queue="shared", share="red", millicpus=2000) for _ in range(2)]
+    blue = await world.submit(LONG, queue="shared", share="blue", millicpus=2000)
 
     await world.terminate(first)
 
@@ -121,10 +114,9 @@ async def test_shares_alternate_whichever_submitted_first(world, shared):
 
 
 async def test_within_a_share_the_higher_priority_starts_first(world, shared):
-    first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.wait_for(first, Status.RUNNING)
-    usual = await of_share(world, "red", millicpus=WHOLE)
-    urgent = await of_share(world, "red", LONG, millicpus=WHOLE, priority=9)
+    first = await world.start(LONG, queue="shared", share="red", millicpus=WHOLE)
+    usual = await world.submit(queue="shared", share="red", millicpus=WHOLE)
+    urgent = await world.submit(LONG, queue="shared", share="red", millicpus=WHOLE, priority=9)
 
     await world.terminate(first)
 
@@ -133,11 +125,10 @@ async def test_within_a_share_the_higher_priority_starts_first(world, shared):
 
 
 async def test_the_usage_of_a_share_counts_after_a_restart(world, shared):
-    first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.wait_for(first, Status.RUNNING)
+    first = await world.start(LONG, queue="shared", share="red", millicpus=WHOLE)
     await world.sleep(2)
-    old = await of_share(world, "red", millicpus=WHOLE)
-    new = await of_share(world, "violet", LONG, millicpus=WHOLE)
+    old = await world.submit(queue="shared", share="red", millicpus=WHOLE)
+    new = await world.submit(LONG, queue="shared", share="violet", millicpus=WHOLE)
 
     await world.restart()
     await world.terminate(first)
@@ -147,10 +138,9 @@ async def test_the_usage_of_a_share_counts_after_a_restart(world, shared):
 
 
 async def test_the_snapshot_has_the_order_of_the_starts(world, shared):
-    first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.wait_for(first, Status.RUNNING)
-    reds = [await of_share(world, "red", SHORT, millicpus=WHOLE) for _ in range(2)]
-    blue = await of_share(world, "blue", SHORT, millicpus=WHOLE)
+    await world.start(LONG, queue="shared", share="red", millicpus=WHOLE)
+    reds = [await world.submit(SHORT, queue="shared", share="red", millicpus=WHOLE) for _ in range(2)]
+    blue = await world.submit(SHORT, queue="shared", share="blue", millicpus=WHOLE)
 
     snapshot = await world.jobs.snapshot("shared", caller=ADMIN)
 

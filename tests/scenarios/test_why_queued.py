@@ -10,9 +10,9 @@ from batchq.domain.access.accounts import Account, AccountLimits, Caller, Contai
 from batchq.domain.catalog import EnvironmentName, QuantityOperation, State
 from batchq.domain.container import Resources
 from batchq.domain.explanation.codes import Code
-from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName, child_id
+from batchq.domain.ids import ConsumableName, QueueName, child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.errors import NotFound
 from batchq.ports.jobs import Changes, Restoration
 from tests.support import builders
@@ -24,18 +24,9 @@ from tests.support.world import HOST
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 LICENCES = ConsumableName("licences")
 LOCAL = EnvironmentName("local")
+#: A job that holds all vCPUs of the environment while it runs.
+FILLER = {"name": "filler", "millicpus": WHOLE}
 IGNORES_SIGTERM = Script(seconds=600, on_term=None, output=("ready",))
-
-
-async def filled(world, *, millicpus=WHOLE, **fields):
-    """A running job that holds all vCPUs of the environment."""
-    return await world.start(millicpus=millicpus, name="filler", **fields)
-
-
-async def needing(world, quantity, script=None, **fields):
-    submission = await world.submission(script, **fields)
-    needs = (ConsumableRequirement(resource=LICENCES, quantity=quantity),)
-    return (await world.jobs.submit(replace(submission, needs=needs), caller=world.caller)).id
 
 
 @pytest.fixture
@@ -49,20 +40,16 @@ async def licences(world):
 async def test_a_held_job_names_who_holds_it_and_why(world):
     job = await world.submit_held("the licence is missing")
 
-    check(
-        await world.why(job),
-        Code.HELD,
-        'Held by tester * ago, "the licence is missing": it does not start until it is released.',
+    await world.wait_for_why(
+        job, Code.HELD, 'Held by tester * ago, "the licence is missing": it does not start until it is released.'
     )
 
 
 async def test_a_paused_job_names_who_paused_it_and_why(world):
     job = await world.submit_held("others first", paused=True)
 
-    check(
-        await world.why(job),
-        Code.PAUSED,
-        'Paused by tester * ago, "others first": it does not start until it is resumed.',
+    await world.wait_for_why(
+        job, Code.PAUSED, 'Paused by tester * ago, "others first": it does not start until it is resumed.'
     )
 
 
@@ -72,7 +59,7 @@ async def test_a_job_of_a_drained_queue_names_the_queue(world):
     await world.wait_for(job, Status.RUNNABLE)
 
     sentence = "Queue default is drained: none of its jobs starts until an operator ends the drain."
-    check(await world.why(job), Code.QUEUE_DRAINED, sentence)
+    await world.wait_for_why(job, Code.QUEUE_DRAINED, sentence)
 
 
 # ------------------------------------------------------------------------------------------------ SUBMITTED and PENDING
@@ -108,11 +95,13 @@ async def test_dependencies_that_have_not_succeeded_are_listed(world):
     await world.wait_for(done, Status.SUCCEEDED)
     runs = await world.start(name="align-1")
     job = await world.submit(LASTING, after=[done, runs])
-    await world.wait_for(job, Status.PENDING)
 
-    why = check(await world.why(job), Code.DEPENDENCIES, "Waits for 1 of 2 dependencies: align-1 (RUNNING for *).")
-
-    assert why.facts["dependencies"] == ({"jobId": runs, "jobName": "align-1", "status": "RUNNING"},)
+    await world.wait_for_why(
+        job,
+        Code.DEPENDENCIES,
+        "Waits for 1 of 2 dependencies: align-1 (RUNNING for *).",
+        dependencies=({"jobId": runs, "jobName": "align-1", "status": "RUNNING"},),
+    )
 
 
 async def test_the_child_of_a_sequential_array_waits_for_the_child_before_it(world):
@@ -122,10 +111,8 @@ async def test_the_child_of_a_sequential_array_waits_for_the_child_before_it(wor
     await world.wait_for(child_id(array, 0), Status.RUNNING)
     await world.wait_for(child_id(array, 2), Status.PENDING)
 
-    check(
-        await world.why(child_id(array, 1)),
-        Code.DEPENDENCIES,
-        "Waits for 1 of 1 dependency: steps:0 (RUNNING for *).",
+    await world.wait_for_why(
+        child_id(array, 1), Code.DEPENDENCIES, "Waits for 1 of 1 dependency: steps:0 (RUNNING for *)."
     )
 
 
@@ -134,8 +121,8 @@ async def test_a_child_that_its_array_has_not_created_waits_in_the_array(world):
     array = await world.submit(LASTING, name="align", array_size=9, after=[first])
     await world.wait_for(array, Status.PENDING)
 
-    why = check(
-        await world.why(child_id(array, 7)),
+    why = await world.wait_for_why(
+        child_id(array, 7),
         Code.NOT_CREATED,
         "Not created yet: its array creates 9 children in order, and 7 others before it. "
         "The array: Waits for 1 of 1 dependency: prepare (RUNNING for *).",
@@ -158,28 +145,20 @@ async def test_an_array_counts_its_children(world):
     await world.wait_for(child_id(array, 2), Status.RUNNING)
     await world.wait_until_idle()
 
-    why = check(
-        await world.why(array),
-        Code.CHILDREN,
-        "2 of 3 children have ended (1 failed), 1 active, 0 waiting.",
-    )
+    why = await world.wait_for_why(array, Code.CHILDREN, "2 of 3 children have ended (1 failed), 1 active, 0 waiting.")
 
     assert why.facts == {"size": 3, "succeeded": 1, "failed": 1, "active": 1, "queued": 0, "unspawned": 0}
 
 
 async def test_a_terminated_array_counts_the_children_that_are_left(world):
-    array = await world.submit(
-        Script(seconds=60, on_term=None, output=("ready",)), array_size=2, grace=timedelta(minutes=9)
-    )
+    array = await world.submit(IGNORES_SIGTERM, array_size=2, grace=timedelta(minutes=9))
     for index in range(2):
         await world.wait_for_output(child_id(array, index), "ready")
 
     await world.terminate(array, "too hot")
 
-    check(
-        await world.why(array),
-        Code.CHILDREN_STOPPING,
-        'Terminated by tester 0 s ago, "too hot": 2 of 2 children have not ended.',
+    await world.wait_for_why(
+        array, Code.CHILDREN_STOPPING, 'Terminated by tester 0 s ago, "too hot": 2 of 2 children have not ended.'
     )
 
 
@@ -187,15 +166,15 @@ async def test_a_terminated_array_counts_the_children_that_are_left(world):
 
 
 async def test_while_the_database_refuses_changes_jobs_continue_later(world):
-    holder = await filled(world)
+    holder = await world.start(**FILLER)
     job = await world.submit(LASTING, millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
 
     world.store.failing = True
     await world.machine.kill((await world.job(holder)).tag)
 
-    check(
-        await world.wait_for_why(job, Code.STORE_UNAVAILABLE),
+    await world.wait_for_why(
+        job,
         Code.STORE_UNAVAILABLE,
         "The server cannot save changes at present: jobs continue when its database accepts them again. "
         "Error: no space left on device.",
@@ -210,8 +189,8 @@ async def test_on_a_restored_backup_no_job_starts(world):
     job = await world.submit(LASTING)
     await world.wait_for(job, Status.RUNNABLE)
 
-    check(
-        await world.why(job),
+    await world.wait_for_why(
+        job,
         Code.SAFE_MODE,
         "The server runs on a restored backup: no job starts until an administrator runs `batchq leave-safe-mode`.",
     )
@@ -228,7 +207,7 @@ async def test_on_another_container_engine_no_job_starts(world):
     job = await world.submit(LASTING)
     await world.wait_for(job, Status.RUNNABLE)
 
-    check(await world.why(job), Code.ENGINE_CHANGED, "The container engine that answers is not the one that *.")
+    await world.wait_for_why(job, Code.ENGINE_CHANGED, "The container engine that answers is not the one that *.")
     await world.crash()
     await world.runtime.runtime.close()
     world.runtime.runtime = known
@@ -241,12 +220,9 @@ async def test_while_the_container_engine_is_away_no_job_starts_and_only_operato
     job = await world.submit(Script(seconds=0))
     await world.wait_for(job, Status.RUNNABLE)
 
-    seen = await world.why(job)
-    owner = await world.why(job, caller=Caller(user=ADMIN.user))
-
-    check(seen, Code.ENGINE_UNAVAILABLE, "The container engine has not answered for *: no job starts until it does. *")
-    assert seen.facts["detail"] == "the engine is away"
-    check(owner, Code.ENGINE_UNAVAILABLE, "The container engine has not answered for *: no job starts until it does.")
+    sentence = "The container engine has not answered for *: no job starts until it does."
+    await world.wait_for_why(job, Code.ENGINE_UNAVAILABLE, f"{sentence} *", detail="the engine is away")
+    owner = await world.wait_for_why(job, Code.ENGINE_UNAVAILABLE, sentence, caller=Caller(user=ADMIN.user))
     assert owner.facts == {}
 
 
@@ -254,26 +230,21 @@ async def test_while_the_container_engine_is_away_no_job_starts_and_only_operato
 
 
 async def test_a_job_that_a_bulk_stop_selected_does_not_start(world):
-    await filled(world)
+    await world.start(**FILLER)
     job = await world.submit(LASTING, millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
     order = (await world.job(job)).order
     world.engine.loop._bulk_stops.targets = IntervalSet([(order, order)])  # for the moment between two units of work
 
-    check(await world.why(job), Code.STOP_PENDING, "A stop order is about to be applied to it: it does not start.")
+    await world.wait_for_why(job, Code.STOP_PENDING, "A stop order is about to be applied to it: it does not start.")
     world.engine.loop._bulk_stops.targets = IntervalSet()
-    await world.cancel(job)
 
 
 async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
     await world.catalog.compute_environments.update(LOCAL, lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     job = await world.submit(Script(seconds=0))
 
-    check(
-        await world.wait_for_why(job, Code.NO_ENVIRONMENT),
-        Code.NO_ENVIRONMENT,
-        "No compute environment of queue default is enabled: local.",
-    )
+    await world.wait_for_why(job, Code.NO_ENVIRONMENT, "No compute environment of queue default is enabled: local.")
     await world.catalog.compute_environments.update(LOCAL, lambda it: replace(it, state=State.ENABLED), caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
 
@@ -281,8 +252,8 @@ async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
 async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
     job = await world.submit(LASTING, millicpus=16_000)
 
-    why = check(
-        await world.wait_for_why(job, Code.TOO_MANY_VCPUS),
+    why = await world.wait_for_why(
+        job,
         Code.TOO_MANY_VCPUS,
         "Cannot start: requires 16 vCPUs, the largest compute environment of queue default has 4 vCPUs. "
         "Request less, or enlarge a compute environment.",
@@ -294,66 +265,43 @@ async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
 async def test_a_job_with_more_memory_than_the_host_cannot_start(world):
     job = await world.submit(LASTING, memory_mib=10 * 2**20)
 
-    check(
-        await world.wait_for_why(job, Code.TOO_LARGE),
-        Code.TOO_LARGE,
-        "Cannot start: requires 10,240 GiB of memory, jobs may use * of this host.",
+    await world.wait_for_why(
+        job, Code.TOO_LARGE, "Cannot start: requires 10,240 GiB of memory, jobs may use * of this host."
     )
 
 
 async def test_a_job_that_is_larger_than_the_limit_of_its_account_cannot_start(world):
-    ada = limited(world, vcpus=1.0)
-    world.caller = ada
+    world.caller = limited(world, vcpus=1.0)
     job = await world.submit(LASTING, millicpus=2000, user="1000:1000")
 
-    check(
-        await world.wait_for_why(job, Code.ABOVE_ACCOUNT_LIMIT),
-        Code.ABOVE_ACCOUNT_LIMIT,
-        "Cannot start: requires 2 vCPUs, account lab may use 1 vCPU.",
+    await world.wait_for_why(
+        job, Code.ABOVE_ACCOUNT_LIMIT, "Cannot start: requires 2 vCPUs, account lab may use 1 vCPU."
     )
 
 
 async def test_a_job_whose_resource_was_deleted_cannot_start(world, licences):
-    holder = await needing(world, 2, LASTING)
-    await world.wait_for(holder, Status.RUNNING)
-    job = await needing(world, 1, LASTING)
-    await world.wait_for_why(job, Code.WAITS_FOR_UNITS)
-    await world.finish(holder)
-    await world.wait_for(job, Status.RUNNING)
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
-    waits = await needing_then_deleted(world)
-
-    check(
-        await world.wait_for_why(waits, Code.RESOURCE_MISSING),
-        Code.RESOURCE_MISSING,
-        "Cannot start: requires consumable resource licences, which does not exist.",
-    )
-
-
-async def needing_then_deleted(world):
-    """A waiting job that requires a resource which no longer exists."""
-    holder = await filled(world)
-    job = await needing(world, 1, LASTING, millicpus=WHOLE)
+    holder = await world.start(**FILLER)
+    job = await world.submit(LASTING, needs={LICENCES: 1}, millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
     await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
     await world.finish(holder)
-    return job
+
+    await world.wait_for_why(
+        job, Code.RESOURCE_MISSING, "Cannot start: requires consumable resource licences, which does not exist."
+    )
 
 
 async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world, licences):
-    holder = await filled(world)
-    job = await needing(world, 2, LASTING, millicpus=WHOLE)
+    holder = await world.start(**FILLER)
+    job = await world.submit(LASTING, needs={LICENCES: 2}, millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
     await world.catalog.consumable_resources.change_total(
         LICENCES, operation=QuantityOperation.SET, quantity=1, token=None, caller=ADMIN
     )
     await world.finish(holder)
 
-    check(
-        await world.wait_for_why(job, Code.TOO_MANY_UNITS),
-        Code.TOO_MANY_UNITS,
-        "Cannot start: requires 2 of consumable resource licences, there are 1 in all.",
+    await world.wait_for_why(
+        job, Code.TOO_MANY_UNITS, "Cannot start: requires 2 of consumable resource licences, there are 1 in all."
     )
 
 
@@ -374,40 +322,38 @@ async def test_at_the_limit_of_its_account_a_job_waits(world):
     await world.wait_for(job, Status.RUNNABLE)
     await world.wait_until_idle()
 
-    why = check(
-        await world.why(job),
+    await world.wait_for_why(
+        job,
         Code.ACCOUNT_LIMIT,
         "Requires 0.5 vCPUs: account lab uses 0.75 of its 1 vCPU. Jobs of other accounts are not delayed by that.*",
+        account="lab",
+        used=0.75,
     )
-
-    assert (why.facts["account"], why.facts["used"]) == ("lab", 0.75)
 
 
 async def test_the_first_job_of_a_queue_says_what_it_requires_what_is_free_and_who_holds_the_rest(world):
-    await filled(world, millicpus=2500, limit=3600)
+    await world.start(name="filler", millicpus=2500, limit=3600)
     job = await world.submit(LASTING, millicpus=WHOLE)
 
-    why = check(
-        await world.wait_for_why(job, Code.WAITS_FOR_VCPUS),
+    await world.wait_for_why(
+        job,
         Code.WAITS_FOR_VCPUS,
         "First in queue default: requires 4 vCPUs, 1.5 of 4 are free in local. In use by filler. "
         "By its time limit filler ends within 1 h.",
+        required=4.0,
+        free=1.5,
+        limit=4.0,
     )
-
-    assert (why.facts["required"], why.facts["free"], why.facts["limit"]) == (4.0, 1.5, 4.0)
 
 
 async def test_the_end_of_a_job_that_was_ordered_to_stop_is_that_of_its_order(world):
-    filler = await world.submit(
-        IGNORES_SIGTERM, millicpus=WHOLE, name="filler", limit=3600, grace=timedelta(minutes=10)
-    )
-    await world.wait_for_output(filler, "ready")
+    filler = await world.start(IGNORES_SIGTERM, **FILLER, limit=3600, grace=timedelta(minutes=10))
     await world.terminate(filler, "stop")
     await world.wait_for_why(filler, Code.STOPPING)
     job = await world.submit(LASTING, millicpus=WHOLE)
 
-    check(
-        await world.wait_for_why(job, Code.WAITS_FOR_VCPUS),
+    await world.wait_for_why(
+        job,
         Code.WAITS_FOR_VCPUS,
         "First in queue default: requires 4 vCPUs, 0 of 4 are free in local. In use by filler. "
         "By an order to stop it filler ends within *.",
@@ -415,19 +361,17 @@ async def test_the_end_of_a_job_that_was_ordered_to_stop_is_that_of_its_order(wo
 
 
 async def test_jobs_of_other_users_are_counted_and_not_named(world):
-    await filled(world, limit=3600)
+    await world.start(**FILLER, limit=3600)
     world.caller = limited(world)
     job = await world.submit(LASTING, millicpus=WHOLE, user="1000:1000")
 
-    why = await world.wait_for_why(job, Code.WAITS_FOR_VCPUS)
-
-    check(
-        why,
+    await world.wait_for_why(
+        job,
         Code.WAITS_FOR_VCPUS,
         "First in queue default: requires 4 vCPUs, 0 of 4 are free in local. In use by 1 job. "
         "By its time limit a job of another user ends within 1 h*.",
+        holders=(),
     )
-    assert why.facts["holders"] == ()
     with pytest.raises(NotFound):
         await world.why(job, caller=Caller(user="bob"))
 
@@ -435,11 +379,11 @@ async def test_jobs_of_other_users_are_counted_and_not_named(world):
 async def test_the_first_job_of_a_queue_waits_for_memory(world):
     await world.wait_until_idle()
     host = world.engine.loop.state.host.memory_mib
-    await filled(world, millicpus=250, memory_mib=host - 100)
+    await world.start(name="filler", millicpus=250, memory_mib=host - 100)
     job = await world.submit(LASTING, memory_mib=200)
 
-    check(
-        await world.wait_for_why(job, Code.WAITS_FOR_MEMORY),
+    await world.wait_for_why(
+        job,
         Code.WAITS_FOR_MEMORY,
         "First in queue default: requires 200 MiB of memory, 100 MiB of * are free. In use by filler.",
     )
@@ -450,37 +394,21 @@ async def test_the_first_job_of_a_queue_waits_for_gpus(world):
         pytest.skip("the machines that run the tests have no GPU")
     world.runtime.runtime._capacity = Resources(millicpus=4000, memory_mib=4096, gpus=1)
     await world.restart()
-    await world.wait_for(await submit_with_gpu(world, "filler"), Status.RUNNING)
+    await world.start(gpus=1, name="filler")
 
-    job = await submit_with_gpu(world, "waits")
+    job = await world.submit(LASTING, gpus=1, name="waits")
 
-    check(
-        await world.wait_for_why(job, Code.WAITS_FOR_GPUS),
-        Code.WAITS_FOR_GPUS,
-        "First in queue default: requires 1 GPU, 0 of 1 are free. In use by filler.",
+    await world.wait_for_why(
+        job, Code.WAITS_FOR_GPUS, "First in queue default: requires 1 GPU, 0 of 1 are free. In use by filler."
     )
-
-
-async def submit_with_gpu(world, name):
-    submission = await world.submission(LASTING, name=name)
-    definition = replace(
-        await world.catalog.definitions.find(submission.definition_name, None, caller=ADMIN),
-        ref=DefinitionRef(name="gpu", revision=1),
-    )
-    size = Resources(millicpus=250, memory_mib=32, gpus=1)
-    made = await world.catalog.definitions.register(
-        replace(definition, container=replace(definition.container, resources=size)), caller=ADMIN
-    )
-    submission = replace(submission, definition_name="gpu", definition_revision=made.ref.revision)
-    return (await world.jobs.submit(submission, caller=world.caller)).id
 
 
 async def test_the_first_job_of_a_queue_waits_for_units_of_a_resource(world, licences):
-    await world.wait_for(await needing(world, 2, LASTING, name="filler"), Status.RUNNING)
-    job = await needing(world, 1, LASTING)
+    await world.start(needs={LICENCES: 2}, name="filler")
+    job = await world.submit(LASTING, needs={LICENCES: 1})
 
-    check(
-        await world.wait_for_why(job, Code.WAITS_FOR_UNITS),
+    await world.wait_for_why(
+        job,
         Code.WAITS_FOR_UNITS,
         "First in queue default: requires 1 of consumable resource licences, 0 of 2 are free. In use by filler.",
     )
@@ -488,13 +416,13 @@ async def test_the_first_job_of_a_queue_waits_for_units_of_a_resource(world, lic
 
 async def test_what_a_job_of_another_queue_waits_for_is_reserved(world):
     await world.queue("urgent", priority=9)
-    await filled(world, millicpus=2000)
+    await world.start(name="filler", millicpus=2000)
     first = await world.submit(LASTING, millicpus=WHOLE, queue="urgent", name="large")
     await world.wait_for_why(first, Code.WAITS_FOR_VCPUS)
     job = await world.submit(LASTING, millicpus=1000)
 
-    why = check(
-        await world.wait_for_why(job, Code.RESERVED_FOR_OTHERS),
+    why = await world.wait_for_why(
+        job,
         Code.RESERVED_FOR_OTHERS,
         "First in queue default: requires 1 vCPU and 32 MiB of memory, which is reserved for large in queue urgent.",
     )
@@ -505,19 +433,20 @@ async def test_what_a_job_of_another_queue_waits_for_is_reserved(world):
 
 
 async def test_a_job_behind_others_has_a_place_in_line(world):
-    await filled(world)
+    await world.start(**FILLER)
     first, second, third = [await world.submit(LASTING, millicpus=WHOLE) for _ in range(3)]
     await world.wait_for_why(first, Code.WAITS_FOR_VCPUS)
 
-    why = check(
-        await world.wait_for_why(third, Code.IN_LINE),
+    await world.wait_for_why(
+        third,
         Code.IN_LINE,
         "Place in queue default: 3rd, behind 2 jobs requesting 8 vCPUs. "
         "The first one waits for vCPUs of compute environment local. 1 job of the queue has started within the last *.",
+        place=3,
+        ahead=2,
+        aheadVcpus=8.0,
     )
-
-    assert (why.facts["place"], why.facts["ahead"], why.facts["aheadVcpus"]) == (3, 2, 8.0)
-    check(await world.why(second), Code.IN_LINE, "Place in queue default: 2nd, behind 1 job requesting 4 vCPUs. *")
+    await world.wait_for_why(second, Code.IN_LINE, "Place in queue default: 2nd, behind 1 job requesting 4 vCPUs. *")
 
 
 async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
@@ -526,10 +455,8 @@ async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
     await world.finish(job)
     await world.wait_for(job, Status.RUNNABLE)
 
-    check(
-        await world.why(job),
-        Code.RETRY,
-        "Waits for attempt 2 of 2: attempt 1 ended with exit code 3. Place in queue default: 1st.",
+    await world.wait_for_why(
+        job, Code.RETRY, "Waits for attempt 2 of 2: attempt 1 ended with exit code 3. Place in queue default: 1st."
     )
     resume_placement(world)
     await world.wait_for(job, Status.RUNNING)
@@ -543,9 +470,7 @@ async def test_the_first_job_of_a_queue_that_is_retried_says_how_its_last_attemp
     await world.finish(retried)
     await world.wait_for(urgent, Status.RUNNING)
 
-    why = await world.wait_for_why(retried, Code.WAITS_FOR_VCPUS)
-
-    assert why.sentence.endswith("Attempt 1 of 2 ended with exit code 3.")
+    await world.wait_for_why(retried, Code.WAITS_FOR_VCPUS, "* Attempt 1 of 2 ended with exit code 3.")
 
 
 def resume_placement(world):
@@ -558,10 +483,8 @@ async def test_a_job_is_tried_in_the_next_unit_of_work(world):
     job = await world.submit(Script(seconds=0))
     await world.wait_for(job, Status.RUNNABLE)
 
-    check(
-        await world.why(job),
-        Code.NEXT,
-        "Next in queue default: the scheduler tries to place it in the next unit of work.",
+    await world.wait_for_why(
+        job, Code.NEXT, "Next in queue default: the scheduler tries to place it in the next unit of work."
     )
     resume_placement(world)
     await world.wait_for(job, Status.SUCCEEDED)
@@ -578,43 +501,36 @@ async def fair(world):
     await world.queue("fair", policy=policy.name)
 
 
-async def of_share(world, share, millicpus):
-    submission = await world.submission(LASTING, queue="fair", millicpus=millicpus)
-    submission = replace(submission, share_identifier=share, scheduling_priority=0)
-    return (await world.jobs.submit(submission, caller=world.caller)).id
-
-
 async def test_vcpus_are_kept_for_shares_without_jobs(world, fair):
-    runs = await of_share(world, "blue", 1000)
-    await world.wait_for(runs, Status.RUNNING)
-    job = await of_share(world, "blue", 2000)
+    await world.start(queue="fair", share="blue", millicpus=1000)
+    job = await world.submit(LASTING, queue="fair", share="blue", millicpus=2000)
 
-    check(
-        await world.wait_for_why(job, Code.RESERVED_FOR_SHARES),
+    await world.wait_for_why(
+        job,
         Code.RESERVED_FOR_SHARES,
         "Requires 2 vCPUs: computeReservation 50 of queue fair keeps vCPUs for shares that have no jobs.",
     )
 
 
 async def test_a_job_waits_for_the_turn_of_its_share(world, fair):
-    await filled(world)
-    first = await of_share(world, "blue", 1000)
-    second = await of_share(world, "blue", 1000)
+    await world.start(**FILLER)
+    first = await world.submit(LASTING, queue="fair", share="blue", millicpus=1000)
+    second = await world.submit(LASTING, queue="fair", share="blue", millicpus=1000)
     await world.wait_for_why(first, Code.WAITS_FOR_VCPUS)
 
-    why = check(
-        await world.wait_for_why(second, Code.SHARE_TURN),
+    await world.wait_for_why(
+        second,
         Code.SHARE_TURN,
         "Place in share blue of queue fair: 2nd; the shares take turns by their recent use. "
         "Jobs of this share hold 0 vCPUs.",
+        place=2,
+        shareIdentifier="blue",
     )
-
-    assert (why.facts["place"], why.facts["shareIdentifier"]) == (2, "blue")
 
 
 async def test_the_first_job_of_each_queue_is_explained_to_those_who_may_see_it(world):
     default = QueueName("default")
-    await filled(world)
+    await world.start(**FILLER)
     job = await world.submit(LASTING, millicpus=WHOLE)
     await world.wait_for_why(job, Code.WAITS_FOR_VCPUS)
     queues = [default, QueueName("absent")]

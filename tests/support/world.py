@@ -28,8 +28,8 @@ from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind
 from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.explanation.codes import Code, Explanation
-from batchq.domain.ids import JobId, QueueName, Tag
-from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
+from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
+from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, Job, RetryStrategy, Status
 from batchq.domain.prices import Prices
 from batchq.domain.task import Nodes, Task
 from batchq.engine.mailbox import JobEvent
@@ -47,6 +47,7 @@ from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import leaves_nothing, left_over, until, until_answered
+from tests.support.explanations import check
 from tests.support.in_process_server import InProcessServer, Store
 from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoints
 from tests.support.proxies import RecordingRuntime, StoreProxy
@@ -225,12 +226,17 @@ class World:
         queue: str = "default",
         millicpus: int = 250,
         memory_mib: int = 32,
+        gpus: int = 0,
+        share: str | None = None,
+        priority: int = 0,
+        needs: Mapping[str, int] = {},
         tags: Mapping[str, str] = {},
         later: Sequence[Script] = (),
         **container: Any,
     ) -> Submission:
+        """`priority` is that within the share; `needs` are units of consumable resources by name."""
         spec = scripts.spec(script or Script(seconds=0), *later, children=children)
-        size = Resources(millicpus=millicpus, memory_mib=memory_mib)
+        size = Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus)
         defined = f"script-{next(self._definitions)}"
         definition = builders.definition(name=defined)
         await self.catalog.definitions.register(
@@ -247,6 +253,10 @@ class World:
             nodes=nodes,
             array_size=array_size,
             tags=tuple(tags.items()),
+            share_identifier=share,
+            scheduling_priority=None if share is None else priority,
+            needs=tuple(ConsumableRequirement(resource=ConsumableName(it), quantity=of) for it, of in needs.items())
+            or None,
             depends_on=tuple(it if isinstance(it, Dependency) else Dependency(job_id=it) for it in after),
         )
 
@@ -322,8 +332,13 @@ class World:
         """Why the job waits, what it does, or why it failed, as `caller` reads it; None: the scenario's caller."""
         return await self.server.explanations.why(job_id, caller=caller or self.caller)
 
-    async def wait_for_why(self, job_id: JobId, code: Code, *, caller: Caller | None = None) -> Explanation:
-        """Wait until the job has an explanation with this code."""
+    async def wait_for_why(
+        self, job_id: JobId, code: Code, sentence: str = "*", *, caller: Caller | None = None, **facts: Any
+    ) -> Explanation:
+        """Wait until the job has an explanation with this code; then compare its sentence and these facts.
+
+        In `sentence` `*` stands for any text.
+        """
 
         async def holds() -> bool:
             with suppress(NotFound):
@@ -334,7 +349,9 @@ class World:
             await self._until(holds, f"never came to {code}")
         except TimeoutError:
             raise AssertionError(f"{await self.why(job_id)} {await self.describe(job_id)}") from None
-        return await self.why(job_id, caller=caller)
+        why = check(await self.why(job_id, caller=caller), code, sentence)
+        assert {name: why.facts.get(name) for name in facts} == facts, why
+        return why
 
     async def leave_safe_mode(self, *, purge: bool) -> None:
         await self.engine.leave_safe_mode(purge=purge, caller=builders.ADMIN)
