@@ -250,6 +250,18 @@ def refused(http):
 
 
 @pytest.fixture
+def accepted(http):
+    """Send a valid request; returns the response."""
+
+    async def accepted(operation, content=None, *, body=None):
+        status, _, answer = await http.post(operation, content, body=body)
+        assert status == 200, answer
+        return answer
+
+    return accepted
+
+
+@pytest.fixture
 async def sleeper(default_queue, boto):
     """The ARN of the job definition `sleeper`."""
     made = await boto.register_job_definition(

@@ -51,13 +51,23 @@ class Row:
     seen: tuple[Callable[[Thing], Request], str] | None = None
 
 
+def _reach(request: Callable[[Thing], Request], kind: str = "fresh", **more) -> Row:
+    """An operation on a job, which those carry out who reach the job."""
+    return Row(cells=REACH, request=request, kind=kind, **more)
+
+
+def _use(request: Callable[[Thing], Request]) -> Row:
+    """An operation that uses a definition."""
+    return Row(cells=USE, request=request)
+
+
 def _listed(operation: str, kind: str = "fresh", *, cells: Cells = REACH, of=lambda it: it.job, **members) -> Row:
     """A list that contains the resource or does not."""
     return Row(cells=cells, request=lambda _: batch(operation, **members), kind=kind, revealed=of)
 
 
 def _stop(request: Callable[[Thing], Request]) -> Row:
-    return Row(cells=REACH, request=request, changes=True, seen=(_describe, f'"statusReason":"{REASON}"'))
+    return _reach(request, changes=True, seen=(_describe, f'"statusReason":"{REASON}"'))
 
 
 def _describe(it: Thing) -> Request:
@@ -78,8 +88,8 @@ def _shared(operation: str, cells: Cells = ALL, **members) -> Row:
     return Row(cells=cells, request=lambda _: batch(operation, **members))
 
 
-def _native(path: str, cells: Cells) -> Row:
-    return Row(cells=cells, request=lambda _: Request(path=f"/v1/batchq/{path}", body={}))
+def _native(path: str, cells: Cells, **body) -> Row:
+    return Row(cells=cells, request=lambda _: Request(path=f"/v1/batchq/{path}", body=body))
 
 
 def _found(members) -> Request:
@@ -87,8 +97,7 @@ def _found(members) -> Request:
 
 
 def _get(part: str, kind: str = "fresh") -> Row:
-    request = lambda it: Request(path=f"/v1/batchq/jobs/{it.job}{part}", method="GET")  # noqa: E731 - it is one expression
-    return Row(cells=REACH, request=request, kind=kind)
+    return _reach(lambda it: Request(path=f"/v1/batchq/jobs/{it.job}{part}", method="GET"), kind)
 
 
 def _changed(path: str) -> Callable[[Thing], Request]:
@@ -99,10 +108,15 @@ def _training(path: str, **more) -> Request:
     return Request(path=f"/v2/training/jobs{path}", **more)
 
 
+def _get_training(part: str, kind: str = "fresh") -> Row:
+    return _reach(lambda it: _training(f"/{it.job}{part}", method="GET"), kind)
+
+
 def _modelarts(part: str = "", method: str = "GET", kind: str = "fresh", **more) -> Row:
     body = more.pop("body", None)
-    request = lambda it: Request(path=f"{MODELARTS}/training-jobs/{it.job}{part}", method=method, body=body)  # noqa: E731 - it is one expression
-    return Row(cells=REACH, request=request, kind=kind, **more)
+    return _reach(
+        lambda it: Request(path=f"{MODELARTS}/training-jobs/{it.job}{part}", method=method, body=body), kind, **more
+    )
 
 
 def _open_modelarts(part: str, method: str = "GET", body=None) -> Row:
@@ -114,26 +128,21 @@ def _described(it: Thing) -> Request:
 
 
 def _sagemaker(operation: str, **more) -> Row:
-    request = lambda it: sagemaker(operation, TrainingJobName=it.job)  # noqa: E731 - it is one expression
-    return Row(cells=REACH, request=request, kind="sagemaker", **more)
+    return _reach(lambda it: sagemaker(operation, TrainingJobName=it.job), "sagemaker", **more)
 
 
 def _sagemaker_log(operation: str) -> Row:
     """Streams, or events of streams, by the name of a job that has run."""
-
-    def request(it: Thing) -> Request:
-        return logs(operation, logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=f"{it.job}/")
-
-    return Row(cells=REACH, request=request, kind="trained")
+    group = "/aws/sagemaker/TrainingJobs"
+    return _reach(lambda it: logs(operation, logGroupName=group, logStreamNamePrefix=f"{it.job}/"), "trained")
 
 
 def _search(queue: str, members, kind: str = "fresh", of=lambda it: it.job) -> Row:
-    return Row(cells=REACH, request=lambda _: _found({"queues": [queue]} | members), kind=kind, revealed=of)
+    return _reach(lambda _: _found({"queues": [queue]} | members), kind, revealed=of)
 
 
 def _log(operation: str, members: Callable[[Thing], Mapping[str, object]], **more) -> Row:
-    request = lambda it: logs(operation, logGroupName="/aws/batch/job", **members(it))  # noqa: E731 - it is one expression
-    return Row(cells=REACH, request=request, kind="ran", **more)
+    return _reach(lambda it: logs(operation, logGroupName="/aws/batch/job", **members(it)), "ran", **more)
 
 
 def _submit(it: Thing, **members) -> Request:
@@ -166,13 +175,9 @@ _GROUND_ROWS = [verb + kind for kind in _KINDS for verb in ("Create", "Update", 
 
 # By the operation, and what of it, where several rows are of one.
 ROWS: Mapping[tuple[str, str], Row] = {
-    ("DescribeJobs", ""): Row(cells=REACH, request=_describe),
-    ("DescribeJobs", "of an array"): Row(
-        cells=REACH, request=lambda it: batch("DescribeJobs", jobs=[f"{it.job}:1"]), kind="array"
-    ),
-    ("DescribeJobs", "of a gang"): Row(
-        cells=REACH, request=lambda it: batch("DescribeJobs", jobs=[f"{it.job}#1"]), kind="gang"
-    ),
+    ("DescribeJobs", ""): _reach(_describe),
+    ("DescribeJobs", "of an array"): _reach(lambda it: batch("DescribeJobs", jobs=[f"{it.job}:1"]), "array"),
+    ("DescribeJobs", "of a gang"): _reach(lambda it: batch("DescribeJobs", jobs=[f"{it.job}#1"]), "gang"),
     ("ListJobs", ""): _listed("ListJobs", jobQueue="front", jobStatus="RUNNABLE", kind="first"),
     ("ListJobs", "by name"): _listed(
         "ListJobs", jobQueue="front", kind="first", filters=[{"name": "JOB_NAME", "values": ["A*"]}]
@@ -180,26 +185,20 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListJobs", "by age"): _listed(
         "ListJobs", jobQueue="front", kind="first", filters=[{"name": "AFTER_CREATED_AT", "values": ["1"]}]
     ),
-    ("ListJobs", "of an array"): Row(
-        cells=REACH, request=lambda it: batch("ListJobs", arrayJobId=it.job, jobStatus="RUNNABLE"), kind="array"
+    ("ListJobs", "of an array"): _reach(lambda it: batch("ListJobs", arrayJobId=it.job, jobStatus="RUNNABLE"), "array"),
+    ("ListJobs", "of a gang"): _reach(
+        lambda it: batch("ListJobs", multiNodeJobId=it.job, jobStatus="RUNNABLE"), "gang"
     ),
-    ("ListJobs", "of a gang"): Row(
-        cells=REACH, request=lambda it: batch("ListJobs", multiNodeJobId=it.job, jobStatus="RUNNABLE"), kind="gang"
+    ("SubmitJob", "of a definition"): _use(
+        lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
     ),
-    ("SubmitJob", "of a definition"): Row(
-        cells=USE, request=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
+    ("SubmitJob", "of a revision"): _use(
+        lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.ref)
     ),
-    ("SubmitJob", "of a revision"): Row(
-        cells=USE, request=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.ref)
-    ),
-    ("SubmitJob", "after a job"): Row(cells=REACH, request=lambda it: _submit(it, dependsOn=[{"jobId": it.job}])),
-    ("SubmitJob", "after a child"): Row(
-        cells=REACH, request=lambda it: _submit(it, dependsOn=[{"jobId": f"{it.job}:1"}]), kind="array"
-    ),
-    ("SubmitJob", "beside an array"): Row(
-        cells=REACH,
-        request=lambda it: _submit(it, arrayProperties={"size": 2}, dependsOn=[{"jobId": it.job, "type": "N_TO_N"}]),
-        kind="array",
+    ("SubmitJob", "after a job"): _reach(lambda it: _submit(it, dependsOn=[{"jobId": it.job}])),
+    ("SubmitJob", "after a child"): _reach(lambda it: _submit(it, dependsOn=[{"jobId": f"{it.job}:1"}]), "array"),
+    ("SubmitJob", "beside an array"): _reach(
+        lambda it: _submit(it, arrayProperties={"size": 2}, dependsOn=[{"jobId": it.job, "type": "N_TO_N"}]), "array"
     ),
     ("CancelJob", ""): _stop(lambda it: batch("CancelJob", jobId=it.job, reason=REASON)),
     ("CancelJobs", ""): _stop(lambda it: batch("CancelJobs", jobs=[it.job], reason=REASON)),
@@ -220,9 +219,9 @@ ROWS: Mapping[tuple[str, str], Row] = {
         changes=True,
         seen=(_definition, '"status":"INACTIVE"'),
     ),
-    ("DescribeJobDefinitions", ""): Row(cells=USE, request=_definition),
-    ("DescribeJobDefinitions", "by name"): Row(
-        cells=USE, request=lambda it: batch("DescribeJobDefinitions", jobDefinitionName=it.definition)
+    ("DescribeJobDefinitions", ""): _use(_definition),
+    ("DescribeJobDefinitions", "by name"): _use(
+        lambda it: batch("DescribeJobDefinitions", jobDefinitionName=it.definition)
     ),
     ("DescribeJobDefinitions", "all"): _listed(
         "DescribeJobDefinitions", cells=USE, of=lambda it: f'"{it.definition}"', status="ACTIVE"
@@ -238,11 +237,8 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListSchedulingPolicies", ""): _shared("ListSchedulingPolicies"),
     ("DescribeConsumableResource", ""): _shared("DescribeConsumableResource", consumableResource=LICENCES),
     ("ListConsumableResources", ""): _shared("ListConsumableResources"),
-    ("TagResource", "a job"): Row(
-        cells=REACH,
-        request=_tags(_job_arn, "POST", body={"tags": {"k": REASON}}),
-        changes=True,
-        seen=(_tags(_job_arn), REASON),
+    ("TagResource", "a job"): _reach(
+        _tags(_job_arn, "POST", body={"tags": {"k": REASON}}), changes=True, seen=(_tags(_job_arn), REASON)
     ),
     ("TagResource", "a definition"): Row(
         cells=CHANGE,
@@ -251,11 +247,11 @@ ROWS: Mapping[tuple[str, str], Row] = {
         seen=(_tags(_definition_arn), REASON),
     ),
     ("TagResource", "a queue"): Row(cells=SHARED, request=_tags(_queue_arn, "POST", body={"tags": {"k": "v"}})),
-    ("UntagResource", "a job"): Row(cells=REACH, request=_tags(_job_arn, "DELETE")),
+    ("UntagResource", "a job"): _reach(_tags(_job_arn, "DELETE")),
     ("UntagResource", "a definition"): Row(cells=CHANGE, request=_tags(_definition_arn, "DELETE")),
     ("UntagResource", "a queue"): Row(cells=SHARED, request=_tags(_queue_arn, "DELETE")),
-    ("ListTagsForResource", "of a job"): Row(cells=REACH, request=_tags(_job_arn)),
-    ("ListTagsForResource", "of a definition"): Row(cells=USE, request=_tags(_definition_arn)),
+    ("ListTagsForResource", "of a job"): _reach(_tags(_job_arn)),
+    ("ListTagsForResource", "of a definition"): _use(_tags(_definition_arn)),
     ("ListTagsForResource", "of a queue"): Row(cells=ALL, request=_tags(_queue_arn)),
     ("GetLogEvents", ""): _log("GetLogEvents", lambda it: {"logStreamName": it.stream}),
     ("FilterLogEvents", "by name"): _log("FilterLogEvents", lambda it: {"logStreamNames": [it.stream]}),
@@ -270,114 +266,74 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("FilterLogEvents", "of a training job"): _sagemaker_log("FilterLogEvents"),
     ("DescribeService", ""): Row(cells=ALL, request=lambda _: Request(path="/", method="GET")),
     ("DescribeLogGroups", ""): Row(cells=ALL, request=lambda _: logs("DescribeLogGroups")),
-    ("GetJobHistory", ""): Row(
-        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
+    ("GetJobHistory", ""): _get("/history"),
+    ("GetJobLog", ""): _get("/log", "ran"),
+    ("ListEvents", "all"): _reach(
+        lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"), "ran", revealed=lambda it: it.job
     ),
-    ("GetJobLog", ""): Row(
-        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/log", method="GET"), kind="ran"
-    ),
-    ("ListEvents", "all"): Row(
-        cells=REACH,
-        request=lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"),
-        kind="ran",
-        revealed=lambda it: it.job,
-    ),
-    ("ListEvents", "of a job"): Row(
-        cells=REACH,
-        request=lambda it: Request(path=f"/v1/batchq/events?after=0&jobs={it.job}", method="GET"),
-        revealed=lambda it: it.job,
+    ("ListEvents", "of a job"): _reach(
+        lambda it: Request(path=f"/v1/batchq/events?after=0&jobs={it.job}", method="GET"), revealed=lambda it: it.job
     ),
     ("SearchJobs", ""): _search("still", {}),
-    ("SearchJobs", "by id"): Row(cells=REACH, request=lambda it: _found({"ids": [it.job]})),
-    ("SearchJobs", "by the beginning of an id"): Row(cells=REACH, request=lambda it: _found({"idPrefix": it.job[:13]})),
-    ("SearchJobs", "by name and definition"): Row(
-        cells=REACH, request=lambda it: _found({"names": ["*-JOB"], "jobDefinitions": [it.definition]})
+    ("SearchJobs", "by id"): _reach(lambda it: _found({"ids": [it.job]})),
+    ("SearchJobs", "by the beginning of an id"): _reach(lambda it: _found({"idPrefix": it.job[:13]})),
+    ("SearchJobs", "by name and definition"): _reach(
+        lambda it: _found({"names": ["*-JOB"], "jobDefinitions": [it.definition]})
     ),
-    ("SearchJobs", "of an array"): Row(cells=REACH, request=lambda it: _found({"parentId": it.job}), kind="array"),
+    ("SearchJobs", "of an array"): _reach(lambda it: _found({"parentId": it.job}), "array"),
     ("SearchJobs", "with children"): _search("still", {"children": True}, kind="array", of=lambda it: f"{it.job}:1"),
     ("SearchJobs", "by end"): _search("default", {"orderBy": "ENDED"}, kind="ran"),
-    ("ExplainJob", ""): Row(
-        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/why", method="GET")
-    ),
-    ("ExplainJob", "of a child"): Row(
-        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}:1/why", method="GET"), kind="array"
-    ),
-    ("ExplainJob", "of a gang"): Row(
-        cells=REACH, request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}%231/why", method="GET"), kind="gang"
-    ),
+    ("ExplainJob", ""): _get("/why"),
+    ("ExplainJob", "of a child"): _get(":1/why", "array"),
+    ("ExplainJob", "of a gang"): _get("%231/why", "gang"),
     ("GetJob", ""): _get(""),
     ("GetJob", "of an array"): _get(":1", "array"),
     ("GetJob", "of a gang"): _get("%231", "gang"),
     ("GetJobCost", ""): _get("/cost"),
     ("GetJobCost", "of an array"): _get(":1/cost", "array"),
     ("GetJobMetrics", ""): _get("/metrics"),
-    ("ReportCosts", ""): Row(cells=ALL, request=lambda _: Request(path="/v1/batchq/costreport", body={})),
+    ("ReportCosts", ""): _native("costreport", ALL),
     ("ListBudgets", ""): _native("listbudgets", ACCOUNTS),
     ("SetBudget", ""): _native("setbudget", SHARED),
     ("RemoveBudget", ""): _native("removebudget", SHARED),
     ("CreateConsoleLogin", ""): _native("consolelogin", ALL),
-    ("GetOverview", ""): Row(cells=ALL, request=lambda _: Request(path="/v1/batchq/overview", body={})),
-    ("ListAudit", "of a job"): Row(
-        cells=REACH, request=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})
-    ),
-    ("ListAudit", "all"): Row(
-        cells=REACH,
-        request=lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),
+    ("GetOverview", ""): _native("overview", ALL),
+    ("ListAudit", "of a job"): _reach(lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})),
+    ("ListAudit", "all"): _reach(
+        lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),
         revealed=lambda it: it.job,
     ),
     **{
-        (name, ""): Row(cells=REACH, request=_changed(name.removesuffix("Job").lower()), changes=True)
+        (name, ""): _reach(_changed(name.removesuffix("Job").lower()), changes=True)
         for name in ("HoldJob", "ReleaseJob", "PauseJob", "ResumeJob")
     },
     ("ListCheckpoints", ""): _get("/checkpoints"),
-    ("RequestCheckpoint", ""): Row(cells=REACH, request=_changed("checkpoints")),
-    ("DeleteCheckpoint", ""): Row(
-        cells=REACH,
-        request=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/checkpoints/ckpt_{'0' * 12}", method="DELETE"),
+    ("RequestCheckpoint", ""): _reach(_changed("checkpoints")),
+    ("DeleteCheckpoint", ""): _reach(
+        lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/checkpoints/ckpt_{'0' * 12}", method="DELETE")
     ),
-    ("DrainQueue", ""): Row(
-        cells=SHARED, request=lambda _: Request(path="/v1/batchq/drainqueue", body={"queue": "front", "drained": False})
-    ),
+    ("DrainQueue", ""): _native("drainqueue", SHARED, queue="front", drained=False),
     ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
     ("LeaveSafeMode", ""): _native("leavesafemode", DATA),
     **{(name, ""): _native(name.lower(), cells) for name, cells in _PEOPLE_ROWS.items()},
     ("CreateTrainingJob", ""): Row(
         cells=ALL, request=lambda _: _training("", body={"name": "a-job", "image": "i", "queue": "still"})
     ),
-    ("GetTrainingJob", ""): Row(cells=REACH, request=lambda it: _training(f"/{it.job}", method="GET")),
-    ("GetTrainingJob", "of an array"): Row(
-        cells=REACH, request=lambda it: _training(f"/{it.job}:1", method="GET"), kind="array"
-    ),
-    ("ListTrainingJobs", ""): Row(
-        cells=REACH, request=lambda _: _training("?limit=100", method="GET"), revealed=lambda it: it.job
-    ),
-    ("ListTrainingCheckpoints", ""): Row(
-        cells=REACH, request=lambda it: _training(f"/{it.job}/checkpoints", method="GET")
-    ),
-    ("GetTrainingCheckpoint", ""): Row(
-        cells=REACH,
-        request=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="GET"),
-    ),
-    ("CreateTrainingCheckpoint", ""): Row(cells=REACH, request=lambda it: _training(f"/{it.job}/checkpoints", body={})),
-    ("DeleteTrainingCheckpoint", ""): Row(
-        cells=REACH,
-        request=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="DELETE"),
-    ),
-    ("PauseTrainingJob", ""): Row(
-        cells=REACH, request=lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True
-    ),
-    ("ResumeTrainingJob", ""): Row(
-        cells=REACH, request=lambda it: _training(f"/{it.job}/resume", body={}), changes=True
-    ),
+    ("GetTrainingJob", ""): _get_training(""),
+    ("GetTrainingJob", "of an array"): _get_training(":1", "array"),
+    ("ListTrainingJobs", ""): _reach(lambda _: _training("?limit=100", method="GET"), revealed=lambda it: it.job),
+    ("ListTrainingCheckpoints", ""): _get_training("/checkpoints"),
+    ("GetTrainingCheckpoint", ""): _get_training("/checkpoints/ckpt_0"),
+    ("CreateTrainingCheckpoint", ""): _reach(lambda it: _training(f"/{it.job}/checkpoints", body={})),
+    ("DeleteTrainingCheckpoint", ""): _reach(lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="DELETE")),
+    ("PauseTrainingJob", ""): _reach(lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True),
+    ("ResumeTrainingJob", ""): _reach(lambda it: _training(f"/{it.job}/resume", body={}), changes=True),
     ("SageMaker.CreateTrainingJob", ""): Row(
         cells=ALL, request=lambda it: sagemaker("CreateTrainingJob", **training_job(it.job))
     ),
     ("SageMaker.DescribeTrainingJob", ""): _sagemaker("DescribeTrainingJob"),
-    ("SageMaker.ListTrainingJobs", ""): Row(
-        cells=REACH,
-        request=lambda it: sagemaker("ListTrainingJobs", NameContains=it.job),
-        kind="sagemaker",
-        revealed=lambda it: it.job,
+    ("SageMaker.ListTrainingJobs", ""): _reach(
+        lambda it: sagemaker("ListTrainingJobs", NameContains=it.job), "sagemaker", revealed=lambda it: it.job
     ),
     ("SageMaker.StopTrainingJob", ""): _sagemaker(
         "StopTrainingJob", changes=True, seen=(_described, '"TrainingJobStatus":"Stopped"')
@@ -396,10 +352,9 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ModelArts.ChangeTrainingJobDescription", ""): _modelarts(
         method="PUT", body={"description": REASON}, changes=True, seen=(_describe, REASON)
     ),
-    ("ModelArts.ListTrainingJobs", ""): Row(
-        cells=REACH,
-        request=lambda _: Request(path=f"{MODELARTS}/training-job-searches", body={"limit": 50}),
-        kind="modelarts",
+    ("ModelArts.ListTrainingJobs", ""): _reach(
+        lambda _: Request(path=f"{MODELARTS}/training-job-searches", body={"limit": 50}),
+        "modelarts",
         revealed=lambda it: it.job,
     ),
     ("ModelArts.ListTrainingJobEvents", ""): _modelarts("/events"),
