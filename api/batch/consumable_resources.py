@@ -15,7 +15,7 @@ from batchq.api.page_tokens import page_of_entries
 from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Job
-from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.task import Nodes
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound

@@ -16,8 +16,13 @@ from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import node_of
 from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec, Status
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.domain.lifecycle.views import container_tag_of, leading_key, log_stream_of
-from batchq.domain.shown_reasons import shown_container_reason, shown_status_reason
+from batchq.domain.lifecycle.views import (
+    container_tag_of,
+    leading_key,
+    log_stream_of,
+    shown_container_reason,
+    shown_status_reason,
+)
 from batchq.domain.task import Nodes, Task
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid

@@ -11,8 +11,7 @@ from batchq.api.console.job_paths import JOB, job_id_of
 from batchq.api.console.job_words import job_title
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.api.console.svg import array_grid
-from batchq.domain.console_paths import job_path
-from batchq.domain.ids import child_id
+from batchq.domain.ids import child_id, job_path
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.errors import NotFound

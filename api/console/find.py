@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.domain.access.accounts import Caller
-from batchq.domain.console_paths import job_path
-from batchq.domain.ids import DefinitionRef, JobId
+from batchq.domain.ids import DefinitionRef, JobId, job_path
 from batchq.domain.job import Job
 from batchq.ports.job_search import JobPage, JobSearchQuery
 

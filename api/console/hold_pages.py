@@ -14,8 +14,7 @@ from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
 from batchq.domain.access.accounts import Caller
-from batchq.domain.console_paths import job_path
-from batchq.domain.ids import JobId, short_id
+from batchq.domain.ids import JobId, job_path, short_id
 from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stop_order import stop_state

@@ -8,8 +8,7 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import job_title
 from batchq.api.console.svg import STEPS, GraphNode
 from batchq.domain.access.accounts import Caller
-from batchq.domain.console_paths import job_path
-from batchq.domain.ids import JobId, node_of, short_id
+from batchq.domain.ids import JobId, job_path, node_of, short_id
 from batchq.domain.job import Job
 from batchq.domain.scheduling.dependencies import standing
 

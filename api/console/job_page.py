@@ -20,9 +20,9 @@ from batchq.domain.ids import node_of
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.domain.order_words import ORDER_WORDS
-from batchq.domain.shown_reasons import shown_container_reason
-from batchq.domain.training_metrics import MetricValue
+from batchq.domain.lifecycle.views import shown_container_reason
+from batchq.domain.stop_words import ORDER_WORDS
+from batchq.domain.training import MetricValue
 from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import StoredLine

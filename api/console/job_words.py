@@ -3,8 +3,8 @@
 from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint, latest_order
-from batchq.domain.order_words import ORDER_WORDS, STEP_WORDS
 from batchq.domain.stop_orders import StopKind, StopProgress, StopStep
+from batchq.domain.stop_words import ORDER_WORDS, STEP_WORDS
 from batchq.ports.history import HistoryEntry, HoldChange
 
 

@@ -24,8 +24,7 @@ from batchq.api.console.job_paths import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import coloured, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
 from batchq.api.http import REQUEST_ID, begin_stream, while_connected
-from batchq.domain.console_paths import job_path
-from batchq.domain.ids import JobId, Tag
+from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine
 from batchq.services.job_log import JobLog, JobLogPage, JobLogQuery, LogPosition

@@ -17,7 +17,7 @@ from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import described_definition, find_documents
 from batchq.domain.access.accounts import Caller
-from batchq.domain.console_paths import job_path
+from batchq.domain.ids import job_path
 from batchq.domain.job import FINISHED, Status
 from batchq.errors import BatchqError, Invalid, NotFound
 from batchq.services.client_requests import JobDocument, Request, has_one_container, repeat, with_changes

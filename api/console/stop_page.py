@@ -19,9 +19,8 @@ from batchq.api.console.orders import give_order
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
-from batchq.domain.console_paths import job_path
 from batchq.domain.explanation import words
-from batchq.domain.ids import JobId, node_of, parent_of, short_id
+from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle.stop_order import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop

@@ -20,7 +20,7 @@ from batchq.api.console.submission_form import (
     fields_of,
 )
 from batchq.domain.access.accounts import Caller
-from batchq.domain.console_paths import job_path
+from batchq.domain.ids import job_path
 from batchq.errors import Invalid, NotFound
 from batchq.services.client_requests import (
     Content,

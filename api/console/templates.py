@@ -13,12 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from batchq.api.console.job_words import condition, job_title
-from batchq.domain.console_paths import job_path
 from batchq.domain.explanation import words
-from batchq.domain.ids import short_id
+from batchq.domain.ids import job_path, short_id
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.stop_order import latest_order
-from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.escapes import escape_lines
 
 FOLDER = Path(__file__).parent

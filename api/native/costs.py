@@ -19,7 +19,7 @@ from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetSc
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.times import EPOCH, milliseconds, optional_milliseconds
-from batchq.domain.training_metrics import MetricValue
+from batchq.domain.training import MetricValue
 from batchq.engine.budgets import BudgetStatus
 from batchq.errors import Invalid, NotFound
 from batchq.ports.costs import CostGroup

@@ -26,8 +26,7 @@ from batchq.domain.job import (
     RetryStrategy,
     Status,
 )
-from batchq.domain.lifecycle.views import leading_key, log_stream_of
-from batchq.domain.shown_reasons import shown_container_reason
+from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
 from batchq.domain.times import optional_milliseconds
 
 MAX_DEPENDENTS = 50

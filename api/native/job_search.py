@@ -26,7 +26,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stop_order import latest_order
-from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition

@@ -22,7 +22,7 @@ from batchq.api.stop_orders import (
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
-from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint, CheckpointType

@@ -28,7 +28,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Action, ExitRule, RetryStrategy
-from batchq.domain.training_metrics import MetricRule
+from batchq.domain.training import MetricRule
 from batchq.services.direct_submission import DirectWork
 from batchq.services.job_reads import new_id
 from batchq.services.submissions import Submission

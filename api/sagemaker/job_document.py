@@ -10,9 +10,9 @@ from msgspec import Struct
 from batchq.api.sagemaker.create_job import DIALECT
 from batchq.api.training_jobs import is_marked, stored_document
 from batchq.domain.job import FINISHED, Job, Status
-from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_orders import StopKind
-from batchq.domain.training_metrics import MetricValue
+from batchq.domain.training import MetricValue
 from batchq.ports.history import HistoryEntry
 
 

@@ -28,15 +28,18 @@ from batchq.api.training_jobs import (
 )
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import Tags
-from batchq.domain.checkpoints import CHECKPOINTS_TAG, MAX_CHECKPOINT_TIMEOUT, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, RetryStrategy
-from batchq.domain.training_metrics import (
+from batchq.domain.training import (
+    CHECKPOINTS_TAG,
+    MAX_CHECKPOINT_TIMEOUT,
     MAX_NAME,
     MAX_REGEX,
     MAX_RULES,
     MAX_TOTAL,
+    SIGNAL_TAG,
+    TIMEOUT_TAG,
     TOTAL_EPOCHS_TAG,
     TOTAL_STEPS_TAG,
     MetricRule,

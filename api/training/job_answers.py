@@ -22,11 +22,11 @@ from batchq.api.training.figures import (
     size_text,
 )
 from batchq.api.training_jobs import HYPERPARAMETERS, stored_document
-from batchq.domain.checkpoints import CheckpointRules, checkpoint_id
 from batchq.domain.cost import Cost, run_time
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
-from batchq.domain.shown_reasons import shown_status_reason
+from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.training import CheckpointRules, checkpoint_id
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 
 

@@ -7,8 +7,9 @@ from argparse import ArgumentParser, Namespace
 from batchq.cli.http_client import add_server_flags, call, is_unix_url, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
-from batchq.domain.console_paths import OVERVIEW_PAGE, job_path
+from batchq.domain.ids import job_path
 
+OVERVIEW_PAGE = "/ui/"
 CREATE_LOGIN = "/v1/batchq/consolelogin"
 #: On Linux a graphical browser needs one of the first two. The third names the user's browser.
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")

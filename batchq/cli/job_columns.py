@@ -7,7 +7,7 @@ from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column
 from batchq.cli.times import ago, format_duration, iso_text, local_time
 from batchq.domain.ids import short_id
-from batchq.domain.order_words import ORDER_WORDS
+from batchq.domain.stop_words import ORDER_WORDS
 from batchq.errors import Misused
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}

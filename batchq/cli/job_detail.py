@@ -22,7 +22,7 @@ from batchq.cli.tables import (
     prints_json,
 )
 from batchq.cli.times import ago, clock_time, format_long_duration, iso_text, local_time, now
-from batchq.domain.order_words import STEP_WORDS
+from batchq.domain.stop_words import STEP_WORDS
 from batchq.errors import Invalid
 from batchq.escapes import escape
 

@@ -17,7 +17,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Attempt, Job, Status
 from batchq.domain.prices import Prices
-from batchq.domain.training_metrics import MetricValue
+from batchq.domain.training import MetricValue
 
 CENT = Decimal("0.01")
 ZERO = Decimal(0)

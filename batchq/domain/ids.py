@@ -1,4 +1,4 @@
-"""Identifiers: ids of jobs, children and nodes, tags of containers, names of log streams. Pure."""
+"""Identifiers: ids of jobs, children and nodes, tags of containers, names of log streams, paths of pages. Pure."""
 
 from functools import lru_cache
 from hashlib import sha1
@@ -123,3 +123,9 @@ def _is_number(text: str) -> bool:
 def short_id(job_id: str) -> str:
     """The first digits of an id, with the step of a child or node: `8f2c51a7:3`."""
     return job_id[:SHORT_ID] + job_id[36:]
+
+
+def job_path(job_id: str) -> str:
+    """The path in the web console of a job, a child of an array, or a node. A URL cannot have the `#` of a node."""
+    whole, _, node = job_id.partition("#")
+    return f"/ui/jobs/{whole}/nodes/{node}" if node else f"/ui/jobs/{whole}"

@@ -9,13 +9,12 @@ from enum import StrEnum
 from msgspec import Struct
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
-from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.prices import Prices
 from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, Hold, StopKind, StopLadder, StopOrder
 from batchq.domain.task import Nodes, Task, resources_of
-from batchq.domain.training_metrics import MetricRule, MetricValue, TrainingPlan
+from batchq.domain.training import CheckpointRules, MetricRule, MetricValue, TrainingPlan
 
 
 class Status(StrEnum):

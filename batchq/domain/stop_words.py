@@ -1,10 +1,11 @@
-"""The texts about cancel and terminate that the command line and the web console share, by outcome. Pure.
+"""The texts about orders to stop or pause jobs that the command line and the web console share. Pure.
 
-The keys are the values of `bulk_stop.Outcome`. The command line reads them from responses, and imports no more than it
-needs.
+Those of the outcomes of cancel and terminate have the values of `bulk_stop.Outcome` as keys. The command line reads the
+values from responses, and imports no more than it needs.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 #: Jobs that filters may stop without a confirmation.
 WIDE = 20
@@ -70,3 +71,31 @@ def node_note(*, cancels: bool, is_main: bool, is_waiting: bool) -> str:
     if is_main:
         return "it is the main node, so the whole job ends"
     return "the job has not started, so the whole job ends" if is_waiting else ""
+
+
+class OrderWords(NamedTuple):
+    """The words for one kind of order."""
+
+    #: What the order does to a running job, as `will not be retried`.
+    effect: str
+    #: What the user did, as `cancelled`.
+    verb: str
+
+
+#: By `StopKind`.
+ORDER_WORDS: Mapping[str, OrderWords] = {
+    "PAUSE": OrderWords(effect="pausing", verb="paused"),
+    "CANCEL": OrderWords(effect="will not be retried", verb="cancelled"),
+    "TERMINATE": OrderWords(effect="stopping", verb="terminated"),
+    "TIMEOUT": OrderWords(effect="stopping", verb="timed out"),
+    "FORCE_FAIL": OrderWords(effect="given up", verb="force-failed"),
+}
+
+#: What happened, by `StopProgress`. The order itself has no words: it is shown with its author and reason.
+STEP_WORDS: Mapping[str, str] = {
+    "CHECKPOINT_REQUESTED": "a final checkpoint was requested",
+    "CHECKPOINT_SEEN": "final checkpoint",
+    "SIGNALLED": "the stop signal was delivered",
+    "FORCED": "forced",
+    "KILLED": "SIGKILL was sent",
+}

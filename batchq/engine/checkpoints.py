@@ -16,14 +16,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
-from batchq.domain.checkpoints import METRICS_FILE
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import FINISHED, Attempt, Job
 from batchq.domain.lifecycle.container_rules import leading_tag
 from batchq.domain.lifecycle.ladder import awaits_checkpoint, may_repeat_at
 from batchq.domain.lifecycle.reconcile import ladder_of
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
-from batchq.domain.training_metrics import MetricValue
+from batchq.domain.training import METRICS_FILE, MetricValue
 from batchq.engine.mailbox import JobEvent, MetricsRead
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import Invalid, StoreFailed

@@ -22,7 +22,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
-from batchq.domain.training_metrics import MetricValue
+from batchq.domain.training import MetricValue
 from batchq.ports.jobs import SubmissionKey
 from batchq.ports.runtime import EngineIdentity
 

@@ -109,7 +109,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
     #: the containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None
-    #: The host path of the job's checkpoint directory, mounted at `domain.checkpoints.MOUNT_POINT`; None: it has none.
+    #: The host path of the job's checkpoint directory, mounted at `domain.training.MOUNT_POINT`; None: it has none.
     checkpoint_directory: str | None = None
     #: What the account may use of the machine; None: whatever the server permits.
     allowance: ContainerPolicy | None = None

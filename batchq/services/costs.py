@@ -18,7 +18,7 @@ from batchq.domain.ids import JobId, QueueName, node_of
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.prices import Prices
-from batchq.domain.training_metrics import TrainingPlan
+from batchq.domain.training import TrainingPlan
 from batchq.engine.budgets import BudgetStatus
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound

@@ -16,11 +16,11 @@ from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import FORCE_OR_CHECKPOINT
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
-from batchq.domain.checkpoints import check_mounts
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job, JobSpec
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.prices import Prices
+from batchq.domain.training import check_mounts
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.host import DiskGuard

@@ -6,13 +6,12 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import JobDefinition, JobQueue, Tags
-from batchq.domain.checkpoints import checkpoint_rules
 from batchq.domain.container import ContainerSpec, Overrides, effective, merge_pairs
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import ConsumableRequirement, Dependency, JobSpec, RetryStrategy
 from batchq.domain.scheduling.dependencies import invalid_overrides
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
-from batchq.domain.training_metrics import MetricRule, check_rules, metric_rules, training_plan
+from batchq.domain.training import MetricRule, check_rules, checkpoint_rules, metric_rules, training_plan
 from batchq.errors import Invalid
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.training import patterns

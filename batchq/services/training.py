@@ -25,7 +25,7 @@ from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import ACTIVE, Attempt, Job, Status
 from batchq.domain.lifecycle.container_rules import leading_tag, spec_of
 from batchq.domain.times import from_microseconds
-from batchq.domain.training_metrics import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
+from batchq.domain.training import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.logs.service import LogService

@@ -28,7 +28,9 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.checkpoints import (
+from batchq.domain.ids import JobId
+from batchq.domain.times import from_microseconds
+from batchq.domain.training import (
     METRICS_FILE,
     MOUNT_POINT,
     checkpoint_id,
@@ -38,8 +40,6 @@ from batchq.domain.checkpoints import (
     is_temporary,
     step_of,
 )
-from batchq.domain.ids import JobId
-from batchq.domain.times import from_microseconds
 from batchq.errors import Invalid, StoreFailed
 from batchq.host import DiskGuard
 from batchq.ports.checkpoints import Checkpoint, CheckpointType, PreparedDirectory

@@ -19,8 +19,7 @@ from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.access.container_policy import user_and_group
-from batchq.domain.access.local_addresses import is_local_address
+from batchq.domain.access.container_policy import is_local_address, user_and_group
 from batchq.domain.catalog import Network
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged

@@ -11,9 +11,9 @@ from msgspec import Struct, field
 
 from batchq.compute.docker.errors import create_forbidden
 from batchq.compute.docker.policy import ServerPolicy
-from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
 from batchq.domain.ids import JobId, Tag
+from batchq.domain.training import MOUNT_POINT
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 

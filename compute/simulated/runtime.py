@@ -16,9 +16,9 @@ from msgspec import Struct
 from batchq.compute.shared import EventQueue, SingleFlight
 from batchq.compute.simulated.engine import SimulatedContainer, SimulatedEngine
 from batchq.domain.catalog import Network
-from batchq.domain.checkpoints import CHECKPOINT_SIGNALS
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
+from batchq.domain.training import CHECKPOINT_SIGNALS
 from batchq.errors import ContainerGone, EngineError, EngineUnknown, EngineUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine

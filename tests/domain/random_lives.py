@@ -7,10 +7,10 @@ from hypothesis import strategies as some
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.checkpoints import CHECKPOINT_SIGNALS, CheckpointRules
 from batchq.domain.job import FINISHED, QUEUED, Action, ExitRule, Job, Status
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
+from batchq.domain.training import CHECKPOINT_SIGNALS, CheckpointRules
 from tests.support.builders import NOON, job, job_id, retry
 
 EXIT_CODES = [0, 1, 137, 143]

@@ -23,7 +23,7 @@ from batchq.domain.cost import (
 )
 from batchq.domain.job import Status
 from batchq.domain.prices import prices_of
-from batchq.domain.training_metrics import MetricValue, TrainingPlan, metric_rules, training_plan
+from batchq.domain.training import MetricValue, TrainingPlan, metric_rules, training_plan
 from batchq.errors import Invalid
 from tests.support.builders import NOON, attempt, job, resources
 from tests.support.examples import examples

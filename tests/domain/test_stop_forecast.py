@@ -6,10 +6,10 @@ import pytest
 
 from batchq.domain import stop_words
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome, request
-from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.job import FINISHED, ArrayState, Status
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.stop_forecast import forecast_stop
+from batchq.domain.training import CheckpointRules
 from tests.support.builders import NOON, gang, job
 
 CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.job import Status
+from batchq.domain.training import MOUNT_POINT
 from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
 from tests.support.scripts import Script, lasting
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind
+from batchq.domain.training import MOUNT_POINT
 from batchq.errors import Invalid
 from tests.support.builders import task
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting

@@ -8,10 +8,10 @@ from typing import Any
 
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain import status_reasons
-from batchq.domain.checkpoints import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Dependency, Job, RetryStrategy, Status
+from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.services.submissions import Submission
 from tests.simulation import final_checks
 from tests.simulation.container_records import ContainerRecord

@@ -5,10 +5,10 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from batchq.domain.checkpoints import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.ids import JobId, Tag, node_of
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.stop_orders import StopOrder
+from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from tests.simulation.run_log import RunLog
 
 DISCARD = {"keep_checkpoints": False}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from batchq.domain.checkpoints import MOUNT_POINT
+from batchq.domain.training import MOUNT_POINT
 from batchq.errors import StoreFailed
 from batchq.store import checkpoint_files, checkpoint_removal
 from batchq.store.checkpoint_files import CheckpointFiles

@@ -9,9 +9,8 @@ from batchq.domain.budgets import BudgetScope, ExhaustedBudget
 from batchq.domain.catalog import JobQueue
 from batchq.domain.explanation import capacity, words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
-from batchq.domain.explanation.ended import outcome_words
+from batchq.domain.explanation.ended import order_facts, order_words, outcome_words
 from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
-from batchq.domain.explanation.stops import order_facts, order_words
 from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import ACTIVE, Job, Status

@@ -34,8 +34,7 @@ from batchq.domain.lifecycle.container_rules import (
     with_container,
     with_containers,
 )
-from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, move_to, with_history
-from batchq.domain.shown_reasons import merge_paths
+from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, merge_paths, move_to, with_history
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 

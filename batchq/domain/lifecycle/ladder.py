@@ -18,9 +18,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
-from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.ids import Tag
 from batchq.domain.stop_orders import SignalStep, StopLadder
+from batchq.domain.training import CheckpointRules
 
 #: The time between two kills of a container that does not exit.
 KILL_AGAIN = timedelta(seconds=5)

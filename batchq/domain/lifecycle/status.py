@@ -257,3 +257,8 @@ def clock_step_back(reported: datetime, requested_at: datetime | None, now: date
     Zero if the request's time is not known, or lies after `now` because batchq's own clock was set back.
     """
     return NOTHING if requested_at is None or requested_at > now else max(requested_at - reported, NOTHING)
+
+
+def merge_paths(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """All paths, in order, each once. A container that is created again keeps the paths that the first one created."""
+    return tuple(dict.fromkeys((*known, *new)))

@@ -45,6 +45,7 @@ from batchq.domain.lifecycle.status import (
     abandon,
     attempt_of,
     finish,
+    merge_paths,
     move_to,
     move_to_final,
     run_times,
@@ -52,7 +53,6 @@ from batchq.domain.lifecycle.status import (
     to_runnable,
     with_history,
 )
-from batchq.domain.shown_reasons import merge_paths
 from batchq.domain.stop_orders import StopOrder
 from batchq.errors import IllegalTransition
 

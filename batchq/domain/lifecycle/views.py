@@ -7,9 +7,13 @@ whatever the outcome of the job. A node that was terminated alone is FAILED.
 From the commit that saves an order to stop an array no child starts any more: each queued child has ended, and the
 array has ended when no child is active. The rows of the children are written in batches. Until then readers get what
 the rows will contain, computed by the same function. Decision 0027.
+
+Reasons are shown with the host paths that were created for mounts, because often they are typing errors. The attempt
+stores the paths, and its reasons without them, so that the patterns of evaluateOnExit match the same text with and
+without a created path.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -19,9 +23,12 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag, node_id, node_of, stream_name
 from batchq.domain.job import QUEUED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import arrays, stop_order
-from batchq.domain.lifecycle.status import Outcome
+from batchq.domain.lifecycle.status import Outcome, merge_paths
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Task
+
+#: AWS: the limit of container.reason.
+MAX_REASON_LENGTH = 1024
 
 
 def node_exists(job: Job, node: int) -> bool:
@@ -214,3 +221,40 @@ def container_tag_of(job: Job, run: Attempt, key: str) -> Tag:
 def log_stream_of(job: Job, run: Attempt, key: str) -> str:
     """The name of the log stream of a container of an attempt of a job or a node."""
     return stream_name(job.spec.definition.name, container_tag_of(job, run, key))
+
+
+def shown_container_reason(run: Attempt | AttemptContainer) -> str | None:
+    """The reason of an attempt or container, followed by its created paths; None if there is neither."""
+    return _followed(run.reason, _paths(run))
+
+
+def shown_status_reason(job: Job) -> str | None:
+    """The status reason followed by the paths created for any attempt.
+
+    Without the paths for a cancelled or terminated job, which shows the caller's reason, and for a queued job that
+    shows why it waits.
+    """
+    attempts = job.all_attempts
+    if not attempts or job.is_cancelled or job.is_terminated:
+        return job.status_reason
+    if job.status in QUEUED and job.status_reason != attempts[-1].status_reason:
+        return job.status_reason
+    return _followed(job.status_reason, merge_paths((), tuple(path for it in attempts for path in _paths(it))))
+
+
+def _paths(run: Attempt | AttemptContainer) -> tuple[str, ...]:
+    containers: Iterable[AttemptContainer] = () if isinstance(run, AttemptContainer) else run.containers
+    return merge_paths(run.created_host_paths, tuple(path for it in containers for path in it.created_host_paths))
+
+
+def _followed(reason: str | None, paths: tuple[str, ...]) -> str | None:
+    if not paths:
+        return reason
+    note = _note(paths)
+    return (note if reason is None else f"{reason.removesuffix('.')}. {note}")[:MAX_REASON_LENGTH]
+
+
+def _note(paths: tuple[str, ...]) -> str:
+    if len(paths) == 1:
+        return f"Host path {paths[0]!r} did not exist and was created."
+    return f"Host paths that did not exist were created: {', '.join(map(repr, paths))}."

@@ -5,11 +5,11 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import Network
-from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.container_rules import container_with_key, main_node, task_of
 from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.training import MOUNT_POINT
 from batchq.ports.checkpoints import PreparedDirectory
 from batchq.ports.runtime import ContainerState, Inspection, LaunchSpec
 
