@@ -208,7 +208,7 @@ def import_image(client: Client) -> None:
     if architecture not in PROGRAMS:
         why = f"no pause container for architecture {architecture[:100]}"
         raise create_refused(f"containers cannot share a node: {why}")
-    changes = [f'ENTRYPOINT ["{PROGRAM}"]', f"PAUSE_LABEL {PAUSE_LABEL}=1"]
+    changes = [f'ENTRYPOINT ["{PROGRAM}"]', f"LABEL {PAUSE_LABEL}=1"]
     repository, _, tag = PAUSE_IMAGE.partition(":")
     layer = tar_archive({PROGRAM: elf(*PROGRAMS[architecture])}, mode=0o755)
     try:
