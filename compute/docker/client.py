@@ -8,8 +8,8 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,10 +17,9 @@ import docker
 import requests
 from docker.errors import APIError, DockerException
 from docker.transport import UnixHTTPAdapter
-from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import convert_filters, kwargs_from_env, parse_host
 
-from batchq.compute.docker.connection import EngineConnection, Parameters, with_query
+from batchq.compute.docker.connection import EngineConnection, Headers, Parameters, with_query
 from batchq.compute.docker.errors import BAD_REQUEST
 from batchq.compute.docker.inspection import member
 from batchq.errors import StartImpossible
@@ -31,61 +30,6 @@ MAX_API_VERSION = "1.45"  # the newest version of the engine's API that batchq u
 VERSION_TIMEOUT = 10.0  # seconds: the timeout of the version request
 
 log = logging.getLogger(__name__)
-
-
-class SdkConnection(UnixHTTPConnection):
-    """The SDK's connection, except that it reports its socket."""
-
-    def connect(self) -> None:
-        """Connect. `self.sock` is set first: if the connect fails, the SDK's own method never closes the socket."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.on_socket(self.sock)
-        self.sock.connect(self.unix_socket)
-
-    #: Called with each new socket, before it is connected.
-    on_socket: Callable[[socket.socket], None]
-
-
-class SdkConnectionPool(UnixHTTPConnectionPool):
-    """The SDK's connection pool, except that its last connection can be shut down by another thread."""
-
-    _last_socket: socket.socket | None = None
-
-    def _new_conn(self) -> SdkConnection:  # type: ignore[override]  # urllib3's type has no place for a unix socket
-        connection = SdkConnection(self.base_url, self.socket_path)
-        connection.on_socket = self._set_last
-        return connection
-
-    def abort(self) -> None:
-        """Shut down the connection that was opened last."""
-        if self._last_socket is not None:
-            with suppress(OSError):
-                self._last_socket.shutdown(socket.SHUT_RDWR)
-
-    def _set_last(self, opened: socket.socket) -> None:
-        self._last_socket = opened
-
-
-class SinglePoolAdapter(UnixHTTPAdapter):
-    """A transport adapter with one connection pool for all URLs.
-
-    The SDK's adapter has a pool for each of the last 25 URLs; a thread that makes one request at a time needs one.
-    """
-
-    def __init__(self, socket_path: str) -> None:
-        super().__init__(f"http+unix://{socket_path}")
-        self._pool = SdkConnectionPool("http+docker://localhost", socket_path)
-
-    def get_connection(self, url: bytes | str, proxies: object = None) -> SdkConnectionPool:  # noqa: ARG002 - one pool for all URLs
-        return self._pool
-
-    def abort(self) -> None:
-        self._pool.abort()
-
-    def close(self) -> None:
-        super().close()
-        self._pool.close()
 
 
 class EventStream(Protocol):
@@ -122,9 +66,6 @@ class Client(docker.APIClient):
         self._socket: str | None = None
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
-            self._streams = SinglePoolAdapter(adapter.socket_path)
-            self.mount("http+docker://", self._streams)
-            self.trust_env = False  # proxies and .netrc do not apply to a socket, and would be read for each request
             self._socket = adapter.socket_path
             self._connection = EngineConnection(adapter.socket_path, receive_timeout=receive_timeout)
 
@@ -150,39 +91,45 @@ class Client(docker.APIClient):
         url: str,
         *,
         params: Parameters = None,
-        data: object = None,
-        headers: Mapping[str, str] | None = None,
+        data: str | bytes | None = None,
+        headers: Headers | None = None,
+        stream: bool = False,
         **options: Any,  # noqa: ANN401 - any option that the SDK passes to `requests`
     ) -> requests.Response:
-        """Send a request by `EngineConnection`; by `requests` only for the SDK's streams, and over TCP or ssh."""
-        other_options = {name for name, value in options.items() if value is not None} - {"timeout", "allow_redirects"}
-        if self._socket is None or other_options or not isinstance(data, str | None):
-            arguments = {"params": params, "data": data, "headers": headers, "timeout": self.receive_timeout}
-            return super().request(method, url, **options | arguments)
-        target = with_query(url.removeprefix(self.base_url), params)
-        return self._connection.request(method, target, body=data, headers=headers or {})
+        """Send a request by `EngineConnection`; by `requests` over TCP or ssh."""
+        if self._socket is None:
+            options |= {"params": params, "data": data, "headers": headers, "timeout": self.receive_timeout}
+            return super().request(method, url, stream=stream, **options)
+        send = self._connection.open_stream if stream else self._connection.request
+        return send(method, with_query(url.removeprefix(self.base_url), params), body=data, headers=headers or {})
 
     def get_stream(self, url: str, params: Parameters, *, receive_timeout: float) -> requests.Response:
         """Send a GET request whose response is read as it is received, with its own timeout in seconds."""
         if self._socket is None:
             return super().request("GET", url, params=params, stream=True, timeout=receive_timeout)
-        return self._connection.open_stream(
-            with_query(url.removeprefix(self.base_url), params), receive_timeout=receive_timeout
-        )
+        target = with_query(url.removeprefix(self.base_url), params)
+        return self._connection.open_stream("GET", target, receive_timeout=receive_timeout)
 
-    def subscribe(self, filters: dict[str, str]) -> EventStream:
-        """Subscribe to the engine's events from now on. Raises APIError."""
+    def subscribe(self, filters: dict[str, str], **period: str) -> EventStream:
+        """Subscribe to the engine's events from now on, or from `since` to `until`, in seconds. Raises APIError."""
         if self._socket is None:
-            return self.events(filters=filters, decode=True)
-        parameters = {"filters": convert_filters(filters)}
-        response = self._connection.open_stream(with_query(f"/v{self.api_version}/events", parameters))
+            return self.events(filters=filters, decode=True, **period)  # type: ignore[call-overload,no-any-return]  # the stubs know whole seconds only
+        parameters = {"filters": convert_filters(filters)} | period
+        response = self._connection.open_stream("GET", with_query(f"/v{self.api_version}/events", parameters))
         self._raise_for_status(response)
         return JsonLines(response)
 
     def abort_stream(self) -> None:
         """Shut down a stream that any thread reads: the engine aborts its work for it. No effect over TCP or ssh."""
         if self._socket is not None:
-            self._streams.abort()
+            self._connection.abort()
+
+    def _stream_helper(self, response: requests.Response, decode: bool = False) -> Iterator[object]:  # noqa: FBT001, FBT002 - as the SDK declares it
+        if self._socket is None:
+            yield from super()._stream_helper(response, decode=decode)  # type: ignore[misc]  # the stubs leave it out
+        else:
+            with closing(JsonLines(response)) as values:
+                yield from values
 
     def close(self) -> None:
         super().close()

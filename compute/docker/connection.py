@@ -19,8 +19,10 @@ from requests import Response
 from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from requests.exceptions import ConnectionError as NotConnected
 
+Headers = Mapping[str, str | bytes]
 Parameters = Mapping[str, str | int | None] | None
 
+NO_HEADERS: Headers = {}
 ALWAYS_SENT = ("Host: docker", "Accept-Encoding: identity")
 INVALID_IN_TARGET = re.compile(r"[^\x21-\x7e]")  # ends a request target, or is not allowed in it by HTTP
 BODILESS_STATUSES = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
@@ -88,7 +90,7 @@ class EngineConnection:
         #: The body of the last streamed response, which may still occupy the connection.
         self._streamed: StreamingBody | None = None
 
-    def request(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
+    def request(self, method: str, target: str, *, body: str | bytes | None, headers: Headers) -> Response:
         """Return the whole response. Raises the errors of `requests`."""
         try:
             parsed, _ = self._exchange(method, target, body, headers, self._receive_timeout)
@@ -104,15 +106,23 @@ class EngineConnection:
         response._content, response._content_consumed = bytes(parsed.body), True  # type: ignore[attr-defined]  # noqa: SLF001
         return response
 
-    def open_stream(self, target: str, *, receive_timeout: float | None = None) -> Response:
-        """Send a GET request, and return its response with a `StreamingBody` as `raw`. Raises the errors of `requests`.
+    def open_stream(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: str | bytes | None = None,
+        headers: Headers = NO_HEADERS,
+        receive_timeout: float | None = None,
+    ) -> Response:
+        """Send a request, and return its response with a `StreamingBody` as `raw`. Raises the errors of `requests`.
 
         The connection is reused once the body has been received to its end; requests made before that use a new one.
         `receive_timeout` replaces that of the connection, in seconds.
         """
         try:
             timeout = self._receive_timeout if receive_timeout is None else receive_timeout
-            parsed, connection = self._exchange("GET", target, None, {}, timeout)
+            parsed, connection = self._exchange(method, target, body, headers, timeout)
         except BaseException:
             self.close()
             raise
@@ -125,8 +135,15 @@ class EngineConnection:
         self._reclaim()
         self._disconnect()
 
+    def abort(self) -> None:
+        """Shut down the connection; from any thread. A request or a stream in progress fails."""
+        connection = self._socket
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(SHUT_RDWR)
+
     def _exchange(
-        self, method: str, target: str, body: str | None, headers: Mapping[str, str], receive_timeout: float
+        self, method: str, target: str, body: str | bytes | None, headers: Headers, receive_timeout: float
     ) -> tuple[_ParsedResponse, socket]:
         self._reclaim()
         with _as_requests_errors(NotConnected):
@@ -198,7 +215,7 @@ class StreamingBody:
             return self._take(size)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield each line, with its newline, as soon as it is received. Raises the errors of `requests`."""
+        """Yield each line, with its newline, when it is received. Raises the errors of `requests`."""
         while line := self._line():
             yield line
 
@@ -221,9 +238,8 @@ class StreamingBody:
         with self._reading, _as_requests_errors(ChunkedEncodingError):
             while (end := self._parsed.body.find(b"\n")) < 0:
                 if self._parsed.is_complete:
-                    if self._parsed.body:
-                        raise IncompleteRead(bytes(self._parsed.body))
-                    return b""
+                    end = len(self._parsed.body)
+                    break
                 self._receive()
             return self._take(end + 1)
 
@@ -238,10 +254,11 @@ class StreamingBody:
         return taken
 
 
-def encode_request(method: str, target: str, body: str | None, headers: Mapping[str, str]) -> bytes:
+def encode_request(method: str, target: str, body: str | bytes | None, headers: Headers) -> bytes:
     """Encode a request. Raises ValueError for a target or a header with characters that HTTP does not allow."""
-    content = b"" if body is None else body.encode()
-    lines = [*ALWAYS_SENT, *(f"{name}: {value}" for name, value in headers.items())]
+    content = body.encode() if isinstance(body, str) else body or b""
+    texts = {name: it.decode() if isinstance(it, bytes) else it for name, it in headers.items()}
+    lines = [*ALWAYS_SENT, *(f"{name}: {text}" for name, text in texts.items())]
     length = [] if body is None and method != "POST" else [f"Content-Length: {len(content)}"]
     if INVALID_IN_TARGET.search(target) or any("\r" in it or "\n" in it for it in lines):
         raise ValueError(f"Invalid header or target: {target!r}")

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from docker.errors import APIError
 
@@ -164,9 +163,8 @@ def may_have_run(client: Client, inspected: object) -> bool:
 def _has_create_event(client: Client, container: str, created_at: datetime, now: datetime) -> bool:
     """Whether the engine still has the event of the create. `now` is the engine's time: the stream ends there."""
     filters = {"type": "container", "event": "create", "container": container}
-    moments = {"since": f"{min(created_at, now).timestamp() - 1:.6f}", "until": f"{now.timestamp():.6f}"}
-    events: Any = client.events(**moments, filters=filters, decode=True)  # type: ignore[call-overload]  # the stubs know whole seconds only
-    with closing(events):
+    since, until = f"{min(created_at, now).timestamp() - 1:.6f}", f"{now.timestamp():.6f}"
+    with closing(client.subscribe(filters, since=since, until=until)) as events:
         return any(True for _ in events)
 
 

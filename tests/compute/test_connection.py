@@ -55,6 +55,10 @@ def send(line, body=None):
     return line.request("POST", "/here?a=1", body=body, headers={"Content-Type": "application/json"})
 
 
+def stream(line, **options):
+    return line.open_stream("GET", "/log", **options)
+
+
 def test_a_request_is_sent_once_and_completely(tmp_path):
     with engine(tmp_path, [OK]) as (line, received):
         answer = send(line, body=json.dumps({"a": "ä"}, ensure_ascii=False))
@@ -188,7 +192,7 @@ def test_a_timeout_is_reported_as_a_timeout(tmp_path):
 
 def test_each_streamed_response_has_its_own_timeout(tmp_path):
     with engine(tmp_path, [CHUNKED + b"0\r\n\r\n", OK]) as (line, _):
-        with closing(line.open_stream("/log", receive_timeout=7)) as answer:
+        with closing(stream(line, receive_timeout=7)) as answer:
             of_the_log = line._socket.gettimeout()
             assert list(answer.iter_content(65_536)) == []
         send(line)
@@ -207,7 +211,7 @@ def test_without_an_engine_each_call_reports_it(tmp_path):
 
 def test_a_streamed_response_arrives_in_chunks(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG)]) as (line, _):
-        with closing(line.open_stream("/log")) as answer:
+        with closing(stream(line)) as answer:
             portions = list(answer.iter_content(65_536))
 
         assert b"".join(portions) == b"abc" + LONG
@@ -216,7 +220,7 @@ def test_a_streamed_response_arrives_in_chunks(tmp_path):
 
 def test_a_completely_read_stream_returns_its_connection(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", OK]) as (line, received):
-        with closing(line.open_stream("/log")) as answer:
+        with closing(stream(line)) as answer:
             assert list(answer.iter_content(65_536)) == [b"abc"]
         send(line)
 
@@ -225,7 +229,7 @@ def test_a_completely_read_stream_returns_its_connection(tmp_path):
 
 def test_a_stream_in_progress_is_not_disturbed_by_the_next_request(tmp_path):
     not_whole = CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n"
-    with engine(tmp_path, [not_whole], [OK]) as (line, _), closing(line.open_stream("/log")) as answer:
+    with engine(tmp_path, [not_whole], [OK]) as (line, _), closing(stream(line)) as answer:
         portions = answer.iter_content(3)
         assert next(portions) == b"abc"
 
@@ -235,7 +239,7 @@ def test_a_stream_in_progress_is_not_disturbed_by_the_next_request(tmp_path):
 
 def test_a_connection_with_an_unread_response_is_not_reused(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""], [OK]) as (line, _):
-        with closing(line.open_stream("/log")) as answer:
+        with closing(stream(line)) as answer:
             assert next(answer.iter_content(3)) == b"abc"
 
         assert send(line).content == b"{}"
@@ -251,7 +255,7 @@ def test_a_connection_with_an_unread_response_is_not_reused(tmp_path):
 def test_an_interrupted_stream_is_reported_as_interrupted(tmp_path, answer):
     with (
         engine(tmp_path, [answer]) as (line, _),
-        closing(line.open_stream("/log")) as log,
+        closing(stream(line)) as log,
         pytest.raises(ChunkedEncodingError),
     ):
         list(log.iter_content(65_536))
@@ -263,14 +267,14 @@ def test_a_body_that_is_not_valid_is_an_error(tmp_path, size):
     with (
         engine(tmp_path, [answer]) as (line, _),
         pytest.raises(RequestException),
-        closing(line.open_stream("/log")) as log,
+        closing(stream(line)) as log,
     ):
         list(log.iter_content(65_536))
 
 
 def test_after_a_response_without_a_length_a_new_connection_is_opened(tmp_path):
     with engine(tmp_path, [CHUNKED + b"two\r\n"], [OK]) as (line, _):
-        with pytest.raises(RequestException), closing(line.open_stream("/log")) as log:
+        with pytest.raises(RequestException), closing(stream(line)) as log:
             list(log.iter_content(65_536))
 
         assert send(line).content == b"{}"
@@ -278,7 +282,7 @@ def test_after_a_response_without_a_length_a_new_connection_is_opened(tmp_path):
 
 def test_an_abandoned_stream_closes_its_connection(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""]) as (line, received):
-        answer = line.open_stream("/log")
+        answer = stream(line)
         assert next(answer.iter_content(3)) == b"abc"
         answer.close()
 
@@ -287,7 +291,7 @@ def test_an_abandoned_stream_closes_its_connection(tmp_path):
 
 def test_lines_are_delivered_as_soon_as_they_arrive(tmp_path):
     response = CHUNKED + b"3\r\na\nb\r\n2\r\nc\n\r\n"
-    with engine(tmp_path, [response, b""]) as (line, _), closing(line.open_stream("/events")) as answer:
+    with engine(tmp_path, [response, b""]) as (line, _), closing(stream(line)) as answer:
         lines = answer.raw.lines()
 
         assert [next(lines), next(lines)] == [b"a\n", b"bc\n"]
@@ -295,12 +299,18 @@ def test_lines_are_delivered_as_soon_as_they_arrive(tmp_path):
 
 def test_an_empty_line_among_events_is_skipped(tmp_path):
     response = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
-    with engine(tmp_path, [response, b""]) as (line, _), closing(JsonLines(line.open_stream("/events"))) as events:
+    with (
+        engine(tmp_path, [response, b""]) as (line, _),
+        closing(JsonLines(stream(line))) as events,
+    ):
         assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
 
 
 def test_interrupted_lines_are_reported_as_interrupted(tmp_path):
-    with engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _), closing(line.open_stream("/events")) as answer:
+    with (
+        engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _),
+        closing(stream(line)) as answer,
+    ):
         lines = answer.raw.lines()
         assert next(lines) == b"a\n"
 
@@ -311,7 +321,7 @@ def test_interrupted_lines_are_reported_as_interrupted(tmp_path):
 @pytest.mark.parametrize("way", [CHUNKED, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"])
 def test_a_reader_of_a_closed_stream_is_released(tmp_path, way):
     with engine(tmp_path, [way, b""]) as (line, _), ThreadPoolExecutor() as another:
-        with closing(line.open_stream("/log")) as answer:
+        with closing(stream(line)) as answer:
             reading = another.submit(next, answer.iter_content(3))
 
         with pytest.raises((ChunkedEncodingError, StopIteration)):

@@ -49,9 +49,9 @@ class Client:
     def info(self):
         return self._info
 
-    def events(self, *, since, until, filters, decode):
+    def subscribe(self, filters, *, since, until):
         """The creation of the container `remembered`. Docker refuses a range that ends before it begins."""
-        assert (filters["event"], decode, float(since) < float(until)) == ("create", True, True)
+        assert (filters["event"], float(since) < float(until)) == ("create", True)
         return (it for it in ({"id": self.remembered},) if it["id"] == filters["container"])
 
     remembered = ""
