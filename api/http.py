@@ -6,14 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from http import HTTPStatus
 from time import perf_counter
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from aiohttp import web
 from msgspec import Struct
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticSerializationError, to_json
 
+from batchq.domain.times import LATEST
 from batchq.errors import Invalid
 
 Dialect = Callable[[web.Application], None]
@@ -30,11 +32,30 @@ MAX_LISTED_ERRORS = 1000  # validation errors; if there are more, the reply has 
 BODY_SECONDS = 20.0  # less than the connection's deadline for a whole request, so that the client gets a reply
 CONNECTION_CHECK = 2.0  # seconds after which a waiting request whose client has disconnected ends, at the latest
 
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+Word = Annotated[Text, Field(min_length=1, max_length=256)]
+Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
+Reason = Annotated[Text, Field(min_length=1, max_length=1024)]
+Milliseconds = Annotated[int, Field(ge=0, le=LATEST)]
+"""A time since 1970."""
+
 Result = TypeVar("Result")
 Shape = TypeVar("Shape", bound=BaseModel)
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _ENCODER = msgspec.json.Encoder()
+
+
+class RequestBody(BaseModel):
+    """A JSON body in camelCase. Strict: a string is not converted to a number, and unknown members are refused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+class RequestQuery(BaseModel):
+    """The parameters of a query, in camelCase; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
 
 class FailureKind(StrEnum):

@@ -14,6 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from batchq.errors import Invalid
+from batchq.ports.job_search import SearchPosition
 
 TokenQuery = Sequence[str | int | Sequence[str] | None]
 """The operation's name and each parameter that selects what it lists. Two queries with equal values share tokens."""
@@ -72,6 +73,17 @@ def page_of_entries(
     names = rest[: body.maxResults or MAX_ENTRIES]
     more = {"nextToken": tokens.make(query, names[-1])} if len(rest) > len(names) else {}
     return [entries[name] for name in names], more
+
+
+def position_text(position: SearchPosition) -> str:
+    """The position as it is stored in a page token."""
+    return f"{position.at},{position.order}"
+
+
+def parse_position(text: str) -> SearchPosition:
+    """Parse the text of `position_text`."""
+    at, order = text.split(",")
+    return SearchPosition(int(at), int(order))
 
 
 def _associated(query: TokenQuery) -> bytes:

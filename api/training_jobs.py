@@ -7,6 +7,7 @@ are only returned.
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import ContainerSpec
+from batchq.domain.cost import run_time
 from batchq.domain.job import Job
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
@@ -62,6 +64,16 @@ def is_marked(job: Job, tag: str) -> bool:
     return dict(job.tags).get(tag) == job.id
 
 
+def running_time(job: Job, now: datetime) -> timedelta:
+    """The total time that the containers of all attempts have run."""
+    return sum((run_time(it, now) for it in job.all_attempts), timedelta())
+
+
+def first_start(job: Job) -> datetime | None:
+    """When the first attempt of the job that ran began to run; None if none did."""
+    return next((it.started_at for it in job.all_attempts if it.started_at is not None), None)
+
+
 async def matching_jobs(
     search: JobSearchService, query: JobSearchQuery, matches: Callable[[Job], bool], *, caller: Caller
 ) -> tuple[list[Job], SearchPosition | None]:
@@ -77,14 +89,3 @@ async def matching_jobs(
         if page.next is None or len(found) == query.limit:
             break
     return found, query.before
-
-
-def position_text(position: SearchPosition) -> str:
-    """The position as it is stored in a page token."""
-    return f"{position.at},{position.order}"
-
-
-def parse_position(text: str) -> SearchPosition:
-    """Parse the text of `position_text`."""
-    at, order = text.split(",")
-    return SearchPosition(int(at), int(order))

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.http import InvalidMember
-from batchq.api.page_tokens import PageTokens, TokenQuery
+from batchq.api.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Status
 from batchq.domain.times import duration_of, milliseconds
@@ -147,15 +147,14 @@ def position(query: JobsQuery, tokens: PageTokens, caller: Caller) -> SearchPosi
     """Where the requested page begins; None: the first page. Raises Invalid for a token of another query."""
     if not query.page:
         return None
-    at, order = tokens.read(_token_query(query, caller), query.page[-1]).split(",")
-    return SearchPosition(int(at), int(order))
+    return parse_position(tokens.read(_token_query(query, caller), query.page[-1]))
 
 
 def older_path(query: JobsQuery, position: SearchPosition | None, tokens: PageTokens, caller: Caller) -> str | None:
     """The path of the next page, which begins at `position`; None without one."""
     if position is None:
         return None
-    token = tokens.make(_token_query(query, caller), f"{position.at},{position.order}")
+    token = tokens.make(_token_query(query, caller), position_text(position))
     pages = [*query.page, token][-MAX_PAGES:]
     return jobs_path(query.filters(), query.view(), [("page", it) for it in pages])
 

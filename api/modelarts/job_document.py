@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_name, flavor_of
-from batchq.api.training_jobs import is_marked, stored_document
+from batchq.api.training_jobs import first_start, is_marked, running_time, stored_document
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.ended import explain_ended
@@ -271,17 +271,15 @@ def workspace_of(job: Job) -> str:
 
 
 def _status(job: Job, of: Phases, now: datetime) -> TrainingJobStatusAnswer:
-    ran = [it for it in job.all_attempts if it.started_at is not None]
-    durations = [(it.stopped_at or now) - it.started_at for it in ran if it.started_at is not None]
-    first = next((it.started_at for it in ran), None)
+    started = first_start(job)
     return TrainingJobStatusAnswer(
         phase=of.phase.value,
         secondary_phase=of.secondary.value,
-        duration=max(0, sum(durations, timedelta()) // timedelta(milliseconds=1)),
-        start_time=0 if first is None else milliseconds(first),
+        duration=running_time(job, now) // timedelta(milliseconds=1),
+        start_time=0 if started is None else milliseconds(started),
         tasks=task_names(job),
         task_statuses=_task_statuses(job),
-        running_records=tuple(_running_record(job, it) for it in ran),
+        running_records=tuple(_running_record(job, it, it.started_at) for it in job.all_attempts if it.started_at),
     )
 
 
@@ -299,13 +297,12 @@ def _task_statuses(job: Job) -> tuple[TaskStatusAnswer, ...]:
     )
 
 
-def _running_record(job: Job, it: Attempt) -> RunningRecordAnswer:
-    assert it.started_at is not None
+def _running_record(job: Job, it: Attempt, started_at: datetime) -> RunningRecordAnswer:
     retried = it.number < len(job.all_attempts) or (it.stopped_at is not None and job.status is Status.RUNNABLE)
     failed = it.stopped_at is not None and it.exit_code != 0
     node = it.decided_by.partition("/")[0] if it.decided_by else "0"
     return RunningRecordAnswer(
-        start_at=milliseconds(it.started_at) // 1000,
+        start_at=milliseconds(started_at) // 1000,
         end_at=None if it.stopped_at is None else milliseconds(it.stopped_at) // 1000,
         end_reason=it.reason or it.status_reason if it.stopped_at is not None else None,
         end_related_task=f"worker-{node}" if failed else None,

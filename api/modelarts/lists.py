@@ -1,7 +1,7 @@
 """ListTrainingJobs, ListTrainingJobEvents and ListTrainingJobStages."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,14 +31,13 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.stop_orders import StopProgress, StopStep
-from batchq.domain.times import milliseconds
+from batchq.domain.times import LATEST, milliseconds, optional_rfc3339, rfc3339
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import JobSearchQuery
 
 MAX_SEARCHED = 5000  # jobs
 PAGE_SIZE = 100  # jobs that are in memory together
 DEFAULT_LIMIT = 10
-LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
 _NAME_PATTERN_LIMIT = 20  # names that the store compares; if there are more, only the predicate does
 
 Predicate = Callable[[Job], bool]
@@ -333,9 +332,9 @@ def _is_within(at: datetime, query: TrainingEventsQuery) -> bool:
 
 def _event(it: HistoryEntry) -> TrainingEvent:
     if it.stop is not None:
-        return TrainingEvent(message=_stop_text(it.stop), level="Warning", time=_text(it.at))
+        return TrainingEvent(message=_stop_text(it.stop), level="Warning", time=rfc3339(it.at))
     message = _TEXTS[it.status] + (f" {it.reason}" if it.reason else "")
-    return TrainingEvent(message=message, level="Error" if it.status is Status.FAILED else "Info", time=_text(it.at))
+    return TrainingEvent(message=message, level="Error" if it.status is Status.FAILED else "Info", time=rfc3339(it.at))
 
 
 def _stop_text(step: StopStep) -> str:
@@ -363,11 +362,7 @@ def _stage(job: Job, name: str, start: datetime, end: datetime | None) -> Traini
         job_id=job.id,
         name=name,
         en_message=_STAGES[name],
-        start_time=_text(start),
-        end_time=None if end is None else _text(end),
+        start_time=rfc3339(start),
+        end_time=optional_rfc3339(end),
         stage_order=1 + [*_STAGES].index(name),
     )
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

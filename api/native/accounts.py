@@ -9,15 +9,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
 from batchq.accounts.wire import AdminRequest, AuditRecordAnswer, audit_record_answer
 from batchq.api.authentication import KeyAuthentication, authorize
 from batchq.api.client_connection import is_unix_connection
-from batchq.api.http import Dialect, HttpRefusal, parse, read_body, reply
+from batchq.api.http import Dialect, HttpRefusal, Milliseconds, RequestBody, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
@@ -88,10 +87,8 @@ def _page(text: str) -> str:
     return text
 
 
-class CreateConsoleLoginRequest(BaseModel):
+class CreateConsoleLoginRequest(RequestBody):
     """The page to open."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     #: Its path below /ui/, with a query; by default the overview.
     page: Annotated[str, AfterValidator(_page)] = HOME
@@ -153,18 +150,14 @@ def _site(context: ConsoleLoginContext, request: web.Request) -> str:
     return urlunsplit(parts._replace(netloc="".join((LOOPBACK.get(host[0], host[0]), *host[1:]))))
 
 
-LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
-
 Word = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class ListAuditRequest(BaseModel):
+class ListAuditRequest(RequestBody):
     """Conditions on audit records; None: any."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
-
     #: The earliest time, in milliseconds since 1970.
-    since: Annotated[int, Field(ge=0, le=LATEST)] | None = None
+    since: Milliseconds | None = None
     #: The user who made the request.
     user: Word | None = None
     #: As `SubmitJob`.

@@ -57,11 +57,10 @@ from typing import Annotated
 
 import msgspec
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
-from batchq.api.http import REQUEST_ID, begin_stream
-from batchq.api.native.job_search import Milliseconds
+from batchq.api.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
+from batchq.api.native.job_search import optional_set
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.access.accounts import AccountName
@@ -84,14 +83,9 @@ STATES = {Status.PENDING.value: QUEUED, Status.RUNNING.value: ACTIVE} | {
 _ENCODER = msgspec.json.Encoder()
 _QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/]+)")
 
-Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
-Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
 
-
-class CancelJobsRequest(BaseModel):
+class CancelJobsRequest(RequestBody):
     """Filters, and how to stop the jobs; None: not given. The module's docstring describes the members."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     jobs: Annotated[list[Word], Field(min_length=1, max_length=5000)] | None = None
     job_names: Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
@@ -102,7 +96,7 @@ class CancelJobsRequest(BaseModel):
     compute_environments: Words | None = None
     #: In milliseconds since 1970: only jobs that were created before. Needs another filter.
     created_before: Milliseconds | None = None
-    reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)] | None = None
+    reason: Reason | None = None
     dry_run: bool = False
 
 
@@ -202,11 +196,11 @@ def to_request(it: CancelJobsRequest) -> JobSelector:
     require_stop_ids(it.jobs or ())
     queues = None if it.job_queues is None else frozenset(_queue(name) for name in it.job_queues)
     rest = JobFilter(
-        names=_set(it.job_names),
-        users=_set(it.users),
+        names=optional_set(it.job_names),
+        users=optional_set(it.users),
         queues=queues,
         statuses=None if it.states is None else _statuses(it.states),
-        environments=_set(it.compute_environments),
+        environments=optional_set(it.compute_environments),
         created_before=it.created_before,
     )
     accounts = None if it.accounts is None else frozenset(map(AccountName, it.accounts))
@@ -232,10 +226,6 @@ def _signal(text: str) -> str:
 def _queue(text: str) -> str:
     found = _QUEUE.fullmatch(text)
     return text if found is None else found["name"]
-
-
-def _set(words: Iterable[str] | None) -> frozenset[str] | None:
-    return None if words is None else frozenset(words)
 
 
 async def _stream_outcomes(

@@ -9,10 +9,10 @@ from http import HTTPStatus
 from typing import Annotated
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from batchq.accounts.wire import EmptyAnswer, EmptyRequest
+from batchq.api.http import RequestBody
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
@@ -72,10 +72,8 @@ class JobMetricsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     metrics: dict[str, MetricAnswer]
 
 
-class CostReportRequest(BaseModel):
+class CostReportRequest(RequestBody):
     """The time and the groups of a report."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     by: Annotated[CostGroup, Field(strict=False)] = CostGroup.ACCOUNT
     #: In milliseconds since 1970, rounded down to the day in UTC. None: the beginning of the month.
@@ -204,10 +202,8 @@ _DAY_MILLISECONDS = 86_400_000
 _EPOCH_MILLISECONDS = EPOCH.toordinal() * _DAY_MILLISECONDS
 
 
-class BudgetRequest(BaseModel):
+class BudgetRequest(RequestBody):
     """The budget of an account, or that of a queue."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     #: The name of the account; None for the budget of a queue.
     account: Word | None = None

@@ -13,12 +13,12 @@ from typing import Annotated, Any
 from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from batchq.api.authentication import parse_credential
+from batchq.api.http import Milliseconds, RequestBody, Word, Words
 from batchq.api.operation_table import Call, CallLimit, OperationTable
-from batchq.api.page_tokens import PageTokens, TokenQuery
+from batchq.api.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Code, Explanation, Fact
@@ -29,7 +29,7 @@ from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
-from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
+from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder
 from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
@@ -175,8 +175,6 @@ def _fact(value: Fact) -> object:
             return value
 
 
-LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
-
 MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
 
 MAX_AT_ONCE = 2  # searches of one user that are carried out at the same time
@@ -191,19 +189,12 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job|compute-environment)/(?P<name>[^/]+)"
 )
 
-Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
-
-Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
 
 Patterns = Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)]
 
-Milliseconds = Annotated[int, Field(ge=0, le=LATEST)]
 
-
-class SearchJobsRequest(BaseModel):
+class SearchJobsRequest(RequestBody):
     """Filters of jobs; None: not given."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     #: Names or ARNs of job queues.
     queues: Words | None = None
@@ -290,7 +281,7 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
     body, caller = call.input, call.caller
     query, token = job_search_query(body, caller), _token_query(body, caller)
     if body.next_token:
-        query = _continued(query, context.tokens.read(token, body.next_token))
+        query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
     why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
     arns = context.arns_of(call.http)
@@ -301,7 +292,7 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
 def job_search_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
     """The query of the first page. Raises Invalid for a malformed id, status or order."""
     order_by = _order(body)
-    users = _set(body.users)
+    users = optional_set(body.users)
     if body.mine:
         users = frozenset({caller.user}) if users is None else users & {caller.user}
     if body.id_prefix is not None and _ID_PREFIX.fullmatch(body.id_prefix.lower()) is None:
@@ -309,11 +300,11 @@ def job_search_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
     return JobSearchQuery(
         queues=_names(body.queues),
         statuses=None if body.statuses is None else frozenset(map(parse_status, body.statuses)),
-        names=_set(body.names),
+        names=optional_set(body.names),
         definitions=_names(body.job_definitions),
-        shares=_set(body.share_identifiers),
+        shares=optional_set(body.share_identifiers),
         users=users,
-        accounts=_set(body.accounts),
+        accounts=optional_set(body.accounts),
         ids=None if body.ids is None else frozenset(map(parse_job_id, body.ids)),
         id_prefix=body.id_prefix and body.id_prefix.lower(),
         parent=None if body.parent_id is None else parse_job_id(body.parent_id),
@@ -345,18 +336,12 @@ def _token_query(body: SearchJobsRequest, caller: Caller) -> TokenQuery:
     return "SearchJobs", caller.user, *(f"{name}={value!r}" for name, value in sorted(selection.items()))
 
 
-def _continued(query: JobSearchQuery, position: str) -> JobSearchQuery:
-    at, order = position.split(",")
-    return replace(query, before=SearchPosition(int(at), int(order)))
-
-
 def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: PageTokens) -> SearchAnswer:
-    on = page.next
     return SearchAnswer(
         jobs=rows,
-        next_token=None if on is None else tokens.make(token, f"{on.at},{on.order}"),
+        next_token=None if page.next is None else tokens.make(token, position_text(page.next)),
         searched_back_to=optional_milliseconds(page.searched_back_to),
-        complete=on is None,
+        complete=page.next is None,
     )
 
 
@@ -385,5 +370,5 @@ def _names(words: Iterable[str] | None) -> frozenset[str] | None:
     return None if words is None else frozenset(map(bare_name, words))
 
 
-def _set(words: Iterable[str] | None) -> frozenset[str] | None:
+def optional_set(words: Iterable[str] | None) -> frozenset[str] | None:
     return None if words is None else frozenset(words)

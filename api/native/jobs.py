@@ -1,13 +1,12 @@
 """Operations on one job: hold, pause, history, checkpoints and ForceFail; and DrainQueue and LeaveSafeMode."""
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import EmptyAnswer, EmptyRequest
+from batchq.api.http import Reason, RequestBody, Word
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import (
     HoldAnswer,
@@ -31,13 +30,9 @@ from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 from batchq.services.training import CheckpointService
 
-Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 
-
-class HoldJobRequest(BaseModel):
+class HoldJobRequest(RequestBody):
     """Why the job is held or paused."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     reason: Reason | None = None
 
@@ -87,24 +82,20 @@ class ForceFailAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     status_reason: str | None = None
 
 
-class ForceFailRequest(BaseModel):
+class ForceFailRequest(RequestBody):
     """Why the job is given up."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
+    reason: Reason
 
 
-class LeaveSafeModeRequest(BaseModel):
+class LeaveSafeModeRequest(RequestBody):
     """How to leave safe mode."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     #: Whether containers that no job owns are removed; otherwise they are left alone for good.
     purge: bool = False
     #: Required if another engine answers than the one of the jobs: accept it, and give up the jobs that ran on the
     #: other one.
-    newEngine: bool = False  # noqa: N815 - the wire's name
+    new_engine: bool = False
 
 
 operations = OperationTable[JobService](not_found=HTTPStatus.NOT_FOUND)
@@ -174,7 +165,7 @@ async def force_fail(jobs: JobService, call: Call[ForceFailRequest]) -> ForceFai
 @operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", permission=Permission.MAINTENANCE)
 async def leave_safe_mode(jobs: JobService, call: Call[LeaveSafeModeRequest]) -> EmptyAnswer:
     """Ends the safe mode after a restore, or accepts a new container engine."""
-    await jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.newEngine, caller=call.caller)
+    await jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.new_engine, caller=call.caller)
     return EmptyAnswer()
 
 
@@ -205,13 +196,11 @@ def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:
     )
 
 
-class DrainQueueRequest(BaseModel):
+class DrainQueueRequest(RequestBody):
     """A job queue, and whether it is drained."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
     #: Its name.
-    queue: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
+    queue: Word
     #: True: it accepts jobs and starts none; false: it starts them again.
     drained: bool
 

@@ -10,10 +10,20 @@ from typing import Annotated, cast
 from aiohttp import web
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from batchq.api.authentication import is_still_admitted
-from batchq.api.http import REQUEST_ID, HttpRefusal, InvalidMember, begin_stream, struct_to_json, while_connected
+from batchq.api.http import (
+    REQUEST_ID,
+    HttpRefusal,
+    InvalidMember,
+    RequestQuery,
+    Text,
+    Word,
+    begin_stream,
+    struct_to_json,
+    while_connected,
+)
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operation_table import JOB, Call, CallLimit, OperationTable
 from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
@@ -40,13 +50,11 @@ GAP, BYE = b"event: gap\ndata: {}\n\n", b"event: bye\ndata: {}\n\n"
 COMMENT = b":\n\n"
 MAX_FRAMES = 64  # parts of streams that their readers share
 
-Names = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=4096)]
+Names = Annotated[Text, Field(min_length=1, max_length=4096)]
 
 
-class ListEventsQuery(BaseModel):
+class ListEventsQuery(RequestQuery):
     """Which events are returned. Lists are separated by commas."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     #: Only events with a higher number; absent: only events from now on.
     after: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
@@ -245,10 +253,8 @@ _POSITION = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
 _BEGINNING = "0"  # the token before the first attempt
 
 
-class GetJobLogQuery(BaseModel):
+class GetJobLogQuery(RequestQuery):
     """Which lines are returned."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     #: `next` of the answer before; absent: from the beginning of the newest attempt.
     after: Annotated[str, Field(max_length=32)] | None = None
@@ -258,7 +264,7 @@ class GetJobLogQuery(BaseModel):
     #: Only lines of this attempt, from 1; absent: the newest one, and those that follow it.
     attempt: Annotated[int, Field(ge=1, le=999_999)] | None = None
     #: The name of the container, for a job with several.
-    container: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)] | None = None
+    container: Word | None = None
     #: Without `after`: only the last lines.
     tail: Annotated[int, Field(ge=0, le=MAX_TAIL)] | None = None
     #: Without `after`: only lines from this time on, in milliseconds since 1970.

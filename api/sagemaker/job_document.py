@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from batchq.api.sagemaker.create_job import DIALECT
-from batchq.api.training_jobs import is_marked, stored_document
+from batchq.api.training_jobs import first_start, is_marked, stored_document
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_orders import StopKind
@@ -165,7 +165,7 @@ def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: M
     return {
         **summarized(job, arn=arn),
         **stored_document(job, DIALECT).get("job", {}),
-        **({"TrainingStartTime": _epoch(started)} if (started := _first_start(job)) else {}),
+        **({"TrainingStartTime": _epoch(started)} if (started := first_start(job)) else {}),
         **(ended if job.status in FINISHED else {}),
         **failed,
         **({"FinalMetricDataList": found} if found else {}),
@@ -177,7 +177,7 @@ def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: M
 
 def summarized(job: Job, *, arn: str) -> dict[str, object]:
     """The members of a row of ListTrainingJobs."""
-    ended = job.stopped_at if job.status in FINISHED and _first_start(job) else None
+    ended = job.stopped_at if job.status in FINISHED and first_start(job) else None
     return {
         "TrainingJobName": job.spec.name,
         "TrainingJobArn": arn,
@@ -205,10 +205,6 @@ def _transitions(job: Job, history: Sequence[HistoryEntry]) -> list[Answer]:
 
 def _message(job: Job) -> str:
     return shown_status_reason(job) or "Waiting for resources"
-
-
-def _first_start(job: Job) -> datetime | None:
-    return next((it.started_at for it in job.all_attempts if it.started_at is not None), None)
 
 
 def _training_seconds(job: Job) -> int:

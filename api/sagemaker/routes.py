@@ -9,7 +9,7 @@ from batchq.api.authentication import authorize, parse_credential
 from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect, read_body, reply
 from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
-from batchq.api.page_tokens import PageTokens
+from batchq.api.page_tokens import PageTokens, parse_position, position_text
 from batchq.api.sagemaker import wire
 from batchq.api.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, sagemaker_submission
 from batchq.api.sagemaker.job_document import (
@@ -23,7 +23,7 @@ from batchq.api.sagemaker.job_document import (
     training_job_status,
 )
 from batchq.api.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
-from batchq.api.training_jobs import MAX_REQUEST, account_share, matching_jobs, parse_position, position_text
+from batchq.api.training_jobs import MAX_REQUEST, account_share, matching_jobs
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
 from batchq.ports.job_search import JobSearchQuery, SearchPosition

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from batchq.api.credentials import Scheme
 from batchq.api.dialect_profiles import DialectProfile, RequestFailure
-from batchq.api.http import FailureKind, HttpRefusal, error_response
+from batchq.api.http import FailureKind, HttpRefusal, Text, error_response
 
 
 class SageMakerModel(BaseModel):
@@ -21,7 +21,6 @@ class SageMakerModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 JobName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$", max_length=63)]
 S3Uri = Annotated[Text, Field(max_length=1024)]
 Seconds = Annotated[int, Field(ge=1, le=2_419_200)]

@@ -4,23 +4,21 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated
 
 from aiohttp import web
 from msgspec import Struct, field
-from pydantic import Field
 
 from batchq.api.credentials import Scheme
 from batchq.api.dialect_profiles import DialectProfile, RequestFailure
 from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, reply
 from batchq.api.operation_table import Call, Input
 from batchq.api.page_tokens import PageTokens
-from batchq.api.training.figures import rfc3339
 from batchq.api.training.job_answers import TrainingStatus
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.times import rfc3339
 from batchq.ports.clock import Clock
 from batchq.services.costs import CostService
 from batchq.services.direct_submission import DirectSubmissionService
@@ -35,7 +33,6 @@ JOBS = "/v2/training/jobs"
 JOB = JOBS + "/{jobId}"
 MAX_WAITS = 16  # requests of one user that wait for the end of a job at the same time
 
-Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?", re.ASCII)
 RETRY_AFTER = 1  # seconds

@@ -10,13 +10,12 @@ from typing import Annotated, Literal
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, Field, JsonValue
 
-from batchq.api.http import InvalidMember, read_body
+from batchq.api.http import InvalidMember, RequestBody, Text, read_body
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.training.context import JOBS, TrainingContext, impossible
-from batchq.api.training.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory, rfc3339
+from batchq.api.training.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory
 from batchq.api.training.job_answers import DIALECT, VARIABLE, TrainingStatus, status_of
 from batchq.api.training_jobs import (
     HYPERPARAMETERS,
@@ -31,6 +30,7 @@ from batchq.domain.catalog import Tags
 from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, RetryStrategy
+from batchq.domain.times import rfc3339
 from batchq.domain.training import (
     CHECKPOINTS_TAG,
     MAX_CHECKPOINT_TIMEOUT,
@@ -64,12 +64,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _ROUNDING = 1e-6  # thousandths of a vCPU
 _PRINTABLE = re.compile(r"[!-~]{1,256}", re.ASCII)
 
-Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 ShortText = Annotated[Text, Field(min_length=1, max_length=128)]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+    model_config = RequestBody.model_config
 
 
 class InfrastructureRequest(_Model):

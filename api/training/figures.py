@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 from msgspec import Struct
@@ -152,15 +152,6 @@ def _breakdown(cost: Cost) -> CostBreakdown:
 
 def _amount(amount: Decimal) -> float:
     return float(rounded(amount))
-
-
-def rfc3339(moment: datetime) -> str:
-    """`2026-03-02T09:14:05.120Z`; `moment` is aware."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
-
-
-def optional_rfc3339(moment: datetime | None) -> str | None:
-    return None if moment is None else rfc3339(moment)
 
 
 def length_text(length: timedelta) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -16,16 +16,15 @@ from batchq.api.training.figures import (
     current_metrics,
     length_text,
     memory_text,
-    optional_rfc3339,
     progress,
-    rfc3339,
     size_text,
 )
-from batchq.api.training_jobs import HYPERPARAMETERS, stored_document
-from batchq.domain.cost import Cost, run_time
+from batchq.api.training_jobs import HYPERPARAMETERS, running_time, stored_document
+from batchq.domain.cost import Cost
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.times import optional_rfc3339, rfc3339
 from batchq.domain.training import CheckpointRules, checkpoint_id
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 
@@ -357,11 +356,6 @@ def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
 def _checkpoint_deadline(job: Job, order: StopOrder) -> datetime | None:
     waits = order.step < len(order.steps) and order.steps[order.step].until_checkpoint and job.status in ACTIVE
     return order.next_step_at if waits else None
-
-
-def running_time(job: Job, now: datetime) -> timedelta:
-    """The total time that the containers of all attempts have run."""
-    return sum((run_time(it, now) for it in job.all_attempts), timedelta())
 
 
 def _last_updated(job: Job) -> datetime:

@@ -6,14 +6,13 @@ from typing import Annotated, Literal
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.dialect_profiles import register_dialect_profile
-from batchq.api.http import Dialect, InvalidMember
+from batchq.api.http import Dialect, InvalidMember, RequestQuery, Word
 from batchq.api.operation_table import Call, CallLimit, OperationTable
-from batchq.api.page_tokens import TokenQuery
+from batchq.api.page_tokens import TokenQuery, parse_position, position_text
 from batchq.api.training import create_job, stop_jobs
 from batchq.api.training.context import (
     JOB,
@@ -38,7 +37,7 @@ from batchq.api.training.job_answers import (
     training_job_detail,
     training_job_summary,
 )
-from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, matching_jobs, parse_position, position_text
+from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, matching_jobs
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
@@ -55,10 +54,8 @@ MAX_ROWS = 100
 Flag = Annotated[bool, Field(strict=False)]
 
 
-class GetTrainingJobQuery(BaseModel):
+class GetTrainingJobQuery(RequestQuery):
     """What the answer contains."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
     #: Whether `metrics` and `progress` are read, which costs a search of the log while the job runs.
     include_metrics: Flag = False
@@ -67,14 +64,12 @@ class GetTrainingJobQuery(BaseModel):
     log_lines: Annotated[int, Field(ge=1, le=MAX_LOG_LINES)] = 100
 
 
-class ListTrainingJobsQuery(BaseModel):
+class ListTrainingJobsQuery(RequestQuery):
     """Which jobs are listed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     status: TrainingStatus | None = None
     #: A job name in any case: `name`, `prefix*`, `*suffix` or `*part*`.
-    name: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)] | None = None
+    name: Word | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 50
     #: `nextCursor` of the answer before.
     cursor: Annotated[str, Field(max_length=256)] | None = None
@@ -157,10 +152,8 @@ CHECKPOINTS = f"{JOB}/checkpoints"
 CHECKPOINT = CHECKPOINTS + "/{checkpointId}"
 
 
-class ListTrainingCheckpointsQuery(BaseModel):
+class ListTrainingCheckpointsQuery(RequestQuery):
     """Which checkpoints are listed, and in which order. Those without an epoch or step are the smallest."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
     sort_by: Literal["createdAt", "epoch", "step"] = "createdAt"
     sort_order: Literal["asc", "desc"] = "desc"

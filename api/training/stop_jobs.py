@@ -4,13 +4,11 @@ import re
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.http import InvalidMember, reply, while_connected
+from batchq.api.http import InvalidMember, Reason, RequestBody, reply, while_connected
 from batchq.api.operation_table import Call, OperationTable
-from batchq.api.training.context import JOB, Reason, TrainingContext, find_job, impossible, read_job, state_conflict
+from batchq.api.training.context import JOB, TrainingContext, find_job, impossible, read_job, state_conflict
 from batchq.api.training.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
 from batchq.api.training.job_answers import (
     FINAL,
@@ -18,9 +16,9 @@ from batchq.api.training.job_answers import (
     TrainingStatus,
     cancellation,
     cancellation_details,
-    running_time,
     status_of,
 )
+from batchq.api.training_jobs import running_time
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.stop_orders import StopKind
@@ -35,10 +33,8 @@ _NOT_PAUSABLE = FINAL | {TrainingStatus.CANCELLING}
 _WAIT = re.compile(r"wait=([0-9]{1,9})", re.ASCII)
 
 
-class CancelTrainingJobRequest(BaseModel):
+class CancelTrainingJobRequest(RequestBody):
     """How a job is cancelled."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     #: Absent: `Cancelled by USER`.
     reason: Reason | None = None
@@ -63,10 +59,8 @@ class CancelAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     cost_summary: CostSummary | None
 
 
-class PauseTrainingJobRequest(BaseModel):
+class PauseTrainingJobRequest(RequestBody):
     """Why a job is paused."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     #: Absent: `Paused by USER`.
     reason: Reason | None = None

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
 _MILLISECOND = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
@@ -32,6 +33,16 @@ def microseconds(at: datetime) -> int:
 def from_microseconds(number: int) -> datetime:
     """The time at this number of microseconds since the epoch."""
     return EPOCH + timedelta(microseconds=number)
+
+
+def rfc3339(at: datetime) -> str:
+    """`2026-03-02T09:14:05.120Z`."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def optional_rfc3339(at: datetime | None) -> str | None:
+    """As `rfc3339`; None for None."""
+    return None if at is None else rfc3339(at)
 
 
 def duration_of(text: str) -> timedelta | None:

@@ -6,8 +6,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from batchq.api.http import InvalidMember
-from batchq.api.training.figures import length_text, memory_text, parse_length, parse_memory, rfc3339, size_text
+from batchq.api.training.figures import length_text, memory_text, parse_length, parse_memory, size_text
 from batchq.api.training.stop_jobs import preferred_wait
+from batchq.domain.times import rfc3339
 
 
 @pytest.mark.parametrize(

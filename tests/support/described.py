@@ -12,6 +12,7 @@ from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.dialect_profiles import TARGET
 from batchq.api.openapi import openapi_document
+from batchq.api.operation_table import OperationTable
 from tests.house.rooms import ROOT, module, sources
 from tests.support.answers import NDJSON
 from tests.support.builders import ADMIN, NOON
@@ -25,8 +26,9 @@ async def well():
 def dialects():
     """All dialects and tables of batchq's own operations; their handlers are never called."""
     modules = [import_module(module(it)) for it in sources() if it.is_relative_to(ROOT / "api")]
-    native = [it.operations for it in modules if ".native." in it.__name__ and hasattr(it, "operations")]
-    return [it.dialect(None) for it in (*modules, *native) if hasattr(it, "dialect")]
+    native = [it for it in modules if ".native." in it.__name__]
+    tables = [it for module in native for it in vars(module).values() if isinstance(it, OperationTable)]
+    return [it.dialect(None) for it in (*modules, *tables) if hasattr(it, "dialect")]
 
 
 def whole_app():
