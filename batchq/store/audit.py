@@ -37,13 +37,13 @@ def insert_with(connection: Connection, record: AuditRecord, work: Callable[[Con
     return done
 
 
-def ingest(connection: Connection, pending: Sequence[PendingAudit]) -> None:
+def ingest(connection: Connection, noted: Sequence[PendingAudit]) -> None:
     execute_each(
-        connection, SQL["insert_record"], [_row(it.record, journal_entry=rows.text(it.entry_id)) for it in pending]
+        connection, SQL["insert_record"], [_row(it.record, journal_entry=rows.text(it.entry_id)) for it in noted]
     )
 
 
-def delete_old(connection: Connection, before: datetime, limit: int) -> int:
+def delete_old(connection: Connection, before: datetime, *, limit: int) -> int:
     return connection.execute(SQL["delete_old_records"], {"before": microseconds(before), "limit": limit}).rowcount
 
 

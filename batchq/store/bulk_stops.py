@@ -114,26 +114,26 @@ def unfinished(connection: Connection) -> tuple[BulkStop, ...]:
     return tuple(skip_unreadable(connection.execute(SQL["bulk_stops"]), _bulk_stop))
 
 
-def target_ranges(connection: Connection, bulk_stop: int) -> tuple[tuple[int, int], ...]:
-    return tuple(merged(connection.execute(SQL["target_ranges"], {"bulk_stop": bulk_stop})))
+def target_ranges(connection: Connection, number: int) -> tuple[tuple[int, int], ...]:
+    return tuple(merged(connection.execute(SQL["target_ranges"], {"bulk_stop": number})))
 
 
-def next_targets(connection: Connection, bulk_stop: int, limit: int) -> tuple[StopTarget, ...]:
-    found = connection.execute(SQL["next_targets"], {"bulk_stop": bulk_stop, "limit": limit})
+def next_targets(connection: Connection, number: int, limit: int) -> tuple[StopTarget, ...]:
+    found = connection.execute(SQL["next_targets"], {"bulk_stop": number, "limit": limit})
     return job_reads.decode_rows(
         found, lambda row: StopTarget(job=rows.job_of_row(row[1:]), part=_part_or_none(row[0])), order=1
     )
 
 
-def candidates(connection: Connection, job_filter: JobFilter) -> tuple[Target, ...]:
-    chosen, parameters = select_targets(job_filter)
+def candidates(connection: Connection, selection: JobFilter) -> tuple[Target, ...]:
+    chosen, parameters = select_targets(selection)
     return tuple(sorted(set(connection.execute(chosen, parameters))))
 
 
 def preview(
-    connection: Connection, job_filter: JobFilter, limit: int, after: tuple[int, int | None] | None
+    connection: Connection, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
 ) -> tuple[Preview, ...]:
-    chosen, parameters = select_targets(job_filter)
+    chosen, parameters = select_targets(selection)
     statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN, stop_orders=STOP_ORDERS)
     place = (-1, WHOLE) if after is None else (after[0], _stored_part(after[1]))
     return tuple(

@@ -118,7 +118,7 @@ def definitions(
     status: str | None,
     limit: int,
     after: DefinitionRef | None,
-    visibility: Visibility | None,
+    visibility: Visibility | None = None,
 ) -> tuple[JobDefinition, ...]:
     found = _definitions(connection, name=name, status=status, after=after, visibility=visibility)
     return tuple(islice(skip_unreadable(found, rows.DEFINITION.decode), limit))

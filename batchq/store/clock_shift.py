@@ -23,12 +23,12 @@ _COLUMNS = ("shift_finished_at", "shift_submissions", "shift_consumable_resource
 Connection = sqlite3.Connection
 
 
-def anchor(connection: Connection) -> ClockAnchor | None:
+def clock_anchor(connection: Connection) -> ClockAnchor | None:
     row = connection.execute(SQL["clock_anchor"]).fetchone()
     return None if row is None else rows.CLOCK_ANCHOR.decode(row[0])
 
 
-def put_anchor(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> None:
+def put_anchor(connection: Connection, anchor: ClockAnchor, shift: ClockShift | None) -> None:
     if shift is not None:
         _shift_jobs(connection, shift)
         _shift_shares(connection, shift)
@@ -36,7 +36,7 @@ def put_anchor(connection: Connection, new: ClockAnchor, shift: ClockShift | Non
         since, until = microseconds(shift.since), microseconds(shift.until)
         for statement in _COLUMNS:
             connection.execute(SQL[statement], {"by": shift.by // _MICROSECOND, "since": since, "until": until})
-    connection.execute(SQL["put_clock_anchor"], {"value": rows.as_json(new)})
+    connection.execute(SQL["put_clock_anchor"], {"value": rows.as_json(anchor)})
 
 
 def _shift_jobs(connection: Connection, shift: ClockShift) -> None:

@@ -92,7 +92,7 @@ def spending_page(connection: Connection, query: SpendingQuery) -> SpendingPage:
     return SpendingPage(groups=groups, following=following, is_cut=is_cut)
 
 
-def merge_days(connection: Connection, before: date, limit: int) -> int:
+def merge_days(connection: Connection, before: date, *, limit: int) -> int:
     """Add the oldest spending of a day before `before` to the first day of its month; at most `limit` rows.
 
     Returns the number of these rows; 0 when all spending before `before` is on the first day of a month.

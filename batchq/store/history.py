@@ -41,7 +41,7 @@ def of_job(connection: Connection, job_id: JobId) -> tuple[HistoryEntry, ...]:
     return tuple(skip_unreadable(((job_id, value) for (value,) in found), rows.history_entry_of_row))
 
 
-def feed(connection: Connection, after: int, wanted: FeedFilter, limit: int, scan: int) -> FeedPage:
+def feed(connection: Connection, after: int, wanted: FeedFilter, *, limit: int, scan: int) -> FeedPage:
     ends = feed_ends(connection)
     if after > ends.last:
         return FeedPage(entries=(), next=ends.last, gap=True)

@@ -22,7 +22,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.times import EPOCH, microseconds
 from batchq.errors import Unreadable
 from batchq.ports.jobs import FailureGroup, Failures, Restoration, SubmissionKey, WaitingQuery
-from batchq.ports.queue import WaitingJob
+from batchq.ports.queue import NONE, Names, Rank, WaitingJob
 from batchq.store import rows
 from batchq.store.statements import load_statements
 
@@ -36,7 +36,9 @@ Connection = sqlite3.Connection
 T = TypeVar("T")
 
 
-def find_jobs(connection: Connection, ids: Sequence[JobId], visibility: Visibility | None) -> Mapping[JobId, Job]:
+def find_jobs(
+    connection: Connection, ids: Sequence[JobId], *, visibility: Visibility | None = None
+) -> Mapping[JobId, Job]:
     """The jobs with these ids. Hidden jobs are not loaded, so that timing hardly reveals that they exist."""
     visible = dict.fromkeys(ids)
     if visibility is not None:
@@ -63,7 +65,7 @@ def active(connection: Connection) -> tuple[Job, ...]:
 
 
 def runnable_candidates(
-    connection: Connection, queue: QueueName, limit: int, after: int, excluding: frozenset[AccountName]
+    connection: Connection, queue: QueueName, limit: int, after: int = -1, *, excluding: Names = NONE
 ) -> tuple[Candidate, ...]:
     parameters = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _excluding(excluding)
     found = connection.execute(SQL["runnable_jobs_excluding" if excluding else "runnable_jobs"], parameters)
@@ -72,15 +74,17 @@ def runnable_candidates(
 
 def runnable_in_share(
     connection: Connection,
-    key: ShareKey,
+    queue: QueueName,
+    share: str,
     limit: int,
-    after: tuple[int, int] | None,
-    excluding: frozenset[AccountName],
+    after: Rank | None = None,
+    *,
+    excluding: Names = NONE,
 ) -> tuple[Candidate, ...]:
     rank, order = (-rows.MAX_INTEGER, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
     parameters = {
-        "queue": rows.text(key.queue),
-        "share_identifier": rows.text(key.share),
+        "queue": rows.text(queue),
+        "share_identifier": rows.text(share),
         "rank": rank,
         "after": order,
         "limit": limit,
@@ -91,7 +95,7 @@ def runnable_in_share(
     )
 
 
-def _excluding(accounts: frozenset[AccountName]) -> dict[str, str]:
+def _excluding(accounts: Names) -> dict[str, str]:
     return {"excluding": rows.json_texts(accounts)} if accounts else {}
 
 
@@ -101,12 +105,14 @@ def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
     )
 
 
-def unschedulable(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
+def unschedulable(connection: Connection, limit: int, after: int = -1) -> tuple[Job, ...]:
     parameters = {"limit": limit, "after": rows.integer(after)}
     return decode_jobs(connection.execute(SQL["unschedulable_jobs"], parameters))
 
 
-def dependents(connection: Connection, ids: Sequence[JobId], after: int, limit: int | None) -> tuple[Job, ...]:
+def dependents(
+    connection: Connection, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None
+) -> tuple[Job, ...]:
     parameters = {**_ids(ids), "after": after, "limit": -1 if limit is None else limit}
     found = {job.order: job for job in decode_jobs(connection.execute(SQL["dependents"], parameters))}
     return tuple(found[order] for order in sorted(found))
@@ -295,7 +301,7 @@ def _in_share(counter: _Counter, job: WaitingJob) -> Place | None:
 # ----------------------------------------------------------------------------------------------------------- overview
 
 
-def failures(connection: Connection, since: datetime, visibility: Visibility | None) -> Failures:
+def failures(connection: Connection, since: datetime, *, visibility: Visibility | None) -> Failures:
     parameters: dict[str, str | int] = {"since": microseconds(since), "limit": MAX_FAILURES + 1}
     if visibility is None:
         found = connection.execute(SQL["failures"], parameters).fetchall()

@@ -94,7 +94,12 @@ def find_stream(connection: Connection, name: str) -> LogStream | None:
 
 
 def streams_by_name(
-    connection: Connection, prefix: str, after: str, limit: int, visibility: Visibility | None
+    connection: Connection,
+    *,
+    prefix: str = "",
+    after: str = "",
+    limit: int = 50,
+    visibility: Visibility | None = None,
 ) -> tuple[LogStream, ...]:
     start = rows.text(prefix)
     parameters = {
@@ -112,7 +117,7 @@ def streams_by_name(
 
 
 def newest_streams(
-    connection: Connection, limit: int, before: Age | None, visibility: Visibility | None
+    connection: Connection, *, limit: int = 50, before: Age | None = None, visibility: Visibility | None = None
 ) -> tuple[LogStream, ...]:
     at, name = (rows.MAX_INTEGER, "") if before is None else (microseconds(before[0]), rows.text(before[1]))
     parameters: dict[str, str | int] = {"at": at, "name": name}

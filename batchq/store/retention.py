@@ -39,7 +39,7 @@ class _FinishedJob(NamedTuple):
 
 
 def prune(
-    connection: Connection, before: datetime, keep: Collection[JobId], after: Finished | None, limit: int
+    connection: Connection, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
 ) -> Pruned:
     if _delete_submissions(connection, before) >= job_writes.MAX_SUBMISSIONS_DELETED:
         return Pruned(jobs=0, after=after or _START)
@@ -67,7 +67,9 @@ def mark_deleted(connection: Connection, log_ids: Sequence[str]) -> None:
     connection.executemany(SQL["delete_discarded_log"], [{"log_id": it} for it in log_ids])
 
 
-def prune_shares(connection: Connection, before: datetime, after: ShareKey | None, limit: int) -> ShareKey | None:
+def prune_shares(
+    connection: Connection, before: datetime, *, after: ShareKey | None = None, limit: int
+) -> ShareKey | None:
     key = after or ShareKey(QueueName(""), "")
     parameters = {"queue": rows.text(key.queue), "share_identifier": rows.text(key.share), "limit": limit}
     found = [rows.share_usage(*row) for row in connection.execute(SQL["share_usage_by_page"], parameters).fetchall()]

@@ -103,7 +103,7 @@ class ObservedStore(SqliteStore):
 
     def stored(self, ids: list[JobId]) -> Mapping[JobId, Job]:
         """The stored jobs, for the invariants: without faults or delay."""
-        return self._database.inspect(lambda it: job_reads.find_jobs(it, ids, None))
+        return self._database.inspect(lambda it: job_reads.find_jobs(it, ids))
 
     async def damaged(self) -> tuple[JobId, ...]:
         """No row is damaged in a simulation."""

@@ -100,7 +100,7 @@ def cost(count):
         job_writes.SQL["insert_dependency"], [{"dependency_id": on, "ord": order} for on, order in waits]
     )
     connection.set_progress_handler(counter := Counter(), EACH)
-    job_reads.dependents(connection, ENDED, -1, 10)
+    job_reads.dependents(connection, ENDED, limit=10)
     connection.close()
     return counter.steps
 

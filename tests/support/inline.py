@@ -105,7 +105,7 @@ class InlineStore(SqliteStore):
     def all_jobs(self):
         """Each job by its id, in the order of submission."""
         ids = [job_id for (job_id,) in self.connection.execute("SELECT id FROM jobs ORDER BY ord")]
-        return job_reads.find_jobs(self.connection, ids, None)
+        return job_reads.find_jobs(self.connection, ids)
 
     def rows(self) -> dict[str, list[tuple]]:
         """The content of each table, to compare with the content at another time."""

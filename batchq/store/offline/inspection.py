@@ -64,7 +64,7 @@ def with_container_jobs(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts
     try:
         with _connection(facts.data / NAME) as connection:
             return replace(
-                facts, database=replace(facts.database, container_jobs=job_reads.find_jobs(connection, [*ids], None))
+                facts, database=replace(facts.database, container_jobs=job_reads.find_jobs(connection, [*ids]))
             )
     except (BatchqError, ValueError, sqlite3.Error) as why:
         return replace(facts, database=replace(facts.database, read_error=_first_line(why)))

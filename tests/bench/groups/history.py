@@ -98,6 +98,6 @@ def _insert_into_table_of_jobs(connection: sqlite3.Connection, first: int) -> No
 
 def _page(connection: sqlite3.Connection) -> float:
     began = time.process_time()
-    page = history.feed(connection, 0, FeedFilter(), PAGE, PAGE)
+    page = history.feed(connection, 0, FeedFilter(), limit=PAGE, scan=PAGE)
     assert page.entries
     return (time.process_time() - began) * 1000
