@@ -8,10 +8,9 @@ from shlex import quote
 from typing import Final
 
 from batchq.cli.admin_backend import Response, add_json, add_subcommand, given_flags, perform, print_result
-from batchq.cli.arguments import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.output import print_notice
+from batchq.cli.quantities import NONE, clock_time, comma_list, iso_text, local_time, or_none, yes_or_no
 from batchq.cli.tables import Column, add_output_flags, print_list
-from batchq.cli.times import clock_time, iso_text, local_time
 from batchq.errors import Unavailable
 from batchq.escapes import escape
 

@@ -28,8 +28,8 @@ from batchq.cli.output import (
     uses_color,
     write_line,
 )
+from batchq.cli.quantities import elapsed, format_duration
 from batchq.cli.server_requests import FINISHED, fetch_explanation, fetch_job_documents, fetch_log_lines
-from batchq.cli.times import elapsed, format_duration
 from batchq.domain.ids import short_id
 from batchq.domain.stop_words import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable

@@ -9,10 +9,10 @@ from msgspec import to_builtins
 from batchq.accounts.wire import audit_record_answer
 from batchq.cli.admin_backend import check_backend_flags
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.job_handles import HELP_ONE, resolve_job
+from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
+from batchq.cli.quantities import clock_time, iso_text, local_time, parse_time
 from batchq.cli.tables import Column, add_output_flags, print_list
-from batchq.cli.times import clock_time, iso_text, local_time, parse_time
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused

@@ -11,12 +11,11 @@ from itertools import chain
 from typing import Any
 
 from batchq import __version__
-from batchq.cli.bulk_stop import TERMINATE, TIMEOUT
+from batchq.cli.bulk_stop import SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT, UNCHANGED, StepNotes
 from batchq.cli.http_client import Response, add_server_flags, stream_responses, url_of
-from batchq.cli.job_filters import add_stop_flags, stop_filters
+from batchq.cli.job_selection import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
-from batchq.cli.stop_report import SUCCESSFUL_OUTCOMES, UNCHANGED, StepNotes
 from batchq.errors import Invalid, Misused, Unavailable
 from batchq.escapes import escape
 

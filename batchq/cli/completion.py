@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 from batchq.cli.http_client import call, url_of
-from batchq.cli.job_filters import STATES
+from batchq.cli.job_selection import STATES
 from batchq.cli.output import write_line
 from batchq.cli.server_requests import LIST_JOBS
 from batchq.domain.ids import short_id

@@ -4,11 +4,11 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from urllib.parse import quote
 
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.job_handles import HELP, resolve_jobs
+from batchq.cli.job_selection import HELP, resolve_jobs
 from batchq.cli.output import DONE, print_notice, write_line
+from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import Page, Row
 from batchq.cli.tables import Column, add_output_flags, print_list, prints_json
-from batchq.cli.times import parse_time
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused
 from batchq.escapes import escape

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from itertools import chain
 from urllib.parse import urlencode
 
-from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, call, url_of
-from batchq.cli.job_filters import ABBREVIATIONS, STATES, parse_names
+from batchq.cli.job_selection import ABBREVIATIONS, HELP, STATES, parse_names, resolve_jobs
 from batchq.cli.output import flush_output, is_terminal, print_notice
+from batchq.cli.quantities import clock_time, local_time
 from batchq.cli.server_requests import Page, Row
-from batchq.cli.times import clock_time, local_time
 from batchq.domain.ids import short_id
 from batchq.escapes import escape
 
@@ -29,7 +28,7 @@ def add_events(command: ArgumentParser) -> None:
     batchq events -t FAILED -q gpu | jq    the stored failures of one queue
     """
     command.set_defaults(run=run_events)
-    command.add_argument("jobs", nargs="*", metavar="JOB", help=job_handles.HELP)
+    command.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
     command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")
     text = "events after this number (all that are stored; with -f: those from now on)"
     command.add_argument("--from", dest="after", type=_number, metavar="N", help=text)
@@ -74,7 +73,7 @@ def _pages(args: Namespace, url: str) -> Iterator[Page]:
 def _filters(args: Namespace, url: str) -> dict[str, str]:
     """The parameters of the query that select events. Raises Misused and NotFound for a job that is not found."""
     selected = {
-        "jobs": job_handles.resolve_jobs(url, args.jobs) if args.jobs else [],
+        "jobs": resolve_jobs(url, args.jobs) if args.jobs else [],
         "queues": list(chain.from_iterable(args.queues or ())),
         "statuses": sorted(set(chain.from_iterable(args.states or ()))),
     }

@@ -28,7 +28,7 @@ from urllib.request import (
 
 from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, default_file, load
 from batchq.cli.output import print_notice
-from batchq.cli.times import elapsed
+from batchq.cli.quantities import elapsed
 from batchq.errors import Invalid, Misused, ServerUnavailable
 
 DEFAULT_URL = "http://127.0.0.1:22824"

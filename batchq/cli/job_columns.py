@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from batchq.cli.quantities import ago, format_duration, iso_text, local_time
 from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column
-from batchq.cli.times import ago, format_duration, iso_text, local_time
 from batchq.domain.ids import short_id
 from batchq.domain.stop_words import ORDER_WORDS
 from batchq.errors import Misused

@@ -8,8 +8,9 @@ from datetime import datetime
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason_of_row, status, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
-from batchq.cli.job_handles import HELP_ONE, resolve_job
+from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.quantities import ago, clock_time, format_long_duration, iso_text, local_time, now
 from batchq.cli.server_requests import FINISHED, Row, fetch_explanation, fetch_history, fetch_job_detail
 from batchq.cli.tables import (
     Column,
@@ -21,7 +22,6 @@ from batchq.cli.tables import (
     print_rows,
     prints_json,
 )
-from batchq.cli.times import ago, clock_time, format_long_duration, iso_text, local_time, now
 from batchq.domain.stop_words import STEP_WORDS
 from batchq.errors import Invalid
 from batchq.escapes import escape

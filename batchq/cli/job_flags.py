@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.cli.arguments import parse_count, parse_mib, parse_seconds, parse_vcpus
-from batchq.cli.job_handles import parse_handle
+from batchq.cli.job_selection import parse_handle
+from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.errors import Misused
 
 MARK = "#BATCHQ"

@@ -9,11 +9,11 @@ from datetime import timedelta
 from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row, status
-from batchq.cli.job_filters import Filters, add_search_flags, matches_reason, parse_names, search_filters
+from batchq.cli.job_selection import Filters, add_search_flags, matches_reason, parse_names, search_filters
 from batchq.cli.output import is_terminal, print_notice, write_line
+from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import FINISHED, UNFINISHED, Page, Row, fetch_jobs
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
-from batchq.cli.times import clock_time, local_time, now
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused
 

@@ -7,12 +7,12 @@ from threading import Thread
 
 from msgspec import Struct
 
-from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
+from batchq.cli.job_selection import HELP, resolve_jobs
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import ACTIVE, Page, Row, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
 from batchq.cli.tables import add_color_flag
-from batchq.cli.times import parse_time
 from batchq.domain.ids import short_id
 from batchq.domain.times import milliseconds
 from batchq.errors import BatchqError, Misused, NotFound
@@ -40,7 +40,7 @@ def add_logs(command: ArgumentParser) -> None:
     batchq logs sweep:190-194 -f      five children of an array, each line with the name of its job
     """
     command.set_defaults(run=run_logs)
-    command.add_argument("jobs", nargs="+", metavar="JOB", help=job_handles.HELP)
+    command.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
     command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")
     command.add_argument("--tail", type=int, metavar="N", help="the last N lines only, and what follows")
     command.add_argument(
@@ -72,7 +72,7 @@ def run_logs(args: Namespace) -> int:
 
 def _selected(args: Namespace, url: str) -> list[Log]:
     """The logs of the given jobs. Raises NotFound and Misused."""
-    ids = job_handles.resolve_jobs(url, args.jobs)
+    ids = resolve_jobs(url, args.jobs)
     rows = [it for row in fetch_rows(url, ids) for it in _with_children(row, url)]
     if len(rows) > MAX_FOLLOWED and args.follow:
         raise Misused(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")

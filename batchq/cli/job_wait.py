@@ -11,8 +11,8 @@ from typing import Any
 
 from batchq.cli.http_client import Patience, add_server_flags, url_of
 from batchq.cli.job_columns import reason_of_row, status
-from batchq.cli.job_filters import add_search_flags, has_selection, matches_reason
-from batchq.cli.job_filters import search_filters as filters_of
+from batchq.cli.job_selection import add_search_flags, has_selection, matches_reason
+from batchq.cli.job_selection import search_filters as filters_of
 from batchq.cli.output import (
     DONE,
     EXIT_STATUSES,
@@ -23,9 +23,9 @@ from batchq.cli.output import (
     print_error,
     print_notice,
 )
+from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
 from batchq.cli.server_requests import FINISHED, UNFINISHED, Row, fetch_jobs, fetch_rows
 from batchq.cli.tables import add_output_flags, print_json, prints_json
-from batchq.cli.times import elapsed, format_long_duration, local_time, parse_duration
 from batchq.errors import Misused, ServerUnavailable
 
 #: A job as DescribeJobs returns it.

@@ -37,7 +37,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "why": ("job_detail:add_why", "print why a job waits, or has failed"),
         "history": ("job_detail:add_history", "print the states of a job, with times"),
         "logs": ("job_logs:add_logs", "print the output of jobs, or follow it"),
-        "console": ("console:add_console", "open the web console in a browser, logged in"),
+        "console": ("server_commands:add_console", "open the web console in a browser, logged in"),
         "top": ("top:add_top", "show queues, capacity and jobs, refreshed"),
         "events": ("events:add_events", "print status changes of jobs, or follow them"),
         "wait": ("job_wait:add_wait", "wait until jobs have ended"),
@@ -48,7 +48,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "release": ("job_holds:add_release", "let held jobs start again"),
         "pause": ("job_holds:add_pause", "stop running jobs with a checkpoint, and hold them"),
         "resume": ("job_holds:add_resume", "let paused jobs start again from their checkpoint"),
-        "checkpoints": ("checkpoints:add_checkpoints", "list, request and delete the checkpoints of a job"),
+        "checkpoints": ("job_holds:add_checkpoints", "list, request and delete the checkpoints of a job"),
         "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),
     },
     "queues and definitions": {

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, TextIO
 
-from batchq.cli.times import elapsed
+from batchq.cli.quantities import elapsed
 from batchq.escapes import escape
 
 #: Colours by name, as parameters of the control sequence SGR.

@@ -17,8 +17,8 @@ from typing import NoReturn, TextIO
 
 from batchq.bootstrap import serving
 from batchq.cli.admin_backend import settings_of
-from batchq.cli.arguments import comma_list
 from batchq.cli.output import print_error, write_line
+from batchq.cli.quantities import comma_list
 from batchq.domain.catalog import Network
 from batchq.escapes import ESCAPES, escape
 from batchq.settings import Settings, check_variables

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from batchq.cli.http_client import call
-from batchq.cli.times import now
+from batchq.cli.quantities import now
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid
 

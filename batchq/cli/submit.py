@@ -1,4 +1,4 @@
-"""`batchq submit` and `batchq run`: submit a job from an image, a job definition or a script; `run` follows it."""
+"""Finds or registers the job definition that `batchq submit` and `batchq run` use for an image."""
 
 import json
 import shlex
@@ -10,22 +10,23 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from batchq.cli.arguments import parse_count
 from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.config import defaults
-from batchq.cli.console import job_url
-from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.image_definition import find_or_register
+from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
-from batchq.cli.job_handles import resolve_job
+from batchq.cli.job_selection import resolve_job
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, is_terminal, print_error, print_notice, write_line
-from batchq.cli.server_requests import send_submission
+from batchq.cli.quantities import parse_count
+from batchq.cli.server_commands import job_url
+from batchq.cli.server_requests import Content, fetch_active_revisions, send_definition, send_submission
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.domain.ids import short_id
 from batchq.errors import Invalid, Misused
 from batchq.services.client_requests import (
+    Volume,
     container_properties,
+    equal_revision,
     image_definition,
     image_definition_name,
     short_name,
@@ -34,6 +35,7 @@ from batchq.services.client_requests import (
 DEFAULT_QUEUE = "default"
 MAX_OVERRIDES = 8192  # AWS: characters of a job's command and environment as JSON
 MAX_JOB_NAME = 128
+_WHO_AM_I = "/v1/batchq/whoami"
 
 
 class JobPlan(Struct, frozen=True, kw_only=True):
@@ -196,6 +198,26 @@ def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str])
     if not definition and not images:
         raise Misused("give an image or a job definition: batchq submit IMAGE, or -d DEF; for a script also --image")
     return definition, "".join(images)
+
+
+def find_or_register(url: str, *, image: str, volumes: Sequence[Volume], user: str | None) -> str:
+    """The `name:revision` of the definition for this image. Raises Invalid, and ServerUnavailable."""
+    properties = container_properties(image=image, volumes=volumes, user=user)
+    name = image_definition_name(image, properties)
+    try:
+        return _find(url, name, properties) or _register(url, name, properties)
+    except Invalid:  # the name belongs to a user of another account, or the image is not allowed
+        own = image_definition_name(image, properties, owner=str(call(url, _WHO_AM_I, {}).get("user")))
+        return _find(url, own, properties) or _register(url, own, properties)
+
+
+def _find(url: str, name: str, properties: Content) -> str | None:
+    """The newest active revision with exactly this content; None without one."""
+    return equal_revision(fetch_active_revisions(url, name), name, properties)
+
+
+def _register(url: str, name: str, properties: Content) -> str:
+    return send_definition(url, image_definition(name, properties))
 
 
 def _default_name(*, image: str, definition: str, script: JobScript | None) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.cli.job_flags import Request
-from batchq.cli.job_handles import STDIN
+from batchq.cli.job_selection import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
 from batchq.cli.server_requests import fetch_job_documents, fetch_server_time, send_submission
 from batchq.errors import BatchqError, Misused, ServerUnavailable

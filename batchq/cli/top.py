@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import job_columns
 from batchq.cli.output import is_terminal, write_line
+from batchq.cli.quantities import now
 from batchq.cli.tables import print_lines, print_rows
-from batchq.cli.times import now
 from batchq.cli.top_view import TopServer, TopState, View, summary_lines
 from batchq.escapes import escape
 

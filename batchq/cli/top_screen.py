@@ -1,4 +1,4 @@
-"""The terminal program of `batchq top`: draws what `top_state` decides, and carries out what its keys request.
+"""The terminal program of `batchq top`: draws what `top_view` decides, and carries out what its keys request.
 
 Requests run in threads, since a server may be slow; a failed one is shown and repeated.
 """
@@ -15,8 +15,8 @@ from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, Label, Static
 
 from batchq.cli.job_columns import job_columns, status
+from batchq.cli.quantities import now
 from batchq.cli.server_requests import Row
-from batchq.cli.times import now
 from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
 from batchq.escapes import escape

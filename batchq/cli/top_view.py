@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from batchq.cli.http_client import call
+from batchq.cli.quantities import format_duration, local_time
 from batchq.cli.server_requests import (
     ACTIVE,
     WAITING,
@@ -19,7 +20,6 @@ from batchq.cli.server_requests import (
     fetch_log_lines,
     fetch_overview,
 )
-from batchq.cli.times import format_duration, local_time
 
 FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes, and otherwise
 CALM_AFTER = 5  # equal responses after which the interval is SLOW

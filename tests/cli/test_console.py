@@ -4,7 +4,7 @@ import webbrowser
 
 import pytest
 
-from batchq.cli.console import DISPLAYS, job_url
+from batchq.cli.server_commands import DISPLAYS, job_url
 from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import NOWHERE, batchq
 from tests.service.waiting import until

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.cli.job_handles import resolve_job, resolve_jobs
+from batchq.cli.job_selection import resolve_job, resolve_jobs
 from batchq.errors import Misused, NotFound
 from tests.cli.native_server import job_id, row
 

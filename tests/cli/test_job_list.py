@@ -9,7 +9,7 @@ from io import StringIO
 
 import pytest
 
-from batchq.cli import times
+from batchq.cli import quantities
 from batchq.domain.times import milliseconds
 from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import batchq, ended
@@ -20,7 +20,7 @@ WHY = {"code": "NEXT", "sentence": "Next in queue default: needs 4 vCPUs, 1.5 of
 
 
 def ms(**ago):
-    return milliseconds(times.now() - timedelta(**ago))
+    return milliseconds(quantities.now() - timedelta(**ago))
 
 
 async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed(native, capsys):
@@ -30,7 +30,11 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
 
     unfinished, recent = native.listed
     assert unfinished == {"mine": True, "explain": True, "statuses": UNFINISHED, "maxResults": 100}
-    assert timedelta(minutes=59) < times.now() - times.local_time(recent.pop("endedAfter")) < timedelta(minutes=61)
+    assert (
+        timedelta(minutes=59)
+        < quantities.now() - quantities.local_time(recent.pop("endedAfter"))
+        < timedelta(minutes=61)
+    )
     assert recent == {"mine": True, "explain": True, "statuses": ["SUCCEEDED", "FAILED"], "maxResults": 100}
     lines = [it.split("\t") for it in capsys.readouterr().out.splitlines()]
     assert [it[:5] for it in lines] == [
@@ -38,7 +42,7 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
         [SECOND, "sim", "FAILED", "default", "ada"],
     ]
     assert lines[0][6] == WHY["sentence"]
-    assert lines[1][5] == times.iso_text(times.local_time(native.rows[1]["stoppedAt"]))
+    assert lines[1][5] == quantities.iso_text(quantities.local_time(native.rows[1]["stoppedAt"]))
 
 
 @pytest.mark.parametrize(

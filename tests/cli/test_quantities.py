@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from batchq.cli.arguments import parse_count, parse_mib, parse_seconds, parse_vcpus
+from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
 
 
 @pytest.mark.parametrize(

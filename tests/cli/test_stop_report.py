@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from batchq.api.native import bulk_stop
-from batchq.cli.job_filters import STOPPABLE_STATES
+from batchq.cli.job_selection import STOPPABLE_STATES
 from batchq.domain.bulk_stop import Outcome
 from batchq.domain.stop_words import DONE
 from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, job

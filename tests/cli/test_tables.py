@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from batchq.cli import output, times
+from batchq.cli import output, quantities
 from batchq.cli.output import uses_color
 from batchq.cli.tables import Column, add_output_flags, print_list
 from batchq.domain.times import milliseconds
@@ -156,22 +156,22 @@ def test_a_closed_stdout_is_not_a_terminal(monkeypatch):
     ],
 )
 def test_durations_are_given_in_their_largest_units(seconds, short, long):
-    assert times.format_duration(timedelta(seconds=seconds)) == short
-    assert times.format_long_duration(timedelta(seconds=seconds)) == long
+    assert quantities.format_duration(timedelta(seconds=seconds)) == short
+    assert quantities.format_long_duration(timedelta(seconds=seconds)) == long
 
 
 def test_a_time_is_a_duration_before_now_or_in_iso_8601():
-    assert times.parse_time("2026-11-23T18:30+00:00") == datetime(2026, 11, 23, 18, 30, tzinfo=UTC)
-    before = times.now()
-    assert before <= times.parse_time("1h") + timedelta(hours=1) <= times.now()
+    assert quantities.parse_time("2026-11-23T18:30+00:00") == datetime(2026, 11, 23, 18, 30, tzinfo=UTC)
+    before = quantities.now()
+    assert before <= quantities.parse_time("1h") + timedelta(hours=1) <= quantities.now()
     with pytest.raises(ArgumentTypeError):
-        times.parse_time("yesterday")
+        quantities.parse_time("yesterday")
 
 
 def test_times_of_a_response_are_local_with_their_offset():
-    at = times.local_time(1_795_000_000_000)
+    at = quantities.local_time(1_795_000_000_000)
 
     assert milliseconds(at) == 1_795_000_000_000
-    assert datetime.fromisoformat(times.iso_text(at)) == at
-    assert times.local_time(None) is None
-    assert times.local_time(10**30) is None
+    assert datetime.fromisoformat(quantities.iso_text(at)) == at
+    assert quantities.local_time(None) is None
+    assert quantities.local_time(10**30) is None
