@@ -5,12 +5,19 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
-from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFailed
+from batchq.errors import EngineUnknown, StartRefused, StoreFailed
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script
 
+UNANSWERED = EngineUnknown("no answer")
 
-async def test_an_unanswered_create_is_repeated_and_costs_no_attempt(world):
-    world.runtime.refusals["create"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [("create", UNANSWERED), ("start", StartRefused("port in use", exit_code=128, certain=False))],
+    ids=["unanswered create", "temporary refusal"],
+)
+async def test_a_call_that_failed_is_repeated_and_costs_no_attempt(world, call, error):
+    world.runtime.refusals[call] = [error, error]
 
     job = await world.submit(Script(seconds=0))
 
@@ -26,31 +33,19 @@ async def test_an_unanswered_start_that_took_effect_is_not_repeated(world):
     assert (await world.engine_calls(job)).count("start") == 1
 
 
-async def test_an_unanswered_stop_signal_is_sent_again(world):
-    world.runtime.refusals["stop"] = [EngineUnknown("no answer")]
-    job = await world.start(HANDLES_SIGTERM)
+@pytest.mark.parametrize(
+    ("call", "script", "exit_code"),
+    [("stop", HANDLES_SIGTERM, 0), ("kill", IGNORES_SIGTERM, 137)],
+    ids=["stop", "kill"],
+)
+async def test_an_unanswered_signal_is_sent_again(world, call, script, exit_code):
+    world.runtime.refusals[call] = [UNANSWERED]
+    job = await world.start(script)
 
     await world.terminate(job, "stop it")
 
-    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[0])
-
-
-async def test_an_unanswered_kill_is_repeated(world):
-    world.runtime.refusals["kill"] = [EngineUnknown("no answer")]
-    job = await world.start(IGNORES_SIGTERM)
-
-    await world.terminate(job, "stop it")
-
-    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[137])
-    assert world.runtime.calls(Tag(job_id=job, attempt=1)).count("kill") >= 2
-
-
-async def test_a_temporary_refusal_is_repeated_within_the_attempt(world):
-    world.runtime.refusals["start"] = [StartRefused("port in use", exit_code=128, certain=False)]
-
-    job = await world.submit(Script(seconds=0))
-
-    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[exit_code])
+    assert world.runtime.calls(Tag(job_id=job, attempt=1)).count(call) >= 2
 
 
 async def test_a_container_that_ended_before_its_start_was_answered_is_not_started_again(world):
@@ -61,16 +56,6 @@ async def test_a_container_that_ended_before_its_start_was_answered_is_not_start
     await world.runtime.remove(Tag(job_id=job, attempt=1))
 
     assert (await world.engine_calls(job)).count("start") == 1
-
-
-async def test_a_definite_refusal_fails_the_attempt(world):
-    refusal = StartRefused("CannotStartContainerError: no such user", exit_code=128)
-    world.runtime.refusals["start"] = [refusal]
-
-    job = await world.submit(Script(seconds=0))
-
-    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
-    assert done.attempts[0].reason == "CannotStartContainerError: no such user"
 
 
 async def test_a_container_is_started_only_after_its_creation_is_saved(world):
@@ -100,15 +85,6 @@ async def test_a_refusal_that_is_not_saved_yet_is_not_requested_again(world):
 
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert (await world.engine_calls(job)).count("start") == 1
-
-
-async def test_an_image_that_cannot_be_pulled_fails_the_attempt(world):
-    world.runtime.refusals["create"] = [ImageUnavailable("CannotPullContainerError: no such host")]
-
-    job = await world.submit(Script(seconds=0))
-
-    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
-    assert done.attempts[0].reason == "CannotPullContainerError: no such host"
 
 
 async def test_while_the_store_fails_requests_are_refused_and_events_are_kept(world):

@@ -48,17 +48,6 @@ async def test_without_a_declared_signal_the_stop_signal_is_the_request(world):
 
 
 @pytest.mark.fault("CK08")
-async def test_a_job_without_a_checkpoint_in_time_is_stopped_without_one(world):
-    job = await running(world, lasting(output=("ready",), checkpoints=("step-1",)), SIGNAL | SHORT)
-
-    await world.terminate(job, checkpoint=True)
-
-    done = await world.wait_for(job, Status.FAILED)
-    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none after 2 s")
-    assert await world.checkpoint_names(job) == ["step-1"]
-
-
-@pytest.mark.fault("CK08")
 async def test_an_unfinished_checkpoint_is_none_and_is_deleted(world):
     script = lasting(output=("ready",), checkpoints=("step-1",), on_request="final.tmp")
     job = await running(world, script, SIGNAL | SHORT)
@@ -67,7 +56,7 @@ async def test_an_unfinished_checkpoint_is_none_and_is_deleted(world):
 
     done = await world.wait_for(job, Status.FAILED)
     await world.wait_until_idle()
-    assert done.stop.final_checkpoint is None
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none after 2 s")
     assert [it.name for it in world.checkpoints.directory(job).iterdir()] == ["step-1"]
 
 
@@ -92,16 +81,6 @@ async def test_a_program_that_dies_of_the_signal_has_no_final_checkpoint(world):
     assert done.stop.checkpoint_error is not None
 
 
-async def test_checkpoints_that_are_not_kept_are_deleted_except_the_final_one(world):
-    job = await running(world)
-
-    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
-
-    await world.wait_for(job, Status.FAILED)
-    await world.wait_until_idle()
-    assert await world.checkpoint_names(job) == ["final"]
-
-
 async def test_a_clean_stop_deletes_the_directory(world):
     job = await running(world)
 
@@ -112,67 +91,25 @@ async def test_a_clean_stop_deletes_the_directory(world):
     assert world.checkpoints.directory(job) is None
 
 
-async def test_a_queued_job_that_is_not_to_keep_its_checkpoints_loses_those_of_its_attempts(world):
-    fails = Script(seconds=0, exit_code=1, checkpoints=("step-1",))
-    blocker = await world.start(lasting(), millicpus=4000)
-    job = await world.submit(fails, tags=CHECKPOINTS, millicpus=4000)
+async def test_a_queued_job_that_does_not_keep_its_checkpoints_loses_those_of_its_attempts(world):
+    job = await running(world)
+    await world.pause(job)
+    await world.wait_for(job, Status.RUNNABLE)
+    assert await world.checkpoint_names(job) == ["step-1", "final"]
 
     await world.terminate(job, keep_checkpoints=False)
 
     await world.wait_for(job, Status.FAILED)
-    await world.finish(blocker)
-    await world.wait_for(blocker, Status.SUCCEEDED)
+    await world.wait_until_idle()
+    assert world.checkpoints.directory(job) is None
 
 
-async def test_force_sends_sigkill_although_a_checkpoint_is_awaited(world):
-    job = await running(world, lasting(output=("ready",), checkpoints=("step-1",)))
-    await world.terminate(job, checkpoint=True)
-    await world.wait_for_signal(job)
-
-    await world.terminate(job, "now", force=True)
-
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert done.attempts[-1].exit_code == 137
-    assert done.stop.forced_at is not None
-    assert await world.checkpoint_names(job) == ["step-1"]
-
-
-async def test_the_timeout_of_a_job_asks_for_a_final_checkpoint(world):
+async def test_the_timeout_of_a_job_requests_a_final_checkpoint(world):
     job = await running(world, limit=3)
 
     done = await world.wait_for(job, Status.FAILED)
 
     assert done.stop.final_checkpoint == "final"
-
-
-async def test_a_server_that_was_killed_in_the_wait_finds_the_checkpoint(world):
-    script = lasting(output=("ready",), on_request="final", request_delay=4)
-    job = await running(world, script)
-    await world.terminate(job, checkpoint=True)
-    await world.wait_for_signal(job)
-
-    await world.crash()
-    await world.wait_for_checkpoint(job, "final")
-    await world.boot()
-
-    done = await world.wait_for(job, Status.FAILED)
-    assert done.stop.final_checkpoint == "final"
-    assert await world.checkpoint_names(job) == ["final"]
-    assert len(done.attempts) == 1
-
-
-async def test_a_server_that_was_killed_before_the_deletion_deletes(world):
-    job = await running(world)
-    world.checkpoints.failing = True
-    await world.terminate(job, keep_checkpoints=False)
-    await world.wait_for(job, Status.FAILED)
-    await world.crash()
-    world.checkpoints.failing = False
-
-    await world.boot()
-
-    await world.wait_until_idle()
-    assert world.checkpoints.directory(job) is None
 
 
 async def test_a_checkpoint_signal_without_an_answer_is_not_repeated_while_its_checkpoint_is_awaited(world):

@@ -47,25 +47,13 @@ async def test_a_job_whose_container_was_removed_is_lost(world):
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
-async def test_a_server_killed_before_the_creation_creates_the_container_once(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=0), attempts=1)
-    await world.wait_for(job, Status.STARTING)
+@pytest.mark.parametrize("call", ["create", "start"])
+async def test_a_server_killed_before_a_call_of_the_start_makes_it_afterwards(world, call):
+    world.runtime.hold(call)
+    job = await world.submit(Script(seconds=0))
+    await world.wait_for_call(job, call)
     await world.crash()
-    world.runtime.release("create")
-
-    await world.boot()
-
-    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
-    assert (await world.engine_calls(job)).count("start") == 1
-
-
-async def test_a_server_killed_between_creation_and_start_starts_the_container_once(world):
-    world.runtime.hold("start")
-    job = await world.submit(Script(seconds=0), attempts=1)
-    await world.wait_for_call(job, "start")
-    await world.crash()
-    world.runtime.release("start")
+    world.runtime.release(call)
 
     await world.boot()
 
@@ -126,19 +114,6 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
 
     await world.wait_for(job, Status.FAILED)
     assert (await world.engine_calls(job, container_key="0/app")).count("start") == 1
-
-
-@pytest.mark.fault("SP02")
-async def test_an_ordered_stop_without_a_signal_is_signalled(world):
-    world.runtime.hold("stop")
-    job = await world.start(HANDLES_SIGTERM)
-    await world.terminate(job, "stop it")
-    await world.crash()
-    world.runtime.release("stop")
-
-    await world.boot()
-
-    await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True, exit_codes=[0])
 
 
 @pytest.mark.fault("SP04")
@@ -223,18 +198,6 @@ async def test_the_container_of_an_attempt_is_removed_before_the_next_is_created
     assert world.runtime.calls(second) == []
     world.runtime.release("remove")
     await world.wait_for(job, Status.FAILED, exit_codes=[1, 1])
-
-
-async def test_a_pending_job_follows_a_dependency_that_ended_without_a_server(world):
-    before = await world.submit(LASTING)
-    job = await world.submit(after=[before])
-    await world.wait_for(before, Status.RUNNING)
-    await world.crash()
-    await world.finish(before)
-
-    await world.boot()
-
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_server_that_shuts_down_starts_no_job(world):

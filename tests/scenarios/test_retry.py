@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.job import FINISHED, Action, ExitRule, Status
+from batchq.domain.job import FINISHED, Status
 from tests.support.scripts import LASTING, Script
 
 
@@ -15,21 +15,6 @@ async def test_each_attempt_has_its_own_container(world):
     assert [(it.number, it.exit_code) for it in done.attempts] == [(1, 7), (2, 7), (3, 7)]
     assert [await world.engine_calls(job, attempt=it) for it in (1, 2, 3)] == [["create", "start", "remove"]] * 3
     assert (await world.statuses(job)).count("RUNNABLE") == 3
-
-
-async def test_a_success_ends_the_job(world):
-    job = await world.submit(Script(seconds=0), attempts=3)
-
-    await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
-
-
-async def test_a_retry_rule_may_exit(world):
-    rules = (ExitRule(action=Action.EXIT, on_exit_code="4*"), ExitRule(action=Action.RETRY, on_reason="*"))
-    job = await world.submit(Script(seconds=0, exit_code=42), attempts=5, rules=rules)
-
-    done = await world.wait_for(job, Status.FAILED)
-
-    assert len(done.attempts) == 1
 
 
 async def test_each_attempt_gets_its_number(world):

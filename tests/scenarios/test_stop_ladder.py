@@ -117,20 +117,16 @@ async def test_a_signal_that_is_not_declared_is_not_sent(world):
     assert (done.attempts[0].exit_code, done.stop.checkpoint_requested_at) == (0, None)
 
 
-async def test_force_with_a_final_checkpoint_is_refused_and_changes_nothing(world):
-    job = await running(world)
+@pytest.mark.parametrize(
+    ("tags", "force", "why"),
+    [(SIGNAL, True, "cannot be combined with a final checkpoint"), ({}, False, "has no checkpoint directory")],
+    ids=["with force", "without a directory"],
+)
+async def test_a_final_checkpoint_that_is_refused_changes_nothing(world, tags, force, why):
+    job = await running(world, tags=tags)
 
-    with pytest.raises(Invalid, match="cannot be combined with a final checkpoint"):
-        await world.terminate(job, checkpoint=True, force=True)
-
-    assert (await world.job(job)).stop is None
-
-
-async def test_a_final_checkpoint_of_a_job_without_a_directory_is_refused(world):
-    job = await running(world, tags={})
-
-    with pytest.raises(Invalid, match="has no checkpoint directory"):
-        await world.terminate(job, checkpoint=True)
+    with pytest.raises(Invalid, match=why):
+        await world.terminate(job, checkpoint=True, force=force)
 
     assert (await world.job(job)).stop is None
 
@@ -138,6 +134,7 @@ async def test_a_final_checkpoint_of_a_job_without_a_directory_is_refused(world)
 # ------------------------------------------------------------------------------------------------------------- stopping
 
 
+@pytest.mark.fault("SP12")
 @pytest.mark.parametrize("how", [{}, {"checkpoint": True}])
 async def test_a_stopping_job_keeps_its_first_order(world, how):
     job = await running(world, HANGS, grace=LONG)
@@ -149,6 +146,7 @@ async def test_a_stopping_job_keeps_its_first_order(world, how):
     assert (await world.job(job)).stop == before.stop
     await world.terminate(job, force=True)
     await world.wait_for(job, Status.FAILED, status_reason="first")
+    assert (await world.engine_calls(job)).count("stop") == 1
 
 
 @pytest.mark.fault("SP28")
@@ -177,6 +175,7 @@ async def test_force_ends_the_wait_for_a_checkpoint_and_a_second_force_changes_n
     assert done.attempts[0].exit_code == 137
 
 
+@pytest.mark.fault("SP07", "SP18")
 @pytest.mark.parametrize("how", [{}, {"checkpoint": True}, {"force": True}])
 async def test_a_finished_job_does_not_change(world, how):
     job = await world.submit(Script(seconds=0), tags=SIGNAL)

@@ -1,68 +1,25 @@
-"""TerminateJob: every unfinished job ends FAILED with the caller's reason. aws-batch.md 5.1, 5.2, 5.4, 5.8."""
+"""TerminateJob: every unfinished job ends FAILED with the caller's reason. aws-batch.md 5.1, 5.2, 5.4, 5.8.
+
+Queued jobs: test_cancel. Repeated orders, checkpoints and force: test_stop_ladder.
+"""
 
 import pytest
 
-from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from tests.support.builders import ADMIN
-from tests.support.scripts import FOR_EVER, HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script, lasting
 from tests.support.world import GRACE
 
 
-@pytest.mark.fault("SP14")
-async def test_a_job_terminated_while_submitted_never_runs(world):
-    job = await world.submit_and(lambda it: world.terminate(it, "changed my mind"))
-
-    await world.wait_for(
-        job, Status.FAILED, status_reason="changed my mind", attempts=(), is_terminated=True, is_cancelled=False
-    )
-
-    assert await world.statuses(job) == ["SUBMITTED", "FAILED"]
-    assert await world.engine_calls(job) == []
-
-
-@pytest.mark.fault("SP14")
-async def test_a_job_terminated_while_pending_ends_at_once(world):
-    before = await world.submit(HANDLES_SIGTERM)
-    job = await world.submit(after=[before])
-    await world.wait_for(job, Status.PENDING)
+@pytest.mark.fault("SP13", "SP20")
+@pytest.mark.parametrize("exit_code", [0, 1, 143])
+async def test_a_terminated_job_is_failed_and_not_retried_whatever_its_exit_code(world, exit_code):
+    job = await world.start(lasting(exit_code, output=("ready",)), attempts=5)
 
     await world.terminate(job, "stop it")
 
-    await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=(), is_terminated=True)
-
-
-@pytest.mark.fault("SP14")
-async def test_a_job_terminated_while_runnable_gets_no_container(world):
-    holder = await world.submit(LASTING, millicpus=4000)
-    job = await world.submit(millicpus=4000)
-    await world.wait_for(job, Status.RUNNABLE)
-
-    await world.terminate(job, "stop it")
-
-    await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=(), is_terminated=True)
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
-    assert await world.engine_calls(job) == []
-
-
-@pytest.mark.fault("SP20")
-async def test_a_terminated_job_is_failed_although_it_exits_0(world):
-    job = await world.start(HANDLES_SIGTERM, attempts=5)
-
-    await world.terminate(job, "stop it")
-
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True)
-    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True, exit_codes=[exit_code])
+    assert done.attempts[0].status_reason == "stop it"
     assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
-
-
-async def test_a_job_that_dies_of_sigterm_has_exit_code_143(world):
-    job = await world.start(Script(seconds=60, on_term=143, output=("ready",)))
-
-    await world.terminate(job, "stop it")
-
-    await world.wait_for(job, Status.FAILED, status_reason="stop it", exit_codes=[143])
 
 
 @pytest.mark.fault("SP19")
@@ -76,44 +33,6 @@ async def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_period(world
     assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
 
 
-async def test_a_terminated_job_is_running_until_its_container_has_exited(world):
-    job = await world.start(IGNORES_SIGTERM)
-
-    world.runtime.hold("kill")
-    await world.terminate(job, "stop it")
-
-    running = await world.job(job)
-    assert running.status is Status.RUNNING
-    assert running.is_terminated
-    world.runtime.release("kill")
-    await world.wait_for(job, Status.FAILED)
-
-
-@pytest.mark.fault("SP13")
-async def test_a_terminated_job_is_not_retried(world):
-    job = await world.start(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
-
-    await world.terminate(job, "stop it")
-
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert len(done.attempts) == 1
-    assert await world.engine_calls(job, attempt=2) == []
-
-
-@pytest.mark.fault("SP12")
-async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
-    job = await world.start(Script(seconds=None, on_term=0, term_delay=FOR_EVER, output=("ready",)))
-    await world.terminate(job, "first")
-    stopping = await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
-
-    await world.terminate(job, "second")
-
-    assert (await world.job(job)).stop == stopping.stop
-    await world.machine.kill(stopping.tag)
-    await world.wait_for(job, Status.FAILED, status_reason="first")
-    assert (await world.engine_calls(job)).count("stop") == 1
-
-
 async def test_a_cancel_after_a_terminate_changes_nothing(world):
     job = await world.start(HANDLES_SIGTERM)
     await world.terminate(job, "stop it")
@@ -121,31 +40,6 @@ async def test_a_cancel_after_a_terminate_changes_nothing(world):
     await world.cancel(job, "late")
 
     await world.wait_for(job, Status.FAILED, status_reason="stop it", is_cancelled=False)
-
-
-async def test_a_terminate_after_a_cancel_stops_the_job(world):
-    job = await world.start(HANDLES_SIGTERM)
-    await world.cancel(job, "no more tries")
-
-    await world.terminate(job, "stop it")
-
-    await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True, is_cancelled=False)
-
-
-@pytest.mark.fault("SP07", "SP18")
-async def test_a_finished_job_is_unchanged(world):
-    job = await world.submit(Script(seconds=0))
-    before = await world.wait_for(job, Status.SUCCEEDED)
-
-    await world.terminate(job, "late")
-
-    assert await world.job(job) == before
-
-
-async def test_an_unknown_job_is_no_error(world):
-    await world.terminate("no-such-job", "whatever")
-
-    assert await world.jobs.describe(["no-such-job"], caller=ADMIN) == ()
 
 
 @pytest.mark.fault("SP10")
@@ -212,16 +106,6 @@ async def test_a_timeout_after_a_terminate_changes_neither_reason_nor_deadline(w
 
     await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True)
     assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
-
-
-async def test_dependents_fail_when_the_job_has_ended(world):
-    job = await world.submit(HANDLES_SIGTERM)
-    child = await world.submit(after=[job])
-    await world.wait_for_output(job, "ready")
-
-    await world.terminate(job, "stop it")
-
-    await world.wait_for(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job))
 
 
 async def test_its_resources_are_free_only_when_the_container_has_exited(world):
