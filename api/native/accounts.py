@@ -42,20 +42,17 @@ def dialect(admin: AccountAdmin) -> Dialect:
     def mount(app: web.Application) -> None:
         for name, operation in OPERATIONS.items():
             route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(admin, name, operation))
-            document(app, route, _doc(name, operation))
+            doc = OperationDoc(
+                name=name,
+                summary=operation.summary,
+                description="" if operation.reads_only else _SIGNED_ONLY,
+                body=operation.request,
+                answer=operation.answer,
+                permission=operation.permission,
+            )
+            document(app, route, doc)
 
     return mount
-
-
-def _doc(name: str, operation: AdminOperation[AdminRequest]) -> OperationDoc:
-    return OperationDoc(
-        name=name,
-        summary=operation.summary,
-        description="" if operation.reads_only else _SIGNED_ONLY,
-        body=operation.request,
-        answer=operation.answer,
-        permission=operation.permission,
-    )
 
 
 def _endpoint(

@@ -1,52 +1,8 @@
 """Bulk stop: cancel or terminate many jobs with one request, by ids and filters. Decision 0023.
 
-`POST /v1/batchq/canceljobs` does what CancelJob does, and `/v1/batchq/terminatejobs` what TerminateJob does, to the
-jobs that match ALL given filters; the values of one filter are alternatives. At least one filter is required. The jobs
-are selected once, in one transaction; jobs that are finished, or do not exist for the caller, do not affect the others.
-
-    {"jobs": ["<id>", "<array>:3", "<gang>#1", "<array or gang>.3",   jobs, children of arrays, nodes of gangs
-              "<job>.sidecar", "<job>.1"],     containers of a task, by name or by index
-     "jobNames": ["sim*"],              case-insensitive; a trailing * matches any rest; at most 100
-     "users": ["ann"], "accounts": ["physics"],    an account includes those below it
-     "jobQueues": ["night"],            names or ARNs
-     "states": ["pending"],             case-insensitive; PENDING is SUBMITTED, PENDING and RUNNABLE; RUNNING is
-                                        STARTING and RUNNING; ALL; SUBMITTED, RUNNABLE, STARTING
-     "computeEnvironments": ["node1"],  where the jobs run now
-     "createdBefore": 1795447000000,    milliseconds since 1970; with another filter, so that an order after a dry run
-                                        leaves jobs alone that were submitted since
-     "reason": "...", "dryRun": true,
-     "signal": "SIGINT", "graceSeconds": 5,        terminatejobs only: instead of SIGTERM and the job's own grace
-     "checkpoint": true,                request a final checkpoint of running jobs first
-     "keepCheckpoints": false,          delete the checkpoints from before the order
-     "force": true}                     SIGKILL at once, also for jobs that are stopping; not with `checkpoint`
-
-The response is 200, also if no job matches. It is NDJSON, one JSON object a line: a line for each job as soon as it is
-handled, and a last line with `counts`. A response may be long and take seconds. If the last line is missing, the
-response was cut off, but the order is carried out all the same:
-
-    {"jobId": "...", "jobName": "...", "status": "RUNNABLE", "outcome": "CANCELLED"}
-    {"jobId": "...", "outcome": "NOT_FOUND", "message": "..."}
-    {"counts": {"CANCELLED": 1, "NOT_FOUND": 1}, "dryRun": false}
-
-At most two bulk stops of one user are handled at the same time, and others wait; beyond 16 they are refused with 429.
-
-`status` is the status before the request. `message` states why nothing was done, what happens to the children of an
-array, or since when and by whom a job is already stopping or cancelled: then `standing` is that order, and the request
-changes nothing. Outcomes:
-
-    CANCELLED, TERMINATED  the job had not started, and is now FAILED
-    STOPPING               the job ends when its containers, or its children, have ended
-    CONTAINER_STOPPING     a container of a task stops; the job and its other containers continue
-    NOT_RETRIED            cancel only: the job runs on, and gets no further attempt
-    ALREADY_FINISHED       nothing was done
-    REFUSED                a container of a task was named, which cannot be stopped alone, as `message` states: nothing
-                           was done
-    NOT_MATCHED            named in `jobs`, but another filter does not match: nothing was done
-    NOT_FOUND              named in `jobs`, but missing, not visible to the caller, or a child that its array has not
-                           created yet, as `message` then states: nothing was done
-
-A dry run reports the outcomes without stopping anything. A malformed id, state or signal is refused with 400, and
-nothing is changed; so is the name of a queue, user or account that does not exist or is not visible to the caller.
+The jobs are selected once, in one transaction; jobs that are finished, or do not exist for the caller, do not affect
+the others. A malformed id, state or signal, and the name of a queue, user or account that does not exist or is not
+visible to the caller are refused, and nothing is changed.
 """
 
 import re
@@ -85,18 +41,27 @@ _QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/
 
 
 class CancelJobsRequest(RequestBody):
-    """Filters, and how to stop the jobs; None: not given. The module's docstring describes the members."""
+    """Filters, of which at least one is required and all must match; the values of one filter are alternatives."""
 
+    #: Jobs, children of arrays as `ARRAY:3`, nodes of gangs as `GANG#1`, `.3` for either, and containers of a task by
+    #: name or index, as `JOB.sidecar`.
     jobs: Annotated[list[Word], Field(min_length=1, max_length=5000)] | None = None
+    #: In any case; a trailing `*` matches any rest.
     job_names: Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
     users: Words | None = None
+    #: With the accounts below them.
     accounts: Words | None = None
+    #: Names or ARNs.
     job_queues: Words | None = None
+    #: In any case. PENDING is SUBMITTED, PENDING and RUNNABLE; RUNNING is STARTING and RUNNING; or ALL, or one status.
     states: Words | None = None
+    #: Where the jobs run now.
     compute_environments: Words | None = None
-    #: In milliseconds since 1970: only jobs that were created before. Needs another filter.
+    #: In milliseconds since 1970: an order after a dry run leaves jobs alone that were submitted since. Needs another
+    #: filter.
     created_before: Milliseconds | None = None
     reason: Reason | None = None
+    #: Whether only the outcomes are reported.
     dry_run: bool = False
 
 
@@ -109,7 +74,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     #: The status before the request; None for a job that was not found.
     status: Status | None = None
     outcome: Outcome
-    #: See the module's docstring; may be empty.
+    #: Why nothing was done, what happens to an array's children, or since when and by whom the job is being stopped.
     message: str = ""
     #: The earlier order because of which this one changed nothing; None: it had an effect.
     standing: StopOrderAnswer | None = None
@@ -125,10 +90,15 @@ class CountsLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TerminateJobsRequest(CancelJobsRequest):
+    #: In place of SIGTERM.
     signal: Annotated[str, Field(max_length=16)] | None = None
+    #: In place of the grace period of each job.
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
+    #: Whether a final checkpoint is requested of running jobs first.
     checkpoint: bool = False
+    #: Whether the checkpoints from before the order are kept.
     keep_checkpoints: bool = True
+    #: SIGKILL at once, also for jobs that are stopping; not with `checkpoint`.
     force: bool = False
 
 

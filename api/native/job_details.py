@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import asdict
 
 from batchq.api.native.job_search import (
@@ -23,7 +23,6 @@ from batchq.domain.job import (
     AttemptContainerState,
     DependencyType,
     Job,
-    RetryStrategy,
     Status,
 )
 from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
@@ -204,7 +203,7 @@ def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns) -> JobDeta
         tags=dict(job.tags),
         timeout_seconds=None if spec.timeout is None else int(spec.timeout.total_seconds()),
         stop_grace_seconds=spec.stop_grace.total_seconds(),
-        retry_strategy=_retry(spec.retry),
+        retry_strategy=convert(spec.retry, RetryAnswer, from_attributes=True),
         attempts=tuple(_attempt(job, it) for it in job.all_attempts),
         stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
     )
@@ -218,19 +217,6 @@ def _container(name: str, spec: ContainerSpec, *, essential: bool) -> ContainerA
     return ContainerAnswer(
         name=name, essential=essential, image=spec.image, command=spec.command, environment=_environment(spec)
     )
-
-
-def _retry(it: RetryStrategy) -> RetryAnswer:
-    rules = tuple(
-        ExitRuleAnswer(
-            action=rule.action,
-            on_status_reason=rule.on_status_reason,
-            on_reason=rule.on_reason,
-            on_exit_code=rule.on_exit_code,
-        )
-        for rule in it.evaluate_on_exit
-    )
-    return RetryAnswer(attempts=it.attempts, evaluate_on_exit=rules)
 
 
 def _attempt(job: Job, it: Attempt) -> AttemptAnswer:

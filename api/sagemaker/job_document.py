@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from msgspec import Struct
-
 from batchq.api.sagemaker.create_job import DIALECT
 from batchq.api.training_jobs import first_start, is_marked, stored_document
 from batchq.domain.job import FINISHED, Job, Status
@@ -41,16 +39,6 @@ class SecondaryStatus(StrEnum):
     MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
     COMPLETED = "Completed"
     FAILED = "Failed"
-
-
-class Transition(Struct, frozen=True, kw_only=True):
-    """A time during which a job has a secondary status."""
-
-    status: SecondaryStatus
-    started_at: datetime
-    #: None while the job has the status.
-    ended_at: datetime | None
-    message: str
 
 
 _SIMPLE: Mapping[Status, SecondaryStatus] = {
@@ -105,17 +93,6 @@ def training_job_status(job: Job) -> TrainingJobStatus:
             return TrainingJobStatus.IN_PROGRESS
 
 
-def transitions(job: Job, history: Sequence[HistoryEntry]) -> tuple[Transition, ...]:
-    """The secondary statuses that the job has had, oldest first. The last one is the present one."""
-    entered = _entered(job, history)
-    final = None if job.status not in FINISHED else entered[-1][1]
-    ends = [*(at for _, at in entered[1:]), final]
-    return tuple(
-        Transition(status=status, started_at=at, ended_at=end, message=_MESSAGES[status])
-        for (status, at), end in zip(entered, ends, strict=True)
-    )
-
-
 def _entered(job: Job, history: Sequence[HistoryEntry]) -> list[tuple[SecondaryStatus, datetime]]:
     """When the job entered each of its secondary statuses, oldest first.
 
@@ -157,9 +134,9 @@ def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: M
 
     AWS: ModelArtifacts is required; it is omitted where no model is stored.
     """
-    seconds = _training_seconds(job)
+    seconds, instances = _training_seconds(job), job.spec.nodes.count if job.spec.nodes else 1
     status = secondary_status(job)
-    ended = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds * _instances(job)} if seconds else {}
+    ended = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds * instances} if seconds else {}
     failed = {"FailureReason": _failure_reason(job)[:MAX_REASON]} if status is SecondaryStatus.FAILED else {}
     found = [_metric(it.name, metrics[it.name], job) for it in job.spec.metric_rules if it.name in metrics]
     return {
@@ -190,31 +167,27 @@ def summarized(job: Job, *, arn: str) -> dict[str, object]:
 
 
 def _transitions(job: Job, history: Sequence[HistoryEntry]) -> list[Answer]:
-    return [
-        {
-            "Status": it.status,
-            "StartTime": _epoch(it.started_at),
-            **({"EndTime": _epoch(it.ended_at)} if it.ended_at else {}),
-            "StatusMessage": _message(job)
-            if it.ended_at is None and it.status is SecondaryStatus.PENDING
-            else it.message,
-        }
-        for it in transitions(job, history)
-    ]
-
-
-def _message(job: Job) -> str:
-    return shown_status_reason(job) or "Waiting for resources"
+    """The secondary statuses that the job has had, oldest first. The last one is the present one."""
+    entered = _entered(job, history)
+    ends = [*(at for _, at in entered[1:]), entered[-1][1] if job.status in FINISHED else None]
+    answers: list[Answer] = []
+    for (status, at), end in zip(entered, ends, strict=True):
+        waits = end is None and status is SecondaryStatus.PENDING
+        answers.append(
+            {
+                "Status": status,
+                "StartTime": _epoch(at),
+                **({"EndTime": _epoch(end)} if end else {}),
+                "StatusMessage": (shown_status_reason(job) if waits else None) or _MESSAGES[status],
+            }
+        )
+    return answers
 
 
 def _training_seconds(job: Job) -> int:
     """The time that the attempts which have ended ran; at least 1 if one ran, as AWS has it, else 0."""
     ran = [it.stopped_at - it.started_at for it in job.attempts if it.started_at and it.stopped_at]
     return max(1, math.ceil(sum(it.total_seconds() for it in ran))) if ran else 0
-
-
-def _instances(job: Job) -> int:
-    return job.spec.nodes.count if job.spec.nodes else 1
 
 
 def _failure_reason(job: Job) -> str:
