@@ -261,10 +261,10 @@ class Containers:
 
     def _request_create(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> Created:
         inputs = self._resolve_inputs(client, launch, namespaces)
-        request = build_create_request(launch, instance=self._instance, policy=self._policy, inputs=inputs)
+        config = build_create_request(launch, instance=self._instance, policy=self._policy, inputs=inputs)
         try:
             created = client.create_container_from_config(  # type: ignore[no-untyped-call]  # it has no types in the stubs
-                request.config, name=request.name, platform=request.platform
+                config, name=container_name(self._instance, launch.tag), platform=launch.spec.platform
             )
         except APIError as error:
             if self._placement.pause_container_is_gone(client, namespaces):
@@ -283,13 +283,13 @@ class Containers:
         spec = launch.spec
         admission.check_image(launch, self._policy)
         admission.check_network(namespaces and namespaces.network, launch.allowance)
-        mounts = self._resolve_mounts(client, launch)
+        mounts, devices = self._resolve_mounts(client, launch)
         return LaunchInputs(
             namespaces=namespaces,
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
-            mounts=mounts.mounts,
-            devices=mounts.devices,
+            mounts=mounts,
+            devices=devices,
             user=admission.user_of(launch, lambda: image_user(client, spec.image)),
             gpus=free_gpus(client, spec.resources.gpus) if spec.resources.gpus else (),
             supports_swappiness=spec.swappiness is None or supports_swappiness(client),
@@ -297,7 +297,7 @@ class Containers:
 
     def _resolve_mounts(self, client: Client, launch: LaunchSpec) -> ResolvedMounts:
         if all(it.host_path is None for it in launch.spec.mounts):
-            return ResolvedMounts(mounts=launch.spec.mounts)
+            return launch.spec.mounts, {}
         if self._root_dir is None:
             self._root_dir = Path(member(client.info(), "DockerRootDir", of=str))
         policy = replace(self._policy, private=(*self._policy.private, self._root_dir))

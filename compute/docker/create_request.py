@@ -38,17 +38,6 @@ DROPPED_ROOT_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
 log = logging.getLogger(__name__)
 
 
-class CreateRequest(Struct, frozen=True, kw_only=True):
-    """A create request."""
-
-    #: The container's name.
-    name: str
-    #: None: the engine's own platform.
-    platform: str | None
-    #: The body of the request.
-    config: Mapping[str, Any]
-
-
 class Namespaces(Struct, frozen=True, kw_only=True):
     """The namespaces of a container that is not on the engine's default network."""
 
@@ -187,14 +176,12 @@ def volume_name(instance: str, tag: Tag, volume: str) -> str:
 
 def build_create_request(
     launch: LaunchSpec, *, instance: str, policy: ServerPolicy, inputs: LaunchInputs
-) -> CreateRequest:
-    """Build the create request of a launch. Raises StartRefused if the policy denies it."""
+) -> Mapping[str, Any]:
+    """Build the body of the create request of a launch. Raises StartRefused if the policy denies it."""
     spec = launch.spec
     user = spec.user if inputs.user is None else inputs.user
-    return CreateRequest(
-        name=container_name(instance, launch.tag),
-        platform=spec.platform,
-        config={
+    return (
+        {
             "Image": spec.image,
             "Env": _environment(launch, inputs),
             "Labels": container_labels(instance, launch.tag, inputs.gpus),
@@ -205,7 +192,7 @@ def build_create_request(
         | _endpoint(inputs.namespaces)
         | ({"Entrypoint": list(spec.entrypoint)} if spec.entrypoint else {})
         | ({"Cmd": list(spec.command)} if spec.command else {})
-        | ({"User": user} if user is not None else {}),
+        | ({"User": user} if user is not None else {})
     )
 
 

@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.compute.docker.errors import create_forbidden, create_refused
@@ -55,13 +55,9 @@ DESCRIPTOR_LIMIT_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
 log = logging.getLogger(__name__)
 
 
-class ResolvedMounts(Struct, frozen=True, kw_only=True):
-    """The checked mounts of a container."""
-
-    #: All its mounts, with real host paths.
-    mounts: tuple[Mount, ...] = ()
-    #: For each host path whose folder is open: the descriptor's path, which the engine mounts instead.
-    devices: Mapping[str, str] = field(default_factory=dict)
+ResolvedMounts = tuple[tuple[Mount, ...], Mapping[str, str]]
+"""All mounts of a container, with real host paths; and for each host path whose folder is open: the path of the
+descriptor, which the engine mounts instead."""
 
 
 class OpenMount(Struct, frozen=True, kw_only=True):
@@ -102,10 +98,8 @@ class OpenMounts:
             with self._lock:
                 self._opened[launch.tag] = opened
         real = iter(opened)
-        return ResolvedMounts(
-            mounts=tuple(it if it.host_path is None else next(real).mount for it in launch.spec.mounts),
-            devices={str(it.mount.host_path): _device(it.folder) for it in opened if it.folder is not None},
-        )
+        mounts = tuple(it if it.host_path is None else next(real).mount for it in launch.spec.mounts)
+        return mounts, {str(it.mount.host_path): _device(it.folder) for it in opened if it.folder is not None}
 
     def check(self, launch: LaunchSpec, policy: ServerPolicy) -> None:
         """Check the open folders again: less may be permitted than when they were opened. Raises StartRefused."""

@@ -70,7 +70,7 @@ def test_where_root_is_permitted_the_requested_user_is_used(allowance):
     ],
 )
 def test_capabilities_that_leave_traces_on_the_host_are_dropped_for_accounts(allowance, dropped):
-    wanted = build_create_request(launch(allowance), instance="i", policy=SERVER, inputs=LaunchInputs()).config
+    wanted = build_create_request(launch(allowance), instance="i", policy=SERVER, inputs=LaunchInputs())
 
     assert wanted["HostConfig"].get("CapDrop") == dropped
 

@@ -1,17 +1,24 @@
-"""Each row of aws-batch.md 11.1 in the engine's create call."""
+"""The engine's create call of a container, also of an attempt with several: each row of aws-batch.md 11.1."""
 
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.compute.docker import create_request
 from batchq.compute.docker.create_request import (
     CONTAINER_LABELS,
     LaunchInputs,
+    Namespaces,
+    attempt_in,
+    attempt_object_labels,
     build_create_request,
     container_labels,
     container_name,
+    pause_container_name,
+    shared_network_in,
     tag_of,
+    volume_name,
 )
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.container import Device, DevicePermission, Logging, Mount, Tmpfs, Ulimit
@@ -22,30 +29,32 @@ from batchq.settings import Privileged
 from tests.support import builders
 
 MIB = 2**20
-TAG = Tag(job_id=JobId("8a0e5a1c-0000-4000-8000-000000000001"), attempt=2)
+JOB = JobId("8a0e5a1c-0000-4000-8000-000000000001")
+TAG = Tag(job_id=JOB, attempt=2)
+PART = replace(TAG, container_key="3/side-car")
 OPEN = ServerPolicy(privileged=Privileged.ALLOW, volumes=())
+GROUP = (("awslogs-group", "g"),)
+BOUNDED_LOG = {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
 
 
-def created(*, environment=(), policy=OPEN, inputs=None, **spec):
-    launch = LaunchSpec(tag=TAG, spec=builders.container(**spec), environment=environment)
+def config(*, tag=TAG, environment=(), policy=OPEN, inputs=None, **spec):
+    launch = LaunchSpec(tag=tag, spec=builders.container(**spec), environment=environment)
     return build_create_request(launch, instance="i1", policy=policy, inputs=inputs or LaunchInputs())
-
-
-def config(**members):
-    return created(**members).config
 
 
 def host(**members):
     return config(**members)["HostConfig"]
 
 
-def test_the_name_has_instance_job_and_attempt():
-    assert created().name == f"bq-i1-{TAG.job_id}-2"
-
-
 @pytest.mark.parametrize(("job", "name"), [("a:7", "bq-i1-a_7-1"), ("a#7", "bq-i1-a.7-1")])
 def test_the_name_of_a_child_is_valid_in_docker(job, name):
     assert container_name("i1", Tag(job_id=JobId(job), attempt=1)) == name
+
+
+def test_no_container_has_the_name_of_a_pause_container():
+    containers = {container_name("i1", tag) for tag in (TAG, PART, replace(TAG, attempt=3))}
+
+    assert pause_container_name("i1", PART) not in containers
 
 
 def test_every_label_is_set_so_that_labels_of_the_image_have_no_effect():
@@ -55,8 +64,9 @@ def test_every_label_is_set_so_that_labels_of_the_image_have_no_effect():
     assert {it for it in vars(create_request).values() if str(it).startswith("io.batchq.")} == set(CONTAINER_LABELS)
 
 
-def test_labels_are_read_back():
-    assert tag_of(container_labels("i1", TAG), "i1") == TAG
+@pytest.mark.parametrize("tag", [TAG, PART], ids=["whole attempt", "one of several containers"])
+def test_labels_are_read_back(tag):
+    assert tag_of(container_labels("i1", tag), "i1") == tag
 
 
 @pytest.mark.parametrize(
@@ -68,26 +78,84 @@ def test_foreign_labels_belong_to_no_job(changed):
     assert tag_of({}, "i1") is None
 
 
-def test_image():
-    assert config(image="busybox:1")["Image"] == "busybox:1"
+def test_pause_containers_belong_to_no_job():
+    assert tag_of(attempt_object_labels("i1", PART), "i1") is None
+    assert attempt_in(attempt_object_labels("i1", PART), "i1") == TAG
 
 
-@pytest.mark.parametrize(("millicpus", "shares"), [(250, 256), (1000, 1024), (64_000, 65_536), (1, 2)])
-def test_vcpus_are_a_weight_and_not_a_limit(millicpus, shares):
-    made = host(millicpus=millicpus)
-
-    assert made["CpuShares"] == shares
-    assert not {"NanoCpus", "CpuQuota"} & made.keys()
-
-
-def test_memory_is_a_hard_limit_without_swap():
-    made = host(memory_mib=128)
-
-    assert (made["Memory"], made["MemorySwap"]) == (128 * MIB, 128 * MIB)
+@pytest.mark.parametrize("labels", [{}, container_labels("i1", PART), attempt_object_labels("i2", PART)])
+def test_an_attempt_that_shares_nothing_has_no_pause_container(labels):
+    assert attempt_in(labels, "i1") is None
+    assert shared_network_in(labels, "i1") is None
+    assert attempt_in({"io.batchq.instance": "i1"} | labels | {"io.batchq.shared-by": "j/two"}, "i1") is None
 
 
-def test_the_smallest_memory_is_that_of_docker():
-    assert host(memory_mib=4)["Memory"] == 6 * MIB
+@pytest.mark.parametrize(
+    ("members", "name", "value"),
+    [
+        ({"image": "busybox:1"}, "Image", "busybox:1"),
+        ({"command": ("echo", "a b")}, "Cmd", ["echo", "a b"]),
+        ({"environment": (("A", "b=c"), ("EMPTY", ""))}, "Env", ["A=b=c", "EMPTY="]),
+        ({"user": "1000:1000"}, "User", "1000:1000"),
+    ],
+)
+def test_a_member_of_the_job_is_a_member_of_the_container(members, name, value):
+    assert config(**members)[name] == value
+
+
+def test_members_that_the_job_does_not_set_are_those_of_the_image():
+    assert not {"Cmd", "Entrypoint", "User"} & config(command=()).keys()
+
+
+@pytest.mark.parametrize(
+    ("members", "name", "value"),
+    [
+        ({"millicpus": 250}, "CpuShares", 256),
+        ({"millicpus": 1000}, "CpuShares", 1024),
+        ({"millicpus": 64_000}, "CpuShares", 65_536),
+        ({"millicpus": 1}, "CpuShares", 2),
+        ({"memory_mib": 128}, "Memory", 128 * MIB),
+        ({"memory_mib": 128}, "MemorySwap", 128 * MIB),
+        ({"memory_mib": 4}, "Memory", 6 * MIB),  # Docker's minimum
+        ({"memory_mib": 128, "max_swap_mib": 0}, "MemorySwap", 128 * MIB),
+        ({"memory_mib": 128, "max_swap_mib": 64}, "MemorySwap", 192 * MIB),
+        ({"max_swap_mib": 64, "swappiness": 0}, "MemorySwappiness", 0),
+        ({}, "PidsLimit", 8192),
+        ({}, "Privileged", False),
+        ({"privileged": True}, "Privileged", True),
+        ({}, "ReadonlyRootfs", False),
+        ({"read_only_root": True}, "ReadonlyRootfs", True),
+        ({}, "Init", False),
+        ({"init": True}, "Init", True),
+        ({"shared_memory_mib": 32}, "ShmSize", 32 * MIB),
+        (
+            {"ulimits": (Ulimit(name="nofile", soft=10, hard=20),)},
+            "Ulimits",
+            [{"Name": "nofile", "Soft": 10, "Hard": 20}],
+        ),
+        (
+            {
+                "tmpfs": (
+                    Tmpfs(container_path="/t", size_mib=16, options=("noexec", "ro")),
+                    Tmpfs(container_path="/u", size_mib=1),
+                )
+            },
+            "Tmpfs",
+            {"/t": "size=16m,noexec,ro", "/u": "size=1m"},
+        ),
+        ({}, "DeviceRequests", []),
+        ({}, "RestartPolicy", {"Name": "no"}),
+        ({}, "AutoRemove", False),
+    ],
+)
+def test_a_member_of_the_job_is_a_setting_of_the_host(members, name, value):
+    assert host(**members)[name] == value
+
+
+@pytest.mark.parametrize("name", ["NanoCpus", "CpuQuota", "Binds", "ShmSize", "MemorySwappiness"])
+def test_settings_that_no_job_has_requested_are_omitted(name):
+    """vCPUs are a weight and not a limit; swappiness is ignored without swap."""
+    assert name not in host(swappiness=60)
 
 
 def test_gpus_are_requested_by_number_and_stored_in_a_label():
@@ -97,21 +165,6 @@ def test_gpus_are_requested_by_number_and_stored_in_a_label():
         {"Driver": "nvidia", "DeviceIDs": ["0", "3"], "Capabilities": [["gpu"]]}
     ]
     assert made["Labels"]["io.batchq.gpus"] == "0,3"
-    assert host()["DeviceRequests"] == []
-
-
-def test_command():
-    assert config(command=("echo", "a b"))["Cmd"] == ["echo", "a b"]
-
-
-def test_without_a_command_the_images_is_used_and_the_entrypoint_is_never_changed():
-    made = config(command=())
-
-    assert not {"Cmd", "Entrypoint"} & made.keys()
-
-
-def test_environment():
-    assert config(environment=(("A", "b=c"), ("EMPTY", "")))["Env"] == ["A=b=c", "EMPTY="]
 
 
 @pytest.mark.fault("IN16")
@@ -125,25 +178,15 @@ def test_variables_of_batchq_override_secrets_which_override_those_of_the_job():
 
     made = build_create_request(launch, instance="i1", policy=OPEN, inputs=inputs)
 
-    assert made.config["Env"] == ["JOB=job", "SECRET=secret", "BATCHQ=batchq"]
+    assert made["Env"] == ["JOB=job", "SECRET=secret", "BATCHQ=batchq"]
 
 
 @pytest.mark.fault("SE11")
 def test_secrets_are_only_in_the_environment():
-    made = created(inputs=LaunchInputs(secrets=(("PASSWORD", "s3cret"),)))
+    made = config(inputs=LaunchInputs(secrets=(("PASSWORD", "s3cret"),)))
 
-    assert "PASSWORD=s3cret" in made.config["Env"]
-    assert "s3cret" not in made.name + str(made.config["Labels"]) + str(made.config["HostConfig"])
-
-
-def test_user():
-    assert config(user="1000:1000")["User"] == "1000:1000"
-    assert "User" not in config()
-
-
-def test_privileged_is_set_where_it_is_permitted():
-    assert host(privileged=True)["Privileged"] is True
-    assert host()["Privileged"] is False
+    assert "PASSWORD=s3cret" in made["Env"]
+    assert "s3cret" not in str(made["Labels"]) + str(made["HostConfig"])
 
 
 DISK = Device(host_path="/dev/sda", container_path="/dev/sda")
@@ -179,76 +222,21 @@ def test_no_program_gains_privileges_unless_the_container_has_them():
     assert host(privileged=True)["SecurityOpt"] == []
 
 
-def test_processes_are_bounded():
-    assert host()["PidsLimit"] == 8192
-
-
-def test_read_only_root():
-    assert host(read_only_root=True)["ReadonlyRootfs"] is True
-    assert host()["ReadonlyRootfs"] is False
-
-
-def test_ulimits():
-    made = host(ulimits=(Ulimit(name="nofile", soft=10, hard=20),))
-
-    assert made["Ulimits"] == [{"Name": "nofile", "Soft": 10, "Hard": 20}]
-
-
 @pytest.mark.parametrize(
-    ("permissions", "flags"),
+    ("path", "permissions", "flags"),
     [
-        ((), "rwm"),
-        ((DevicePermission.READ,), "r"),
-        ((DevicePermission.WRITE, DevicePermission.READ), "rw"),
-        (tuple(DevicePermission), "rwm"),
+        ("/dev/b", (), "rwm"),
+        ("/dev/b", (DevicePermission.READ,), "r"),
+        ("/dev/b", (DevicePermission.WRITE, DevicePermission.READ), "rw"),
+        ("", tuple(DevicePermission), "rwm"),
     ],
 )
-def test_devices_have_their_permissions(permissions, flags):
-    device = Device(host_path="/dev/a", container_path="/dev/b", permissions=permissions)
+def test_devices_have_their_paths_and_permissions(path, permissions, flags):
+    made = host(devices=(Device(host_path="/dev/a", container_path=path, permissions=permissions),))
 
-    made = host(devices=(device,))
-
-    assert made["Devices"] == [{"PathOnHost": "/dev/a", "PathInContainer": "/dev/b", "CgroupPermissions": flags}]
-
-
-def test_a_device_without_a_path_in_the_container_keeps_its_own():
-    made = host(devices=(Device(host_path="/dev/a", container_path=""),))
-
-    assert made["Devices"][0]["PathInContainer"] == "/dev/a"
-
-
-def test_init_process():
-    assert host(init=True)["Init"] is True
-    assert host()["Init"] is False
-
-
-def test_shared_memory():
-    assert host(shared_memory_mib=32)["ShmSize"] == 32 * MIB
-    assert "ShmSize" not in host()
-
-
-def test_tmpfs():
-    made = host(
-        tmpfs=(
-            Tmpfs(container_path="/t", size_mib=16, options=("noexec", "ro")),
-            Tmpfs(container_path="/u", size_mib=1),
-        )
-    )
-
-    assert made["Tmpfs"] == {"/t": "size=16m,noexec,ro", "/u": "size=1m"}
-
-
-@pytest.mark.parametrize(("max_swap", "in_all"), [(0, 128), (64, 192)])
-def test_swap_is_added_to_memory(max_swap, in_all):
-    assert host(memory_mib=128, max_swap_mib=max_swap)["MemorySwap"] == in_all * MIB
-
-
-def test_swappiness():
-    assert host(max_swap_mib=64, swappiness=0)["MemorySwappiness"] == 0
-
-
-def test_swappiness_without_swap_is_omitted():
-    assert "MemorySwappiness" not in host(swappiness=60)
+    assert made["Devices"] == [
+        {"PathOnHost": "/dev/a", "PathInContainer": path or "/dev/a", "CgroupPermissions": flags}
+    ]
 
 
 def test_swappiness_is_dropped_with_a_warning_on_a_kernel_without_it(caplog):
@@ -258,50 +246,84 @@ def test_swappiness_is_dropped_with_a_warning_on_a_kernel_without_it(caplog):
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
-def test_secret_options_of_a_log_driver_are_looked_up():
-    logging = Logging(driver="splunk", options=(("splunk-url", "u"),))
-
-    made = host(logging=logging, inputs=LaunchInputs(log_secrets=(("splunk-token", "t"),)))
-
-    assert made["LogConfig"] == {"Type": "splunk", "Config": {"splunk-url": "u", "splunk-token": "t"}}
-
-
-def test_volumes_are_mounts_and_never_binds():
-    inputs = LaunchInputs(mounts=(Mount(container_path="/c", host_path="/h", read_only=True),))
-
-    made = host(inputs=inputs)
-
-    assert made["Mounts"] == [{"Type": "bind", "Source": "/h", "Target": "/c", "ReadOnly": True}]
-    assert "Binds" not in made
-
-
-def test_a_volume_without_a_path_is_anonymous():
-    made = host(inputs=LaunchInputs(mounts=(Mount(container_path="/c", host_path=None),)))
-
-    assert made["Mounts"] == [{"Type": "volume", "Target": "/c", "ReadOnly": False}]
-
-
-@pytest.mark.parametrize("driver", [None, "awslogs", "json-file"])
-def test_captured_output_is_kept_in_files_of_bounded_size(driver):
-    made = host(logging=Logging(driver=driver, options=(("awslogs-group", "g"),)))
-
-    assert made["LogConfig"] == {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
+@pytest.mark.parametrize(
+    ("logging", "secret", "stored"),
+    [
+        *(
+            (Logging(driver=it, options=(("awslogs-group", "g"),)), (), BOUNDED_LOG)
+            for it in (None, "awslogs", "json-file")
+        ),
+        *(
+            (Logging(driver=it, options=(("tag", "t"),)), (), {"Type": it, "Config": {"tag": "t"}})
+            for it in ("syslog", "journald", "gelf", "fluentd", "splunk")
+        ),
+        (
+            Logging(driver="splunk", options=(("splunk-url", "u"),)),
+            (("splunk-token", "t"),),
+            {"Type": "splunk", "Config": {"splunk-url": "u", "splunk-token": "t"}},
+        ),
+    ],
+)
+def test_captured_output_is_kept_in_bounded_files_and_other_log_drivers_are_passed_on(logging, secret, stored):
+    assert host(logging=logging, inputs=LaunchInputs(log_secrets=secret))["LogConfig"] == stored
 
 
-@pytest.mark.parametrize("driver", ["syslog", "journald", "gelf", "fluentd", "splunk"])
-def test_other_log_drivers_are_passed_on(driver):
-    made = host(logging=Logging(driver=driver, options=(("tag", "t"),)))
+@pytest.mark.parametrize(
+    ("tag", "mount", "made"),
+    [
+        (TAG, Mount(container_path="/x", host_path="/h", read_only=True), {"Type": "bind", "Source": "/h"}),
+        (PART, Mount(container_path="/x", host_path="/h", volume="scratch"), {"Type": "bind", "Source": "/h"}),
+        (TAG, Mount(container_path="/x", host_path=None), {"Type": "volume"}),
+        (PART, Mount(container_path="/x", host_path=None), {"Type": "volume"}),
+        (TAG, Mount(container_path="/x", host_path=None, volume="scratch"), {"Type": "volume"}),
+        (
+            PART,
+            Mount(container_path="/x", host_path=None, volume="scratch", read_only=True),
+            {
+                "Type": "volume",
+                "Source": volume_name("i1", PART, "scratch"),
+                "VolumeOptions": {"Labels": attempt_object_labels("i1", PART) | {"io.batchq.volume": "scratch"}},
+            },
+        ),
+    ],
+    ids=["path", "path in a task", "anonymous", "anonymous in a task", "named and alone", "shared"],
+)
+def test_volumes_are_mounts(tag, mount, made):
+    (found,) = host(tag=tag, inputs=LaunchInputs(mounts=(mount,)))["Mounts"]
 
-    assert made["LogConfig"] == {"Type": driver, "Config": {"tag": "t"}}
+    assert found == {"Target": "/x", "ReadOnly": mount.read_only} | made
 
 
-def test_platform():
-    assert created(platform="linux/arm64").platform == "linux/arm64"
-    assert created().platform is None
+def test_a_shared_volume_belongs_to_its_node_and_attempt():
+    tags = [PART, replace(PART, container_key="4/side-car"), replace(PART, attempt=3)]
+
+    names = {volume_name("i1", tag, volume) for tag in tags for volume in ("a", "b" * 255)}
+
+    assert len(names) == 6
+    assert volume_name("i1", PART, "a") == volume_name("i1", replace(PART, container_key="3/main"), "a")
+    assert max(map(len, names)) < 255
 
 
-def test_the_engine_never_restarts_or_removes_a_container():
-    made = host()
+KINDS = ("NetworkMode", "IpcMode", "PidMode")
 
-    assert made["RestartPolicy"] == {"Name": "no"}
-    assert made["AutoRemove"] is False
+
+@pytest.mark.parametrize(
+    ("namespaces", "modes"),
+    [
+        (None, {}),
+        (Namespaces(network="n1", node="node-3"), {"NetworkMode": "n1"}),
+        (Namespaces(network="container:k1"), {"NetworkMode": "container:k1"}),
+        (
+            Namespaces(network="container:k1", ipc="container:k1", pid="container:k1"),
+            dict.fromkeys(KINDS, "container:k1"),
+        ),
+    ],
+    ids=["alone", "single container of a node", "one of several", "shared processes and memory"],
+)
+def test_a_container_joins_the_namespaces_of_its_attempt(namespaces, modes):
+    made = config(inputs=LaunchInputs(namespaces=namespaces), init=True)
+
+    assert {name: mode for name, mode in made["HostConfig"].items() if name in KINDS} == modes
+    assert made["HostConfig"]["Init"] is ("PidMode" not in modes)  # process 1 is then the pause program
+    aliases = made.get("NetworkingConfig", {"EndpointsConfig": {}})["EndpointsConfig"]
+    assert aliases == ({"n1": {"Aliases": ["node-3"]}} if namespaces is not None and namespaces.node else {})

@@ -26,9 +26,9 @@ def hostile(engine):
     labels = {
         "io.batchq.environment": "elsewhere",
         "io.batchq.account": "",
-        "io.batchq.container_key": "0/x",
+        "io.batchq.part": "0/x",
         "io.batchq.gpus": "0",
-        "io.batchq.keeps": f"{VICTIM.job_id}/{VICTIM.attempt}",
+        "io.batchq.shared-by": f"{VICTIM.job_id}/{VICTIM.attempt}",
         "io.batchq.volume": "scratch",
     }
     made = engine.create_container(IMAGE, ["true"])["Id"]

@@ -31,6 +31,7 @@ class Engine:
     def create_container_from_config(self, config, *, name, platform):
         self.creating = True
         Event().wait(0.01)  # as long as an engine needs, for others to look
+        assert platform == "linux/arm64"
         given = config["HostConfig"]["DeviceRequests"][0]["DeviceIDs"]
         assert config["Labels"]["io.batchq.gpus"] == ",".join(given)
         self.rows.append({"Id": name, "State": "created", "Labels": config["Labels"]})
@@ -73,7 +74,10 @@ def test_containers_created_at_once_get_different_gpus(monkeypatch):
     monkeypatch.setattr(host, "gpu_count", lambda: 8)
     engine = Engine()
     containers = containers_of("i")
-    launches = [LaunchSpec(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
+    launches = [
+        LaunchSpec(tag=new_tag(), spec=builders.container(gpus=1, platform="linux/arm64"), environment=())
+        for _ in range(8)
+    ]
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda launch: containers.create(engine, launch), launches))

@@ -51,7 +51,7 @@ def _creation(tag: Tag) -> dict[str, object]:
     made = create_request.build_create_request(
         _launch(tag), instance=INSTANCE, policy=STRICT_POLICY, inputs=LaunchInputs(gpus=("0", "1"))
     )
-    return {"name": made.name, "labels": made.config["Labels"]}
+    return {"name": create_request.container_name(INSTANCE, tag), "labels": made["Labels"]}
 
 
 def _volume() -> dict[str, object]:
@@ -59,7 +59,7 @@ def _volume() -> dict[str, object]:
     made = create_request.build_create_request(
         _launch(NODE), instance=INSTANCE, policy=STRICT_POLICY, inputs=LaunchInputs(mounts=mounts)
     )
-    (mount,) = made.config["HostConfig"]["Mounts"]
+    (mount,) = made["HostConfig"]["Mounts"]
     return {"name": mount["Source"], "labels": mount["VolumeOptions"]["Labels"]}
 
 
