@@ -9,9 +9,7 @@ from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.console import routes as console
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.hints import Hints
-from batchq.api.console.pressure import Pressure
-from batchq.api.console.shared_fragments import SharedFragments
+from batchq.api.console.live_updates import Hints, Pressure, SharedFragments
 from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring

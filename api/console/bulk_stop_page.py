@@ -4,21 +4,22 @@ An order is for the jobs of the preview that the user saw. Up to MAX_NAMED jobs 
 the same filters the jobs that were created before the preview.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import urlencode
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.orders import give_order
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
-from batchq.api.console.stop_outcomes import OutcomeCounts, StopPreview, outcome_name
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.stop_page import ReasonForm, reason_values
+from batchq.api.http import Word
 from batchq.domain.access.accounts import AccountName, Caller
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, outcome_message
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.job import Status
 from batchq.domain.stop_words import (
     DONE,
@@ -33,7 +34,10 @@ from batchq.errors import Invalid, NotFound
 from batchq.services.bulk_stop import JobSelector, Outcomes, require_stop_ids
 
 _OPERATIONS = {Kind.CANCEL: "CancelJobsByFilter", Kind.TERMINATE: "TerminateJobsByFilter"}
-Words = Annotated[list[Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)]], Field(max_length=1000)]
+Words = Annotated[list[Word], Field(max_length=1000)]
+MAX_NAMED = 5000  # jobs that an order names
+MAX_SHOWN = 100  # jobs that a page lists
+_CHANGES = frozenset(WOULD_BE_DONE)
 
 pages = PageTable()
 
@@ -84,6 +88,49 @@ class BulkStopForm(ReasonForm, JobSelection):
     kind: Kind
     #: The number of jobs, as it was typed; needed for more than WIDE jobs.
     count: Annotated[str, Field(max_length=20)] = ""
+
+
+def outcome_name(it: JobOutcome) -> str:
+    """The name of the outcome; another one for a job that an earlier order stops already."""
+    if it.standing is None:
+        return it.outcome.value
+    return "ALREADY_CANCELLED" if it.outcome is Outcome.NOT_RETRIED else "ALREADY_STOPPING"
+
+
+class OutcomeCounts(Struct, kw_only=True):
+    """The outcomes of an order or of a preview: all are counted, and the first are kept."""
+
+    kind: Kind
+    counts: Counter[str] = field(default_factory=Counter)
+    first: list[JobOutcome] = field(default_factory=list)
+
+    @property
+    def changed(self) -> int:
+        """The jobs that the order changes."""
+        return sum(count for outcome, count in self.counts.items() if outcome in _CHANGES)
+
+    def add(self, outcomes: Outcomes) -> None:
+        self.counts.update(map(outcome_name, outcomes))
+        self.first += outcomes[: MAX_SHOWN - len(self.first)]
+
+
+class StopPreview(OutcomeCounts, kw_only=True):
+    """A preview that a user has seen."""
+
+    selector: JobSelector
+    #: The ids of the jobs that the order would change; None: more than MAX_NAMED.
+    ids: list[str] | None = field(default_factory=list)
+
+    def add(self, outcomes: Outcomes) -> None:
+        """Count the outcomes, and keep the ids while they are few."""
+        super().add(outcomes)
+        if self.ids is not None:
+            self.ids += [it.job_id for it in outcomes if outcome_name(it) in _CHANGES]
+            self.ids = self.ids if len(self.ids) <= MAX_NAMED else None
+
+    def target(self) -> JobSelector:
+        """The jobs to stop: no others than those of the preview, or those of its filters that are as old."""
+        return self.selector if self.ids is None else replace(self.selector, ids=tuple(self.ids))
 
 
 @pages.get("/stop")

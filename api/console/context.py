@@ -1,18 +1,16 @@
 """What the handlers of the web console use."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.api.authentication import HealthReport, KeyAuthentication
-from batchq.api.console.batch_calls import BatchCalls
-from batchq.api.console.hints import Hints
-from batchq.api.console.invocations import Invocations
-from batchq.api.console.pressure import Pressure
-from batchq.api.console.recent_results import RecentResults
-from batchq.api.console.shared_fragments import SharedFragments
+from batchq.api.console.forms import Invocations, RecentResults
+from batchq.api.console.live_updates import Hints, Pressure, SharedFragments
 from batchq.api.page_tokens import PageTokens
+from batchq.domain.access.accounts import Caller
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
@@ -24,6 +22,23 @@ from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.services.training import CheckpointService
+
+
+class BatchCalls(Protocol):
+    """AWS Batch's operations on jobs and job definitions, by the name of the operation, with JSON."""
+
+    async def call(
+        self, operation: str, content: Mapping[str, object], *, caller: Caller, invocation: str = ""
+    ) -> Mapping[str, Any]:
+        """The answer. A SubmitJob that is repeated with the same `invocation` creates one job. Raises its errors."""
+
+    async def check_submission(
+        self, content: Mapping[str, object], *, definition: Mapping[str, object] | None, caller: Caller
+    ) -> None:
+        """Raise the errors of SubmitJob, without a change.
+
+        `definition`: the RegisterJobDefinition request for a definition that is not registered; None: it is.
+        """
 
 
 class ConsoleContext(Struct, frozen=True, kw_only=True):

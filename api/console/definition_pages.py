@@ -1,4 +1,4 @@
-"""The pages of job definitions: the list, the revisions of one name, and one revision beside another."""
+"""The pages of job definitions: the list, the revisions of a name, two revisions compared, and deregistration."""
 
 import asyncio
 import difflib
@@ -9,11 +9,11 @@ from itertools import groupby
 from typing import Annotated
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.catalog_forms import find_definition
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
@@ -26,6 +26,7 @@ MAX_REVISIONS = 100  # of one name on a page
 LAST_JOBS = 20
 CONTEXT_LINES = 3  # lines around a difference
 _REF = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128}):(?P<revision>[0-9]{1,9})")
+_REVISION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128}):(?P<revision>[1-9][0-9]{0,8})")
 
 pages = PageTable()
 
@@ -166,6 +167,17 @@ def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]
         yield "", definition.container
 
 
+async def find_definition(context: ConsoleContext, text: str, caller: Caller) -> JobDefinition:
+    """The revision `name:revision`. Raises NotFound."""
+    parts = _REVISION.fullmatch(text)
+    if parts is not None:
+        ref = DefinitionRef(name=parts["name"], revision=int(parts["revision"]))
+        found = await context.catalog.definitions.get_visible(ref, caller=caller)
+        if found is not None:
+            return found
+    raise NotFound(f"JobDefinition {text} not found.")
+
+
 def _pretty(definition: JobDefinition) -> str:
     """The JSON that was registered, one member a line."""
     return json.dumps(json.loads(definition.document), indent=2, ensure_ascii=False, sort_keys=True)
@@ -175,3 +187,18 @@ def _difference(before: str, after: str) -> Sequence[str]:
     """The lines of a unified difference without its head; empty if the texts are equal."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT_LINES)
     return list(lines)[2:]
+
+
+@pages.get("/definitions/{ref}/deregister")
+async def deregister_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    definition = await find_definition(context, visit.path["ref"], visit.caller)
+    values = {"definition": definition, "path": f"/ui/definitions/{definition.ref}"}
+    return Page(template="deregister.html", title=f"Deregister {definition.ref}", values=values)
+
+
+@pages.post("/definitions/{ref}/deregister")
+async def post_deregister(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    definition = await find_definition(context, visit.path["ref"], visit.caller)
+    caller = replace(visit.caller, operation="DeregisterJobDefinition")
+    await context.catalog.definitions.deregister(definition.ref, caller=caller)
+    return Redirect(location=f"/ui/definitions/{definition.ref}")

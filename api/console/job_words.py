@@ -1,11 +1,17 @@
-"""Words about jobs, their orders and their history, as the command line has them."""
+"""Words about jobs, their orders and their history, as the command line has them, and the paths of their pages."""
 
-from batchq.domain.ids import node_of, parent_of
+from collections.abc import Mapping
+
+from batchq.domain.ids import JobId, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint, latest_order
 from batchq.domain.stop_orders import StopKind, StopProgress, StopStep
 from batchq.domain.stop_words import ORDER_WORDS, STEP_WORDS
 from batchq.ports.history import HistoryEntry, HoldChange
+
+#: A job, or the child `ID:INDEX` of an array.
+JOB = "/jobs/{job:[0-9a-f:-]{1,64}}"
+NODE = JOB + "/nodes/{node:[0-9]{1,6}}"
 
 
 def job_title(job: Job) -> str:
@@ -55,3 +61,8 @@ def _hold_words(change: HoldChange) -> str:
         return f"released by {change.released_by or 'the server'}"
     verb = "paused" if change.hold.paused else "held"
     return f"{verb} by {change.hold.user or 'the server'}: {change.hold.reason}"
+
+
+def job_id_of(path: Mapping[str, str]) -> JobId:
+    """The job, child or node of a path."""
+    return JobId(f"{path['job']}#{path['node']}" if "node" in path else path["job"])

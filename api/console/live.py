@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authentication import is_still_admitted
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.hints import HintStream
+from batchq.api.console.live_updates import HintStream
 from batchq.api.console.pages import PageTable, Visit
 from batchq.api.http import begin_stream
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.job_paths import JOB, NODE, job_id_of
+from batchq.api.console.job_words import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import coloured, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
 from batchq.api.http import REQUEST_ID, begin_stream, while_connected

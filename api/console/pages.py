@@ -30,14 +30,15 @@ from pydantic import BaseModel
 
 from batchq.api.authentication import authorize
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.shared_fragments import Fragment
+from batchq.api.console.forms import Form
+from batchq.api.console.live_updates import Fragment
 from batchq.api.console.templates import encoded, environment
 from batchq.api.dialect_profiles import RequestFailure
 from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
 from batchq.api.sessions import LoginRequired
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.times import EPOCH
-from batchq.errors import NotFound
+from batchq.errors import Invalid, NotFound, StateChanged, Throttled, Unavailable
 
 UI = "/ui"
 FRAGMENT = "X-Fragment"
@@ -45,6 +46,7 @@ LIVE = "live"  # the block that open pages fetch again after changes
 THEMES = frozenset({"light", "dark"})
 MAX_FIELDS = 2000  # of a query or a form
 NOT_FOUND = "There is no such page, or you may not see it."
+CHANGED = "The state of the job has changed: nothing was ordered. Read what an order would do now, and order again."
 _HTML = "text/html"
 #: Of every page. Nothing is inline, so neither nonces nor hashes are needed.
 HEADERS: Mapping[str, str] = {
@@ -103,6 +105,8 @@ class Redirect(Struct, frozen=True, kw_only=True):
 
 PageAnswer = Page | Redirect | web.StreamResponse
 Handler = Callable[[ConsoleContext, Visit[Any]], Awaitable[PageAnswer]]
+#: Shows a form again, with what was typed, an error and a status.
+ShowAgain = Callable[[str, HTTPStatus], Awaitable[Page]]
 
 
 class _Route(Struct, frozen=True, kw_only=True):
@@ -268,6 +272,24 @@ def _block(template: Template, name: str, values: Mapping[str, object]) -> str:
         raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
     parts: Iterable[str] = block(template.new_context(dict(values)))
     return "".join(parts)
+
+
+async def give_order(
+    context: ConsoleContext, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
+) -> PageAnswer:
+    """Redirect to the path that `order` returns. A form that is sent twice orders once. Raises NotFound."""
+    try:
+        return Redirect(location=await context.invocations.once(caller, form, order))
+    except StateChanged:
+        return await show_again(CHANGED, HTTPStatus.CONFLICT)
+    except NotFound:
+        raise
+    except Invalid as why:
+        return await show_again(str(why), HTTPStatus.BAD_REQUEST)
+    except Throttled as why:
+        return await show_again(str(why), HTTPStatus.TOO_MANY_REQUESTS)
+    except Unavailable as why:
+        return await show_again(str(why), HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def error_page(failure: RequestFailure) -> web.Response:

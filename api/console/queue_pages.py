@@ -1,11 +1,18 @@
-"""The pages of job queues: the list, and one queue with the jobs that start next, its shares and its limits."""
+"""The pages of job queues: the list, and one queue with the jobs that start next, its shares, its limits and its forms.
+
+The forms enable, disable and drain a queue. Repeated, they change nothing, so they carry no invocation.
+"""
+
+from collections.abc import Callable
+from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.domain.access.accounts import Permission
-from batchq.domain.catalog import SchedulingPolicy
+from batchq.domain.catalog import JobQueue, SchedulingPolicy, State
 from batchq.domain.ids import QueueName
 from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot
@@ -63,3 +70,41 @@ def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:
     named = {it.identifier: it.weight for it in policy.shares}
     rows = named | {share: policy.weight(share) for share in held if share not in named}
     return [ShareRow(share=share, weight=weight, millicpus=held.get(share)) for share, weight in rows.items()]
+
+
+@pages.post("/queues/{name}/enable", permission=Permission.CATALOG)
+async def post_enable_queue(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    return await _updated_queue(context, visit, lambda it: replace(it, state=State.ENABLED))
+
+
+@pages.post("/queues/{name}/disable", permission=Permission.CATALOG)
+async def post_disable_queue(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    return await _updated_queue(context, visit, lambda it: replace(it, state=State.DISABLED))
+
+
+@pages.post("/queues/{name}/drain", permission=Permission.CATALOG)
+async def post_drain_queue(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    return await _drained_queue(context, visit, drained=True)
+
+
+@pages.post("/queues/{name}/undrain", permission=Permission.CATALOG)
+async def post_undrain_queue(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    return await _drained_queue(context, visit, drained=False)
+
+
+async def _updated_queue(
+    context: ConsoleContext, visit: Visit[None], change: Callable[[JobQueue], JobQueue]
+) -> Redirect:
+    name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="UpdateJobQueue")
+    await context.catalog.job_queues.update(name, change, caller=caller)
+    return _to_queue(name)
+
+
+async def _drained_queue(context: ConsoleContext, visit: Visit[None], *, drained: bool) -> Redirect:
+    name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="DrainQueue")
+    await context.catalog.drain_queue(name, drained=drained, caller=caller)
+    return _to_queue(name)
+
+
+def _to_queue(name: QueueName) -> Redirect:
+    return Redirect(location=f"/ui/queues/{quote(name, safe='')}")

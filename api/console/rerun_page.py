@@ -9,11 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.batch_calls import BatchCalls
-from batchq.api.console.context import ConsoleContext
-from batchq.api.console.invocations import Form, new_invocation
-from batchq.api.console.orders import give_order
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
+from batchq.api.console.context import BatchCalls, ConsoleContext
+from batchq.api.console.forms import Form, new_invocation
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import described_definition, find_documents
 from batchq.domain.access.accounts import Caller

@@ -1,41 +1,45 @@
 """The dialect of the web console: HTML pages and forms below /ui, for browsers."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from batchq.api.console import (
-    audit_page,
     bulk_stop_page,
     capacity_pages,
-    catalog_forms,
-    children,
     definition_pages,
-    events_page,
     find,
     hold_pages,
-    job_page,
-    jobs,
+    job_pages,
+    jobs_page,
     live,
     log_page,
     login,
-    overview,
     people_page,
     queue_pages,
+    record_pages,
     rerun_page,
+    server_pages,
     settings,
-    static_files,
     stop_page,
     submit_page,
-    system_page,
 )
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
+from batchq.api.console.templates import STATIC, static_path
 from batchq.api.credentials import Scheme
 from batchq.api.dialect_profiles import DialectProfile, register_dialect_profile
 from batchq.api.http import Dialect
 from batchq.api.sessions import LOGIN, LOGOUT
 
+MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+HEADERS = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "Vary": "Accept-Encoding",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 PROFILE = DialectProfile(
     name="console",
     prefix=UI,
@@ -47,28 +51,27 @@ PROFILE = DialectProfile(
     public=re.compile(rf"{LOGIN}|{LOGOUT}|/ui/static/.+"),
 )
 
-TABLES = (
-    overview.pages,
-    jobs.pages,
-    job_page.pages,
-    children.pages,
-    find.pages,
-    log_page.pages,
-    live.pages,
-    settings.pages,
-    stop_page.pages,
-    bulk_stop_page.pages,
-    queue_pages.pages,
-    definition_pages.pages,
-    system_page.pages,
-    events_page.pages,
-    audit_page.pages,
-    people_page.pages,
-    capacity_pages.pages,
-    hold_pages.pages,
-    submit_page.pages,
-    rerun_page.pages,
-    catalog_forms.pages,
+TABLES = tuple(
+    it.pages
+    for it in (
+        server_pages,
+        jobs_page,
+        job_pages,
+        find,
+        log_page,
+        live,
+        settings,
+        stop_page,
+        bulk_stop_page,
+        queue_pages,
+        definition_pages,
+        record_pages,
+        people_page,
+        capacity_pages,
+        hold_pages,
+        submit_page,
+        rerun_page,
+    )
 )
 
 
@@ -77,9 +80,24 @@ def dialect(context: ConsoleContext) -> Dialect:
 
     def mount(app: web.Application) -> None:
         register_dialect_profile(app, PROFILE)
-        static_files.mount_static_files(app)
+        _mount_static_files(app)
         login.mount_login(app, context)
         for table in TABLES:
             table.mount(app, context)
 
     return mount
+
+
+def _mount_static_files(app: web.Application) -> None:
+    """The style sheet and the script, below a path that changes with their content. They are read here, once."""
+    for file in sorted(STATIC.iterdir()):
+        app.router.add_get(static_path(file.name), _serve(file.read_bytes(), MEDIA[file.suffix]))
+
+
+def _serve(body: bytes, media: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def serve(_: web.Request) -> web.Response:
+        response = web.Response(body=body, content_type=media, charset="utf-8", headers=HEADERS)
+        response.enable_compression()
+        return response
+
+    return serve

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.invocations import Form, new_invocation
-from batchq.api.console.orders import give_order
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
+from batchq.api.console.forms import Form, new_invocation
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
 from batchq.domain.explanation import words

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from batchq.api.console.invocations import Form
+from batchq.api.console.forms import Form
 from batchq.domain.quantities import count_of, is_vcpus, mib_of
 from batchq.domain.times import duration_of
 from batchq.errors import Invalid

@@ -6,11 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from batchq.api.console.batch_calls import BatchCalls
-from batchq.api.console.context import ConsoleContext
-from batchq.api.console.invocations import new_invocation
-from batchq.api.console.orders import give_order
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit
+from batchq.api.console.context import BatchCalls, ConsoleContext
+from batchq.api.console.forms import new_invocation
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import (
     SUBMIT,
     SubmissionForm,

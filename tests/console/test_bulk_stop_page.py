@@ -59,7 +59,7 @@ async def test_a_filter_stops_the_jobs_of_the_preview_and_none_that_came_later(b
 
 
 async def test_more_jobs_than_an_order_names_are_selected_by_creation(browser, held, monkeypatch):
-    monkeypatch.setattr("batchq.api.console.stop_outcomes.MAX_NAMED", 2)
+    monkeypatch.setattr("batchq.api.console.bulk_stop_page.MAX_NAMED", 2)
     ids = await held(3)
     form = await preview(browser, "name=sim-*", reason="enough")
     late = await held(1, name="sim-late")

@@ -6,8 +6,7 @@ from itertools import count
 
 import pytest
 
-from batchq.api.console.hints import INTERVAL, MAX_STREAMS, MAX_UNREAD, Hint, Hints
-from batchq.api.console.pressure import MAX_CALM, Pressure
+from batchq.api.console.live_updates import INTERVAL, MAX_CALM, MAX_STREAMS, MAX_UNREAD, Hint, Hints, Pressure
 from batchq.api.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Owner, Role
 from batchq.domain.ids import JobId

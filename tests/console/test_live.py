@@ -9,7 +9,7 @@ import pytest
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState
 from batchq.api.console import live
-from batchq.api.console.hints import MAX_JOBS, MAX_SESSION_STREAMS
+from batchq.api.console.live_updates import MAX_JOBS, MAX_SESSION_STREAMS
 from batchq.domain.access.accounts import Directory, Role, User
 from tests.console.conftest import console_of
 from tests.console.test_login import visitor_of

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from batchq.api.console.shared_fragments import SHARED_FOR, Fragment, SharedFragments
+from batchq.api.console.live_updates import SHARED_FOR, Fragment, SharedFragments
 from batchq.errors import StoreFailed
 from tests.console.test_hints import Events, on_a_virtual_clock
 from tests.console.test_live import PEOPLE, submit_as

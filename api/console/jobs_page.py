@@ -1,6 +1,7 @@
-"""The filter of the list of jobs: the query of its URL, and the search that follows from it."""
+"""The list of jobs: its filters, which are the query of the URL; pages of 50 jobs; and numbers of jobs by name."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -9,21 +10,25 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.http import InvalidMember
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.api.http import InvalidMember, Word
 from batchq.api.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.domain.access.accounts import Caller
-from batchq.domain.job import FINISHED, Status
+from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.times import duration_of, milliseconds
-from batchq.ports.job_search import JobSearchQuery, SearchOrder, SearchPosition
+from batchq.errors import NotFound
+from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
 
+PER_PAGE = 50  # jobs
+COUNTED = 1000  # jobs of a page that is grouped by name
 MAX_PAGES = 20  # tokens of earlier pages in a URL, so that a page links to the one before it
 STOP_FILTERS = {"state", "queue", "name", "user", "account"}  # that an order to stop jobs has too
 MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
-
-Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
 Token = Annotated[str, Field(max_length=1024)]
 Words = Annotated[tuple[Word, ...], Field(max_length=100)]
 Patterns = Annotated[tuple[Word, ...], Field(max_length=MAX_PATTERNS)]
+pages = PageTable()
 
 
 class By(StrEnum):
@@ -80,6 +85,69 @@ class Chip(Struct, frozen=True, kw_only=True):
     value: str
     #: The path of the list without this filter.
     removed: str
+
+
+class JobGroupRow(Struct, frozen=True, kw_only=True):
+    """The jobs of one name."""
+
+    name: str
+    total: int
+    counts: Mapping[Status, int]
+    #: The path of the list of these jobs.
+    path: str
+
+
+@pages.get("/jobs")
+async def jobs_page(context: ConsoleContext, visit: Visit[JobsQuery]) -> Page:
+    query, caller = visit.input, visit.caller
+    limit = COUNTED if query.group else PER_PAGE
+    before = position(query, context.tokens, caller)
+    search = search_query(query, now=context.clock.now(), limit=limit, before=before)
+    missing = ""
+    try:
+        found = await context.search.search(search, caller=caller)
+    except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
+        found, missing = JobPage(jobs=(), next=None, searched_back_to=None), str(error)
+    why = {} if query.group else await context.explanations.explain(found.jobs, caller=caller)
+    values = {
+        "query": query,
+        "found": found,
+        "missing": missing,
+        "why": why,
+        "groups": list(_groups(query, found.jobs)) if query.group else [],
+        "group_statuses": [it for it in Status if any(job.status is it for job in found.jobs)],
+        "chips": list(chips(query)),
+        "statuses": list(Status),
+        "queues": sorted(context.catalog.queues_of(caller)),
+        "by_ended": query.by is By.ENDED,
+        "by_path": _with_order(query),
+        "group_path": jobs_path(query.filters(), _view(query.by, None if query.group else GroupBy.NAME)),
+        "older": older_path(query, found.next, context.tokens, caller),
+        "newer": newer_path(query),
+        "newest": jobs_path(query.filters(), query.view()),
+        "stop_all": stop_all_path(query),
+    }
+    return Page(template="jobs.html", title="Jobs", values=values)
+
+
+def _with_order(query: JobsQuery) -> str:
+    """The path of the same jobs in the other order."""
+    return jobs_path(query.filters(), _view(By.CREATED if query.by is By.ENDED else By.ENDED, query.group))
+
+
+def _view(by: By, group: GroupBy | None) -> list[tuple[str, str]]:
+    return JobsQuery(by=by, group=group).view()
+
+
+def _groups(query: JobsQuery, jobs: Iterable[Job]) -> Iterable[JobGroupRow]:
+    """The numbers of jobs by name and status, the most frequent name first."""
+    counts: dict[str, Counter[Status]] = {}
+    for it in jobs:
+        counts.setdefault(it.spec.name, Counter())[it.status] += 1
+    others = [it for it in query.filters() if it[0] != "name"]
+    for name, numbers in sorted(counts.items(), key=lambda it: -it[1].total()):
+        path = jobs_path(others, [("name", name)], _view(query.by, None))
+        yield JobGroupRow(name=name, total=numbers.total(), counts=numbers, path=path)
 
 
 def _values(value: object) -> tuple[object, ...]:

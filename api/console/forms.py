@@ -1,10 +1,15 @@
-"""Orders of forms, by the random invocation that each form carries: a form that is sent twice orders once."""
+"""Forms that order something: one that is sent twice orders once.
+
+The results of the latest orders, and the previews that orders name, are in memory. After a restart of the server, an
+order whose form is sent again is checked against the state of the jobs, as every order is; a form of an earlier preview
+shows a new preview and orders nothing.
+"""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, TypeVar
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.domain.access.accounts import Caller
 
 MAX_INVOCATIONS = 1024
+MAX_KEPT = 32  # previews and results
+Kept = TypeVar("Kept")
 _Key = tuple[str, str]
 
 
@@ -58,6 +65,22 @@ class Invocations:
         result = asyncio.get_running_loop().create_future()
         self._results[key] = result
         return result
+
+
+class RecentResults:
+    """The latest previews and results by user and invocation, in memory."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[type, str, str], object] = OrderedDict()
+
+    def keep(self, caller: Caller, invocation: str, value: object) -> None:
+        self._kept[type(value), caller.user, invocation] = value
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+
+    def find(self, kind: type[Kept], caller: Caller, invocation: str) -> Kept | None:
+        found = self._kept.get((kind, caller.user, invocation))
+        return found if isinstance(found, kind) else None
 
 
 def new_invocation() -> str:

@@ -1,19 +1,26 @@
-"""Hints of changed jobs, for open pages: the queues and jobs that changed, never their content.
+"""What keeps open pages up to date at little cost: hints of changes, shared fragments, and the pressure on the server.
 
-Hints are made once for all callers who see the same jobs, at most one each INTERVAL.
+A hint names the queues and jobs that changed, never their content. Hints are made once for all callers who see the same
+jobs, at most one each INTERVAL. A fragment is rendered at most once a second for all requests of its users; a request
+that comes after a change waits for the next rendering: its page has read the hint of that change already, and would not
+fetch the fragment again. While the server is busy, pages fetch less often, because the engine comes first.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from http import HTTPStatus
+from math import ceil
+from typing import Self
 
 import msgspec
 from msgspec import Struct
 
-from batchq.api.console.pressure import Pressure
+from batchq.api.console.templates import encoded
 from batchq.api.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Visibility
 from batchq.errors import Unavailable
@@ -30,6 +37,40 @@ WAIT = 20  # seconds of one wait for changes
 MAX_STREAMS = 64
 MAX_SESSION_STREAMS = 3
 MAX_UNREAD = 16  # frames; a stream that is further behind gets one that concerns every page
+WINDOW = 5.0  # seconds over which rendering is measured
+MAX_SHARE = 0.05  # of a core, for rendering
+MAX_DELAY = timedelta(seconds=0.1)  # of the event loop
+FIRST_CALM, MAX_CALM = 5, 30  # seconds between two fetches of a page
+SHARED_FOR = 1.0  # seconds between two renderings of a fragment
+
+
+class Pressure:
+    """Measures the time that rendering takes, and the delay of the event loop."""
+
+    def __init__(self, delay: Callable[[], timedelta]) -> None:
+        """`delay`: by how much the event loop was late, when it was last measured."""
+        self._delay = delay
+        #: When each page of the last seconds was rendered, and the seconds that it took.
+        self._renderings: deque[tuple[float, float]] = deque()
+        self._seconds = 0.0
+
+    def rendered(self, seconds: float) -> None:
+        """Record that a page or a part of one was rendered."""
+        self._renderings.append((asyncio.get_running_loop().time(), seconds))
+        self._seconds += seconds
+        self._forget()
+
+    @property
+    def calm(self) -> int:
+        """The seconds that a page waits between two fetches at least; 0 while the server is not busy."""
+        self._forget()
+        excess = max(self._seconds / (WINDOW * MAX_SHARE), self._delay() / MAX_DELAY)
+        return min(MAX_CALM, ceil(FIRST_CALM * excess)) if excess > 1 else 0
+
+    def _forget(self) -> None:
+        oldest = asyncio.get_running_loop().time() - WINDOW
+        while self._renderings and self._renderings[0][0] < oldest:
+            self._seconds -= self._renderings.popleft()[1]
 
 
 class Hint(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -166,3 +207,65 @@ def _hint(page: FeedPage, calm: int) -> Hint:
     queues = sorted({it.queue for it in page.entries})
     jobs = tuple(dict.fromkeys(it.entry.job_id for it in page.entries))
     return Hint(n=page.next, queues=tuple(queues), jobs=jobs[:MAX_JOBS], more=len(jobs) > MAX_JOBS, calm=calm)
+
+
+class Fragment(Struct, frozen=True, kw_only=True):
+    """A rendered block of a page."""
+
+    body: bytes
+    #: For the header ETag.
+    tag: str
+    #: Of the page.
+    status: HTTPStatus
+
+    @classmethod
+    def of(cls, text: str, status: HTTPStatus) -> Self:
+        body = encoded(text)
+        return cls(body=body, tag=f'"{hashlib.sha256(body).hexdigest()[:32]}"', status=status)
+
+
+class SharedFragments:
+    """The renderings of the last second, and those that are due in the next."""
+
+    def __init__(self, *, events: EventService, clock: Clock) -> None:
+        self._events = events
+        self._clock = clock
+        self._renderings: dict[Hashable, _Rendering] = {}
+
+    async def of(self, key: Hashable, render: Callable[[], Awaitable[Fragment]]) -> Fragment:
+        """Return the fragment; `key` has all on which it depends."""
+        now = asyncio.get_running_loop().time()
+        found = self._renderings.get(key)
+        if found is None or found.begins_at + SHARED_FOR <= now:
+            recent = {of: it for of, it in self._renderings.items() if it.begins_at + SHARED_FOR > now}
+            self._renderings = recent
+            found = self._begin(key, now, render)
+        elif found.number is not None and found.number != self._events.last:
+            found = self._begin(key, found.begins_at + SHARED_FOR, render)
+        return await asyncio.shield(found.task)
+
+    def _begin(self, key: Hashable, begins_at: float, render: Callable[[], Awaitable[Fragment]]) -> "_Rendering":
+        rendering = self._renderings[key] = _Rendering(begins_at)
+        rendering.task = asyncio.create_task(self._render(rendering, render), name="rendering of a fragment")
+        # Otherwise asyncio logs a failure for which every client has gone.
+        rendering.task.add_done_callback(lambda it: it.cancelled() or it.exception())
+        return rendering
+
+    async def _render(self, rendering: "_Rendering", render: Callable[[], Awaitable[Fragment]]) -> Fragment:
+        wait = rendering.begins_at - asyncio.get_running_loop().time()
+        if wait > 0:
+            await self._clock.sleep(wait)
+        rendering.number = self._events.last
+        return await render()
+
+
+class _Rendering:
+    """One rendering of a fragment."""
+
+    task: asyncio.Task[Fragment]
+
+    def __init__(self, begins_at: float) -> None:
+        #: In seconds of the event loop's clock.
+        self.begins_at = begins_at
+        #: The newest change that it shows; None before it begins.
+        self.number: int | None = None

@@ -1,4 +1,4 @@
-"""The page of the audit log: which user requested which change."""
+"""The pages of records: the status changes of jobs, as they happen, and the audit log of requested changes."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -7,19 +7,67 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.job_filter import milliseconds_at
+from batchq.api.console.job_words import entry_words
+from batchq.api.console.jobs_page import milliseconds_at
 from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.api.http import Word
 from batchq.api.page_tokens import TokenQuery
 from batchq.domain.access.accounts import UserName
 from batchq.domain.access.audit import AuditQuery
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, QueueName
+from batchq.domain.job import Status
 from batchq.domain.times import EPOCH
+from batchq.ports.history import FeedFilter
 from batchq.services.records import audit_position, parse_audit_position
 
 PER_PAGE = 100
-Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)] | None
 
 pages = PageTable()
+
+
+class EventsQuery(BaseModel):
+    """The filters of the events. The values of one filter are alternatives; an event must match all filters."""
+
+    model_config = ConfigDict(frozen=True)
+
+    queue: Annotated[tuple[Word, ...], Field(max_length=100)] = ()
+    state: Annotated[tuple[Status, ...], Field(max_length=len(Status))] = ()
+    #: Ids; that of an array selects its children too.
+    job: Annotated[tuple[Word, ...], Field(max_length=100)] = ()
+    #: Only events with a smaller number.
+    before: Annotated[int, Field(ge=1, lt=2**53)] | None = None
+
+    def filters(self) -> list[tuple[str, str]]:
+        """The filters that are given, as in the query."""
+        return [
+            *(("queue", it) for it in self.queue),
+            *(("state", it.value) for it in self.state),
+            *(("job", it) for it in self.job),
+        ]
+
+
+@pages.get("/events")
+async def events_page(context: ConsoleContext, visit: Visit[EventsQuery]) -> Page:
+    """The newest events of jobs that the caller may see."""
+    query, caller = visit.input, visit.caller
+    wanted = FeedFilter(
+        jobs=frozenset(map(JobId, query.job)),
+        queues=frozenset(map(QueueName, query.queue)),
+        statuses=frozenset(query.state),
+    )
+    found, older = await context.events.newest(wanted, before=query.before, limit=PER_PAGE, caller=caller)
+    filters = query.filters()
+    values = {
+        "query": query,
+        "filters": filters,
+        "events": found,
+        "words": entry_words,
+        "queues": sorted(context.catalog.queues_of(caller)),
+        "statuses": list(Status),
+        "older": None if older is None else f"/ui/events?{urlencode([*filters, ('before', older)])}",
+        "newest": "/ui/events" + (f"?{urlencode(filters)}" if filters else ""),
+    }
+    return Page(template="events.html", title="Events", values=values)
 
 
 class AuditPageQuery(BaseModel):
@@ -28,13 +76,13 @@ class AuditPageQuery(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     #: The id of a job.
-    job: Word = None
+    job: Word | None = None
     #: The user who made the request.
-    user: Word = None
+    user: Word | None = None
     #: As `SubmitJob`.
-    operation: Word = None
+    operation: Word | None = None
     #: A duration before now, as `24h`, or an ISO 8601 time.
-    since: Word = None
+    since: Word | None = None
     #: A page token; absent: the newest records.
     page: Annotated[str, Field(max_length=1024)] | None = None
 

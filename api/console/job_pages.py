@@ -1,0 +1,285 @@
+"""The pages of one job: why it is where it is, its times, output, neighbours and request; the children of an array."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated
+from urllib.parse import urlencode
+
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.console.context import ConsoleContext
+from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
+from batchq.api.console.log_colours import coloured
+from batchq.api.console.log_page import BEGINNING, empty_sentence
+from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.cost import Cost, rounded
+from batchq.domain.explanation.words import duration_words
+from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
+from batchq.domain.job import ACTIVE, FINISHED, Job, Status
+from batchq.domain.lifecycle import views
+from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.views import shown_container_reason
+from batchq.domain.scheduling.dependencies import standing
+from batchq.domain.stop_words import ORDER_WORDS
+from batchq.domain.training import MetricValue
+from batchq.errors import NotFound
+from batchq.ports.checkpoints import Checkpoint
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import ChildQuery
+from batchq.ports.logs import StoredLine
+from batchq.services.job_log import JobLog
+
+LOG_LINES = 200  # the last ones
+MAX_SPANS = 100  # of the time axis, the last ones
+MAX_NODES_LISTED = 100  # of a multi-node parallel job
+MAX_CHECKPOINTS = 20  # the newest ones
+MAX_NODES = 40
+MAX_READ = 100  # jobs of one step that are read
+PER_PAGE = 50  # children
+MAX_RANGES = 100  # ranges of equal statuses that are listed
+Index = Annotated[int, Field(ge=0, le=99_999)] | None
+pages = PageTable()
+
+
+class JobOutput(Struct, frozen=True, kw_only=True):
+    """The end of the log of a job."""
+
+    log: JobLog
+    lines: tuple[StoredLine, ...]
+    #: The `after` with which the script continues to read; None: no line can follow.
+    next: str | None
+
+
+class JobResults(Struct, frozen=True, kw_only=True):
+    """What a job has cost and produced."""
+
+    #: None: the job was submitted without prices, or is an array, whose children all had to be read.
+    cost: Cost | None
+    metrics: Mapping[str, MetricValue]
+    #: The newest first.
+    checkpoints: Sequence[Checkpoint]
+
+
+@pages.get(JOB)
+@pages.get(NODE)
+async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    caller, job_id = visit.caller, job_id_of(visit.path)
+    job = await context.jobs.find(job_id, caller=caller)
+    if job is None:
+        raise await context.jobs.missing(job_id, caller=caller)
+    now, whole = context.clock.now(), node_of(job_id)[0]
+    history = await context.jobs.history(whole, caller=caller)
+    around = await jobs_around(context, job, caller=caller)
+    is_fragment = FRAGMENT in visit.http.headers
+    values = {
+        "job": job,
+        "whole_id": whole,
+        "is_node": whole != job_id,
+        "is_array": is_parent(job),
+        "has_log": _has_log(job),
+        "why": await context.explanations.why(job_id, caller=caller),
+        "history": history,
+        "stays": stays(history, now),
+        "axis": _axis(history, now),
+        "output": None if is_fragment else await _output(context, job, caller),
+        "around": around,
+        "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
+        "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
+        "results": None if is_fragment else await _results(context, job, caller),
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and job.status in ACTIVE and whole == job_id,
+        "order_words": ORDER_WORDS,
+        "entry_words": entry_words,
+        "container_reason": shown_container_reason,
+        "coloured": coloured,
+        "empty_sentence": empty_sentence,
+        "rounded": rounded,
+        "statuses": list(Status),
+    }
+    return Page(template="job.html", title=job_title(job), values=values)
+
+
+def stays(history: Sequence[HistoryEntry], now: datetime) -> Mapping[int, str]:
+    """How long the job stayed in the status of an entry, by the position of the entry; until `now` in the present one.
+
+    Without the final status, and without entries that are not about a status.
+    """
+    entered = [(at, it) for at, it in enumerate(history) if it.is_status]
+    ends = [it.at for _, it in entered[1:]] + [now]
+    return {
+        at: duration_words(end - it.at)
+        for (at, it), end in zip(entered, ends, strict=False)
+        if it.status not in FINISHED
+    }
+
+
+def _axis(history: Sequence[HistoryEntry], now: datetime) -> object:
+    """The picture of the time axis; None for a job without a past."""
+    entered = [it for it in history if it.is_status][-MAX_SPANS - 1 :]
+    ends = [it.at for it in entered[1:]] + [now]
+    spans = [
+        StatusSpan(status=it.status, seconds=max((end - it.at).total_seconds(), 0.0))
+        for it, end in zip(entered, ends, strict=False)
+        if it.status not in FINISHED
+    ]
+    return time_axis(spans, "Time in each status, as in the table below") if spans else None
+
+
+def _has_log(job: Job) -> bool:
+    """Whether the log is that of the job itself. The children of an array and the nodes of a job have their own."""
+    return not is_parent(job) and (job.spec.nodes is None or node_of(job.id)[1] is not None)
+
+
+async def _output(context: ConsoleContext, job: Job, caller: Caller) -> JobOutput | None:
+    """None for a job whose parts have logs."""
+    if not _has_log(job):
+        return None
+    log = await context.log_windows.find(job.id, attempt=None, container=None, caller=caller)
+    follows = job.status not in FINISHED and log.captured
+    if log.tag is None or not log.has_run:
+        return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
+    page = await context.log_windows.last(log.tag, limit=LOG_LINES)
+    return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
+
+
+async def _results(context: ConsoleContext, job: Job, caller: Caller) -> JobResults:
+    """Read with the whole page only: they change while the job runs, without a hint, and cost more to read."""
+    if is_parent(job):
+        return JobResults(cost=None, metrics={}, checkpoints=())
+    cost = None if job.spec.prices is None else await context.costs.of_job(job.id, caller=caller)
+    metrics = await context.costs.metrics.current(job, caller=caller) if job.spec.reports_metrics else {}
+    has_checkpoints = job.spec.checkpoints is not None
+    checkpoints = await context.checkpoints.list(job.id, caller=caller) if has_checkpoints else ()
+    return JobResults(cost=cost, metrics=metrics, checkpoints=checkpoints[: -MAX_CHECKPOINTS - 1 : -1])
+
+
+class JobGraph(Struct, frozen=True, kw_only=True):
+    """A job with the jobs around it."""
+
+    #: The job itself first, then the nearest.
+    nodes: tuple[GraphNode, ...]
+    #: Pairs of ids: the job that is waited for, and the job that waits.
+    edges: tuple[tuple[str, str], ...]
+    #: Further jobs, beyond MAX_NODES.
+    more: tuple[GraphNode, ...]
+    #: Whether there may be jobs that were not read.
+    is_cut: bool
+
+
+class _Finder:
+    """Finds jobs step by step. A job keeps the level at which it was found first."""
+
+    def __init__(self, context: ConsoleContext, job: Job, caller: Caller) -> None:
+        self._context, self._caller = context, caller
+        self.found: dict[str, GraphNode] = {}
+        self.edges: dict[tuple[str, str], None] = {}
+        self.is_cut = False
+        self.add([job.id], {job.id: job}, level=0)
+
+    def add(self, ids: Iterable[JobId], jobs: Mapping[JobId, Job], *, level: int) -> None:
+        for it in ids:
+            if it not in self.found:
+                self.found[it] = _node(it, jobs.get(it), level)
+
+    async def before(self, jobs: Iterable[Job], *, level: int) -> tuple[Job, ...]:
+        """Add the jobs that `jobs` wait or waited for, and return those that are visible."""
+        wanted = {it.id: [other for other, _ in standing(it, {})] for it in jobs}
+        ids = list(dict.fromkeys(other for others in wanted.values() for other in others))
+        self.is_cut = self.is_cut or len(ids) > MAX_READ
+        known = {it.id: it for it, _ in await self._context.jobs.describe(ids[:MAX_READ], caller=self._caller)}
+        self.add(ids, known, level=level)
+        self.edges |= {(other, job_id): None for job_id, others in wanted.items() for other in others}
+        return tuple(known.values())
+
+    async def after(self, jobs: Iterable[Job], *, level: int) -> tuple[Job, ...]:
+        """Add the jobs that wait for `jobs`, as far as they are visible, and return them."""
+        ids = [it.id for it in jobs]
+        if not ids:
+            return ()
+        waiting = await self._context.jobs.dependents(*ids, limit=MAX_READ, caller=self._caller)
+        self.is_cut = self.is_cut or len(waiting) == MAX_READ
+        self.add([it.id for it in waiting], {it.id: it for it in waiting}, level=level)
+        self.edges |= {(other, it.id): None for it in waiting for other, _ in standing(it, {}) if other in ids}
+        return waiting
+
+
+async def jobs_around(context: ConsoleContext, job: Job, *, caller: Caller) -> JobGraph:
+    """The graph of a job; its only node is the job if it has no neighbours. Raises StoreFailed."""
+    finder = _Finder(context, job, caller)
+    before: tuple[Job, ...] = (job,) if node_of(job.id)[1] is None else ()
+    after = before
+    for step in range(1, STEPS + 1):
+        before = await finder.before(before, level=-step)
+        after = await finder.after(after, level=step)
+    nodes = tuple(finder.found.values())
+    return JobGraph(nodes=nodes[:MAX_NODES], edges=tuple(finder.edges), more=nodes[MAX_NODES:], is_cut=finder.is_cut)
+
+
+def _node(job_id: JobId, job: Job | None, level: int) -> GraphNode:
+    return GraphNode(
+        job_id=job_id,
+        name=short_id(job_id) if job is None else job_title(job),
+        status=None if job is None else job.status,
+        path=job_path(job_id),
+        level=level,
+    )
+
+
+class ChildrenQuery(BaseModel):
+    """Which children are listed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: None: all that exist.
+    state: Status | None = None
+    #: Only children with an index below this one.
+    before: Index = None
+    #: The child whose page is opened.
+    index: Index = None
+
+
+@pages.get(f"{JOB}/children")
+async def children_page(context: ConsoleContext, visit: Visit[ChildrenQuery]) -> PageAnswer:
+    query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
+    array = await context.jobs.find(job_id, caller=caller)
+    if array is None or not is_parent(array):
+        raise NotFound(f"Array {job_id} not found.")
+    if query.index is not None and query.index < size(array):
+        return Redirect(location=job_path(child_id(array.id, query.index)))
+    runs = await context.jobs.child_runs(array.id, caller=caller)
+    counts = Counter[Status]()
+    for it in runs:
+        counts[it.status] += it.end - it.first
+    listed = await context.jobs.list_children(_children(array, query), caller=caller)
+    children = listed[:PER_PAGE]
+    values = {
+        "array": array,
+        "query": query,
+        "size": size(array),
+        "counts": [(it, counts[it]) for it in Status if counts[it]],
+        "grid": array_grid(runs, size=size(array), job_id=array.id, label="Statuses of the children, by index"),
+        "ranges": runs[:MAX_RANGES],
+        "more_ranges": len(runs) - MAX_RANGES,
+        "children": children,
+        "why": await context.explanations.explain(children, caller=caller),
+        "stop_all": None,  # the array itself can be stopped
+        "older": _older(query, children) if len(listed) > PER_PAGE else None,
+    }
+    return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)
+
+
+def _children(array: Job, query: ChildrenQuery) -> ChildQuery:
+    """One child more than a page has. The order of a child is that of its array and its index."""
+    before = None if query.before is None else array.order + 1 + query.before
+    return ChildQuery(parent=array.id, status=query.state, limit=PER_PAGE + 1, before=before)
+
+
+def _older(query: ChildrenQuery, children: tuple[Job, ...]) -> str:
+    """The query of the next page."""
+    child = children[-1].child
+    assert child is not None, "the store lists children"
+    state = {} if query.state is None else {"state": query.state.value}
+    return urlencode(state | {"before": child.index})
