@@ -5,19 +5,6 @@ import pytest
 from batchq.api.native import job_search
 
 
-async def test_an_explanation_has_a_code_a_sentence_a_time_and_figures(server, submit, http):
-    job_id = await submit()
-    await server.runs(job_id)
-    await server.ends(job_id, exit_code=2)
-
-    status, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
-
-    assert (status, answer["jobId"], answer["code"]) == (200, job_id, "EXIT_CODE")
-    assert answer["sentence"] == "Ended with exit code 2."
-    assert isinstance(answer["since"], int)
-    assert answer["facts"] == {"exitCode": 2, "attempt": 1, "attempts": 1}
-
-
 async def test_times_among_the_figures_are_milliseconds(server, submit, http):
     job_id = await submit()
     await server.runs(job_id)
@@ -38,17 +25,19 @@ async def test_an_unknown_job_is_not_explained(http, suffix):
     assert "not found" in answer["message"]
 
 
-async def test_a_search_explains_its_rows_if_it_is_asked_to(server, submit, http):
+async def test_a_search_explains_its_rows_as_the_operation_does(server, submit, http):
     job_id = await submit()
     await server.runs(job_id)
     await server.ends(job_id, exit_code=2)
 
-    _, _, alone = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
+    status, _, alone = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
     _, _, plain = await http.post("batchq/listjobs", {"ids": [job_id]})
     _, _, explained = await http.post("batchq/listjobs", {"ids": [job_id], "explain": True})
 
+    assert (status, alone.pop("jobId"), alone["code"]) == (200, job_id, "EXIT_CODE")
+    assert (alone["sentence"], type(alone["since"])) == ("Ended with exit code 2.", int)
+    assert alone["facts"] == {"exitCode": 2, "attempt": 1, "attempts": 1}
     assert "why" not in plain["jobs"][0]
-    del alone["jobId"]
     assert explained["jobs"][0]["why"] == alone
 
 

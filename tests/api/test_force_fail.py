@@ -13,7 +13,7 @@ UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
 
 @pytest.fixture
 def force(http):
-    """Ask for it over HTTP; the status and the answer."""
+    """Send the request; returns the status and the answer."""
 
     async def force(job_id, content=None):
         path = f"/v1/batchq/jobs/{job_id.replace('#', '%23')}/forcefail"
@@ -58,11 +58,8 @@ async def test_an_array_is_refused_with_the_children_that_have_containers(server
 
     status, answer = await force(job_id)
 
-    assert status == 400
-    assert (
-        answer["message"]
-        == f"Job {job_id} is an array: force-fail its children; none of them has a container at present."
-    )
+    message = f"Job {job_id} is an array: force-fail its children; none of them has a container at present."
+    assert (status, answer["message"]) == (400, message)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +84,20 @@ async def test_an_invalid_reason_is_refused_and_changes_nothing(server, submit, 
     assert (await described(job_id))["status"] == "RUNNING"
 
 
-async def test_the_command_prints_the_resulting_status(server, submit, command):
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ([], "its container does not end"),
+        (["--reason", "it hangs"], "it hangs"),
+        (["--reason", "a\x1b[31m\nbatchq: all is well"], "a\\x1b[31m\\nbatchq: all is well"),
+    ],
+    ids=["default reason", "reason", "control characters"],
+)
+async def test_the_command_takes_the_beginning_of_an_id_and_prints_the_reason(server, submit, command, words, reason):
     job_id = await submit()
     await server.runs(job_id)
 
-    assert await command(job_id, "--reason", "it hangs") == (0, f"job {job_id} is FAILED: Force-failed: it hangs")
-
-
-async def test_the_command_has_a_default_reason(server, submit, command):
-    job_id = await submit()
-    await server.runs(job_id)
-
-    assert await command(job_id) == (0, f"job {job_id} is FAILED: Force-failed: its container does not end")
+    assert await command(job_id[:8], *words) == (0, f"job {job_id} is FAILED: Force-failed: {reason}")
 
 
 async def test_the_command_prints_why_a_job_was_refused(submit, command):
@@ -116,19 +115,3 @@ async def test_the_command_reports_a_malformed_id(server, command, name):
 
     assert status == 2
     assert output == f"batchq: {name!r} is not a job: give an id, its first 8 digits or more, a name, or @"
-
-
-async def test_the_command_accepts_the_beginning_of_an_id(server, submit, command):
-    job_id = await submit()
-    await server.runs(job_id)
-
-    assert (await command(job_id[:8]))[0] == 0
-
-
-async def test_control_characters_in_reasons_are_escaped_in_output(server, submit, command):
-    job_id = await submit()
-    await server.runs(job_id)
-
-    status, output = await command(job_id, "--reason", "a\x1b[31m\nbatchq: all is well")
-
-    assert (status, output) == (0, f"job {job_id} is FAILED: Force-failed: a\\x1b[31m\\nbatchq: all is well")

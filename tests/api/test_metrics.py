@@ -106,25 +106,19 @@ def test_an_attempt_is_observed_from_runnable_to_its_end():
     assert registry.get_sample_value("batchq_attempt_run_seconds_sum", queue | {"outcome": "failed"}) == 3
 
 
-def test_an_array_is_counted_by_its_children_and_not_itself():
+def test_an_array_is_not_counted_and_the_series_of_a_deleted_queue_are_removed():
     registry = CollectorRegistry()
     metrics = EngineMetrics(registry, names())
-    array = job(array_size=2)
 
-    metrics.jobs_changed([Change(None, array)], [StatusChanged(before=None, job=array)], NOON)
+    def submitted():
+        return registry.get_sample_value("batchq_jobs_submitted_total", {"queue": job().spec.queue})
 
-    assert registry.get_sample_value("batchq_jobs_submitted_total", {"queue": array.spec.queue}) is None
+    for it, counted in ((job(array_size=2), None), (job(), 1)):
+        metrics.jobs_changed([Change(None, it)], [StatusChanged(before=None, job=it)], NOON)
+        assert submitted() == counted
+    metrics.remove(queues=[job().spec.queue], environments=[])
 
-
-def test_the_series_of_a_deleted_queue_are_removed():
-    registry = CollectorRegistry()
-    metrics = EngineMetrics(registry, names())
-    new = job()
-    metrics.jobs_changed([Change(None, new)], [StatusChanged(before=None, job=new)], NOON)
-
-    metrics.remove(queues=[new.spec.queue], environments=[])
-
-    assert registry.get_sample_value("batchq_jobs_submitted_total", {"queue": new.spec.queue}) is None
+    assert submitted() is None
 
 
 def test_names_beyond_the_limit_share_one_label_until_one_is_deleted():

@@ -30,7 +30,7 @@ async def create(default_queue, http):
 
 @pytest.fixture
 def send(http):
-    """Ask about a job; returns status and answer."""
+    """Send a request for a job; returns status and answer."""
 
     async def send(method, job, part="", body=None):
         status, _, answer = await http.send(
@@ -198,8 +198,7 @@ async def test_filters_of_a_search(server, create, search):
     await create("bert-1")
     await create("elsewhere", at="/v2/another/training-jobs")
     await server.runs(first)
-    _, _, created = first, *[await server.engine.job(it) for it in (first, first)]
-    at = int(created.created_at.timestamp() * 1000)
+    at = int((await server.engine.job(first)).created_at.timestamp() * 1000)
 
     assert names(await search()) == ["bert-1", "resnet-1"]
     assert names(await search(("name", "like", ["net"]))) == ["resnet-1"]
@@ -278,10 +277,6 @@ async def test_stages_are_those_of_each_attempt(server, create, send):
     assert shown["status"]["duration"] == 90_000
 
 
-def phases_of(it, *, now=NOON):
-    return tuple(phases(it, caller=ADMIN, engine_answers=True, now=now))
-
-
 def stopping(kind, **order):
     it = StopOrder(kind=kind, reason="stop it", ordered_at=NOON, **order)
     return job(status=Status.RUNNING, attempt=attempt(started_at=NOON), started_at=NOON, stop_orders=(it,))
@@ -293,24 +288,16 @@ def test_every_explanation_of_a_failed_job_has_phases():
     assert FAILURES.keys() == failed
 
 
-def test_a_submitted_job_is_creating():
-    assert phases_of(job(status=Status.SUBMITTED)) == ("Creating", "Creating")
-
-
-def test_a_job_between_two_attempts_is_pending():
-    assert phases_of(job(status=Status.RUNNABLE, attempts=(attempt(),))) == ("Pending", "Queuing")
-
-
-@pytest.mark.parametrize(("seconds", "secondary"), [(59, "Terminating"), (61, "TerminatedFailed")])
-def test_a_container_that_survives_its_kill_for_a_minute_failed_to_terminate(seconds, secondary):
-    killed = stopping(StopKind.TERMINATE, killed_at=NOON)
-
-    assert phases_of(killed, now=NOON + timedelta(seconds=seconds)) == ("Terminating", secondary)
-
-
-def test_a_cancelled_job_that_runs_on_is_running():
-    assert phases_of(stopping(StopKind.CANCEL)) == ("Running", "Running")
-
-
-def test_a_job_past_its_time_limit_is_terminating():
-    assert phases_of(stopping(StopKind.TIMEOUT)) == ("Terminating", "Terminating")
+@pytest.mark.parametrize(
+    ("it", "seconds", "expected"),
+    [
+        (job(status=Status.SUBMITTED), 0, ("Creating", "Creating")),
+        (stopping(StopKind.CANCEL), 0, ("Running", "Running")),
+        (stopping(StopKind.TIMEOUT), 0, ("Terminating", "Terminating")),
+        (stopping(StopKind.TERMINATE, killed_at=NOON), 59, ("Terminating", "Terminating")),
+        (stopping(StopKind.TERMINATE, killed_at=NOON), 61, ("Terminating", "TerminatedFailed")),
+    ],
+    ids=["submitted", "cancelled while it runs", "past its time limit", "just killed", "not dead after a minute"],
+)
+def test_a_job_has_its_phases(it, seconds, expected):
+    assert phases(it, caller=ADMIN, engine_answers=True, now=NOON + timedelta(seconds=seconds)) == expected

@@ -42,15 +42,15 @@ async def stop(http, what, **content):
     return answer["jobs"]
 
 
-async def test_a_job_without_an_order_shows_none(running, shown):
+async def test_a_cancel_of_a_running_job_is_shown(running, shown, http, boto):
     assert await shown(running) == {}
 
-
-async def test_a_cancel_of_a_running_job_is_shown(running, shown, http, boto):
     await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
 
     assert await shown(running) == {"stopOrder": CANCEL, "stopOrders": [CANCEL]}
     assert await history(http, running) == [("RUNNING", {"progress": "ORDERED", **CANCEL})]
+    _, _, listed = await http.post("batchq/ListJobs", {"ids": [running]})
+    assert [it["stopOrder"] for it in listed["jobs"]] == [CANCEL]
     (job,) = (await boto.describe_jobs(jobs=[running]))["jobs"]
     assert (job["status"], job["isCancelled"]) == ("RUNNING", False)
 
@@ -79,11 +79,8 @@ async def test_the_steps_of_a_stop_with_a_final_checkpoint_are_shown(server, sub
 
     seen = (await shown(job_id))["stopOrder"]
 
-    assert (seen["finalCheckpointRequested"], seen["keepCheckpoints"], seen["finalCheckpoint"]) == (
-        True,
-        False,
-        "epoch-7",
-    )
+    asked = seen["finalCheckpointRequested"], seen["keepCheckpoints"], seen["finalCheckpoint"]
+    assert asked == (True, False, "epoch-7")
     assert seen["checkpointRequestedAt"] < seen["checkpointSeenAt"] < seen["forcedAt"] == seen["killedAt"]
     assert (seen["forcedBy"], seen["user"], seen["reason"]) == ("cora", ADMIN.user, "at once")
     steps = [(it["progress"], it["user"], it.get("checkpoint")) for _, it in await history(http, job_id)]
@@ -94,14 +91,6 @@ async def test_the_steps_of_a_stop_with_a_final_checkpoint_are_shown(server, sub
         ("FORCED", "cora", None),
         ("KILLED", ADMIN.user, None),
     ]
-
-
-async def test_a_list_of_jobs_has_the_latest_order(running, http):
-    await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
-
-    _, _, answer = await http.send("POST", "/v1/batchq/listjobs", data=json.dumps({"ids": [running]}))
-
-    assert [it["stopOrder"] for it in answer["jobs"]] == [CANCEL]
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
