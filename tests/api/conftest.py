@@ -29,7 +29,7 @@ from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
 from tests.support.described import watch
-from tests.support.observing import request_metrics
+from tests.support.stubs import request_metrics
 
 REGION = "eu-central-1"  # of the client; the server's own is another
 ARN = f"arn:aws:batch:{REGION}:{ACCOUNT}:"

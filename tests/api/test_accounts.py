@@ -18,7 +18,7 @@ from batchq.cli.main import main
 from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON
 from tests.support.described import watch
-from tests.support.observing import request_metrics
+from tests.support.stubs import request_metrics
 
 FOUND, REFUSED, UNKNOWN_ID, FORBIDDEN = 200, 400, 404, 403
 SET_UP = (

@@ -10,7 +10,7 @@ from batchq.api.batch.routes import JOBS, RESOURCES
 from batchq.api.http import parse
 from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER
-from tests.support.spending import little_spent, spent_on
+from tests.support.timing import cpu_seconds, little_cpu
 
 POSTED = [*JOBS, *RESOURCES, f"tags/{ARN}job-queue/default"]
 
@@ -131,10 +131,10 @@ def test_a_body_with_many_errors_costs_little_more_than_its_validation():
         with pytest.raises(Invalid, match="it has 120000 errors"):
             parse(ListJobs, body)
 
-    assert spent_on(refuse) < 3 * spent_on(find_out)
+    assert cpu_seconds(refuse) < 3 * cpu_seconds(find_out)
 
 
 @pytest.mark.fault("IN03")
 def test_a_deep_body_is_refused_quickly():
-    with little_spent(), pytest.raises(Invalid):
+    with little_cpu(), pytest.raises(Invalid):
         parse(ListJobs, b"[" * 256 * 1024)

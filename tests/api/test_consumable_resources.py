@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.conftest import ARN
-from tests.support.usage import Taken
+from tests.support.stubs import FixedUsage
 
 ARN_OF = ARN + "consumable-resource/"
 MOST = 2**63 - 1
@@ -43,7 +43,7 @@ async def test_a_resource_is_described_as_created(server, boto, described):
 
 
 async def test_units_in_use_are_described(server, it, boto, described):
-    server.catalog.consumable_resources.usage = Taken(in_use=4)
+    server.catalog.consumable_resources.usage = FixedUsage(in_use=4)
 
     answer = await described()
     (listed,) = (await boto.list_consumable_resources())["consumableResources"]
@@ -62,7 +62,7 @@ async def test_used_units_of_a_non_replenishable_resource_are_gone(server, boto,
     await boto.create_consumable_resource(
         consumableResourceName="it", totalQuantity=10, resourceType="NON_REPLENISHABLE"
     )
-    server.catalog.consumable_resources.usage = Taken(in_use=1, used_up=4)
+    server.catalog.consumable_resources.usage = FixedUsage(in_use=1, used_up=4)
 
     answer = await described()
 

@@ -28,8 +28,8 @@ from tests.api.signed import KEY as SIGNED_KEY
 from tests.api.signed import signed
 from tests.support.builders import ADMIN, NOON
 from tests.support.gates import key_gate
-from tests.support.observing import request_metrics
 from tests.support.server import serving
+from tests.support.stubs import request_metrics
 
 KEY = replace(SIGNED_KEY, secret="token_of-forty.letters")
 ADA = UserName(KEY.user)

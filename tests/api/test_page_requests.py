@@ -15,8 +15,8 @@ from batchq.api.dialect_profiles import DialectProfiles, register_dialect_profil
 from batchq.api.http import read_body
 from batchq.api.middleware import request_middleware
 from tests.support.builders import ADMIN, NOON
-from tests.support.observing import request_metrics
 from tests.support.server import serving
+from tests.support.stubs import request_metrics
 
 HOST = "127.0.0.1:22824"
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"

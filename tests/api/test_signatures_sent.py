@@ -14,8 +14,8 @@ from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
 from tests.support.gates import key_gate
-from tests.support.observing import request_metrics
 from tests.support.server import Wire
+from tests.support.stubs import request_metrics
 
 ADA = UserName(KEY.user)
 BOB = UserName("bob")

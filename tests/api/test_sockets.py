@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.spending import little_spent
+from tests.support.timing import little_cpu
 
 JSON = b"Content-Type: application/json\r\n"
 HOST = b"Host: 127.0.0.1\r\n"
@@ -152,7 +152,7 @@ LONG_TYPES = {
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("kind", LONG_TYPES.values(), ids=LONG_TYPES)
 async def test_a_long_content_type_is_refused_without_parsing(server, kind):
-    with little_spent():  # the server's loop is this one
+    with little_cpu():  # the server's loop is this one
         answer = await exchange(server, post(b"Content-Type: " + kind + b"\r\n", b"Content-Length: 2\r\n"))
 
     assert status(answer) == 415

@@ -24,8 +24,8 @@ from batchq.cli.serve import tune_gc
 from batchq.clock import SystemClock
 from batchq.domain.access.accounts import UserName
 from tests.support.builders import definition
-from tests.support.observing import request_metrics
 from tests.support.server import serving as site
+from tests.support.stubs import request_metrics
 
 JOB_ID = "00000000-0000-4000-8000-000000000000"
 ANSWER = {"jobArn": f"arn:aws:batch:us-east-1:123456789012:job/{JOB_ID}", "jobName": "load", "jobId": JOB_ID}

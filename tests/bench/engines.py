@@ -21,10 +21,9 @@ from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.harness import catalog_of
 from tests.support import builders
-from tests.support.disk import UNLIMITED
 from tests.support.inline import temporary_checkpoints
-from tests.support.observing import NoObserver
 from tests.support.proxies import StatusChanges, StoreProxy
+from tests.support.stubs import UNLIMITED, NoObserver
 
 HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 

@@ -13,10 +13,10 @@ from multiprocessing.synchronize import Event
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 from tests.bench.figures import Figure, at_least, at_most_more, interleaved
-from tests.bench.processes import cpu_of
 from tests.bench.scale import Scale
 from tests.bench.services import QUEUE
 from tests.bench.wire import Caller, p99, request, send
+from tests.support.processes import cpu_of
 from tests.support.service import PATIENCE, Service
 
 CHANGES = 4  # status changes of a job

@@ -21,8 +21,8 @@ from tests.engine.harness import catalog_of
 from tests.support import builders, scripts
 from tests.support.clock import TimerLoop, VirtualClock
 from tests.support.inline import InlineStore, temporary_checkpoints
-from tests.support.observing import NoObserver
 from tests.support.proxies import StatusChanges, StoreProxy
+from tests.support.stubs import NoObserver
 
 SHORTEST, LONGEST = 60, 3600  # seconds
 AT_ONCE = 1000  # submissions

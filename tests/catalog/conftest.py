@@ -6,8 +6,8 @@ import pytest
 
 from batchq.services.catalog import CatalogService
 from tests.support.builders import NOON
-from tests.support.disk import BOTTOMLESS
 from tests.support.inline import InlineStore
+from tests.support.stubs import BOTTOMLESS
 
 
 class NoonClock:

@@ -11,8 +11,7 @@ from batchq.services import catalog as catalog_service
 from batchq.services.catalog import CatalogService, Quantities
 from tests.catalog.making import make_consumable
 from tests.support.builders import ADMIN, NOON
-from tests.support.disk import BOTTOMLESS
-from tests.support.usage import Taken
+from tests.support.stubs import BOTTOMLESS, FixedUsage
 
 LICENCES = "licences"
 MOST = 2**63 - 1
@@ -141,7 +140,7 @@ async def test_a_token_belongs_to_its_resource_and_is_deleted_with_it(catalog, u
 
 async def test_with_a_total_below_what_jobs_hold_nothing_is_available(catalog, update):
     await make_consumable(catalog)
-    catalog.consumable_resources.usage = Taken(in_use=4)
+    catalog.consumable_resources.usage = FixedUsage(in_use=4)
 
     await update("SET", 3)
 
@@ -152,14 +151,14 @@ async def test_with_a_total_below_what_jobs_hold_nothing_is_available(catalog, u
 @pytest.mark.parametrize(("operation", "quantity", "left"), [("SET", 4, 4), ("ADD", 4, 11), ("REMOVE", 7, 0)])
 async def test_a_total_includes_consumed_units_when_it_is_changed(catalog, update, operation, quantity, left):
     await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
-    catalog.consumable_resources.usage = Taken(used_up=3)
+    catalog.consumable_resources.usage = FixedUsage(used_up=3)
 
     assert await update(operation, quantity) == left
 
 
 async def test_a_total_below_the_consumed_units_is_zero(catalog, update):
     await make_consumable(catalog, total=2, kind=ResourceKind.NON_REPLENISHABLE)
-    catalog.consumable_resources.usage = Taken(used_up=3)  # as after a SET to 2 while jobs took 3
+    catalog.consumable_resources.usage = FixedUsage(used_up=3)  # as after a SET to 2 while jobs took 3
 
     overtaken = total(catalog)
 
@@ -168,14 +167,14 @@ async def test_a_total_below_the_consumed_units_is_zero(catalog, update):
 
 async def test_no_more_units_are_removed_than_are_left(catalog, update):
     await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
-    catalog.consumable_resources.usage = Taken(used_up=3)
+    catalog.consumable_resources.usage = FixedUsage(used_up=3)
 
     with pytest.raises(Invalid, match="The total quantity is 7"):
         await update("REMOVE", 8)
 
 
 async def test_a_resource_created_again_has_its_whole_total(catalog):
-    catalog.consumable_resources.usage = Taken(used_up=3)
+    catalog.consumable_resources.usage = FixedUsage(used_up=3)
 
     await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
 

@@ -10,8 +10,8 @@ from batchq.services.catalog import CatalogService
 from tests.catalog.conftest import NoonClock
 from tests.catalog.making import disabled_queue, make_environment, make_queue
 from tests.support.builders import ADMIN, NOON, environment, queue
-from tests.support.disk import BOTTOMLESS
 from tests.support.inline import InlineStore
+from tests.support.stubs import BOTTOMLESS
 
 MANY_TAGS = tuple((f"key{number}", "value") for number in range(51))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 from batchq.domain.job import Action, ExitRule
 from batchq.domain.lifecycle.status import Verdict, evaluate_on_exit, matches, verdict
 from tests.support.builders import attempt, cancel, job, retry, stop
-from tests.support.spending import little_spent
+from tests.support.timing import little_cpu
 
 RETRY, EXIT = Action.RETRY, Action.EXIT
 ENDED = attempt(exit_code=137, reason="OutOfMemoryError: killed", status_reason="Host EC2 terminated")
@@ -109,7 +109,7 @@ def test_only_a_trailing_star_is_a_wildcard(pattern, text):
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("pattern", ["(a+)+$", "a*" * 255 + "b*", "*" * 511, "(.*)*x*"])
 def test_the_longest_pattern_matches_the_longest_reason_quickly(pattern):
-    with little_spent():
+    with little_cpu():
         assert not matches(rule(on_reason=pattern), attempt(reason="a" * 100_000))
 
 

@@ -25,7 +25,7 @@ from batchq.ports.jobs import Changes
 from tests.support.builders import ADMIN, NO_ACCOUNTS, NOON, environment, job_id, queue, resources, spec
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore
-from tests.support.observing import NoObserver
+from tests.support.stubs import NoObserver
 
 NOTHING = Skip()
 HOST = resources(millicpus=64_000, memory_mib=64_000)

@@ -16,7 +16,7 @@ from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore, temporary_checkpoints
-from tests.support.observing import NoObserver
+from tests.support.stubs import NoObserver
 
 UNKNOWN = builders.spec(queue="unknown")
 

@@ -9,8 +9,8 @@ from batchq.ports.jobs import Changes
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import attempt, job, log_stream
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
-from tests.support.disk import UNLIMITED
 from tests.support.inline import InlineLogFiles, InlineStore
+from tests.support.stubs import UNLIMITED
 
 TAG = Tag(job_id=JobId("a-job"), attempt=1)
 

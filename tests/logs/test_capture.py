@@ -16,9 +16,9 @@ from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
 from tests.logs.conftest import TAG
 from tests.logs.fakes import SECOND, Engine, StillClock
-from tests.support.disk import UNLIMITED
 from tests.support.examples import examples
 from tests.support.inline import InlineLogFiles
+from tests.support.stubs import UNLIMITED
 
 ALL = 10**9
 

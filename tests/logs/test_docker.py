@@ -13,7 +13,7 @@ from batchq.ports.runtime import LaunchSpec
 from batchq.store.log_files import LogFiles
 from tests.support.builders import IMAGE
 from tests.support.containers import docker_runtime, new_tag, over, until
-from tests.support.disk import UNLIMITED
+from tests.support.stubs import UNLIMITED
 
 pytestmark = pytest.mark.docker
 

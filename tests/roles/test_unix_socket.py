@@ -15,8 +15,8 @@ from botocore.credentials import Credentials
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import Account, Directory, Role, User
-from tests.support.forked_service import serving_forked
 from tests.support.local_users import needs_root, requests_as
+from tests.support.service import serving_forked
 
 pytestmark = needs_root
 

@@ -17,9 +17,8 @@ from batchq.errors import NotFound
 from batchq.ports.jobs import Changes, Restoration
 from tests.support import builders
 from tests.support.builders import ADMIN
-from tests.support.explanations import check
 from tests.support.scripts import LASTING, Script, lasting
-from tests.support.world import HOST
+from tests.support.world import HOST, check
 
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 LICENCES = ConsumableName("licences")

@@ -15,8 +15,8 @@ from batchq.domain.job import Action, ExitRule, Status
 from batchq.domain.status_reasons import UNREADABLE
 from batchq.errors import ImageUnavailable, StartRefused
 from tests.support.builders import ADMIN, task
-from tests.support.explanations import check
 from tests.support.scripts import FOR_EVER, LASTING, Script, contained, lasting
+from tests.support.world import check
 
 IGNORES_SIGTERM = Script(seconds=600, on_term=None, output=("ready",))
 READY = lasting(output=("ready",))

@@ -4,8 +4,7 @@ import pytest
 
 from batchq.cli import config
 from batchq.cli.main import main
-from tests.support.forked_service import serving_forked
-from tests.support.service import serving
+from tests.support.service import serving, serving_forked
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from tests.service.job_queue import ENDLESS, create_key, playing, run
 from tests.service.waiting import reaches, register
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 AT_ONCE = 8
 

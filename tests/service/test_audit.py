@@ -9,7 +9,7 @@ from batchq.accounts.files import machine_user
 from batchq.cli.main import main
 from tests.service.job_queue import ENDLESS, playing
 from tests.service.test_group_server import batchq, key_of  # noqa: F401 - a fixture
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 
 def records(printed):

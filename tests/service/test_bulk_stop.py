@@ -12,7 +12,7 @@ from batchq.accounts.files import machine_user
 from batchq.compute.simulated.script import Script
 from batchq.domain.stop_words import CONSEQUENCES
 from tests.service.job_queue import JobQueue, batchq
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 USER = machine_user()
 CANCELLED = f"cancelled ({CONSEQUENCES['CANCELLED']})"

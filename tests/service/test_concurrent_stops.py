@@ -12,8 +12,8 @@ from batchq.cli.http_client import call
 from batchq.compute.docker.operation_pools import LIMITS
 from batchq.compute.simulated.script import Script, script_variable
 from tests.service.waiting import PATIENCE
-from tests.support.pauses import Pauses
 from tests.support.service import Service, serving
+from tests.support.timing import Pauses
 
 GRACE = 2
 IGNORES_SIGTERM = Script(seconds=None, on_term=None)

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from tests.service.waiting import reaches, register
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 pytestmark = pytest.mark.fault("LC06")
 

@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from tests.service.waiting import PATIENCE, register
-from tests.support.forked_service import ForkedService
-from tests.support.service import BATCHQ
+from tests.support.service import BATCHQ, ForkedService
 
 LOOK = """
 import sqlite3, sys

@@ -7,7 +7,7 @@ from batchq.errors import StoreFailed
 from batchq.host import DiskGuard
 from batchq.store.log_files import free
 from tests.service.waiting import container
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 MORE_THAN_THERE_IS = str(2**30)  # MiB
 

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.cli.main import main
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 CONTAINER = {
     "image": "x",

@@ -19,8 +19,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from batchq.cli.main import main
-from tests.support.forked_service import ForkedService
-from tests.support.service import BATCHQ, PATIENCE
+from tests.support.service import BATCHQ, PATIENCE, ForkedService
 
 
 class Keys:

@@ -9,7 +9,7 @@ from batchq.compute.simulated.script import Script
 from batchq.store.offline.check import check_file
 from tests.service.job_queue import playing, run
 from tests.service.waiting import reaches
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 LOGS = "/aws/batch/job"
 PRINTS = Script(output=("one line", "another line"))

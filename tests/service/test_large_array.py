@@ -11,8 +11,8 @@ from batchq.domain.job import Status
 from tests.service.waiting import PATIENCE, container
 from tests.store.many import filled
 from tests.support.builders import job
-from tests.support.pauses import Pauses
 from tests.support.service import serving
+from tests.support.timing import Pauses
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.fault("LC11")]
 

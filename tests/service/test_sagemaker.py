@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.compute.simulated.script import Script, script_variable
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 _numbers = count(1)
 ROLE = "arn:aws:iam::123456789012:role/a-role"

@@ -14,8 +14,7 @@ from batchq.cli.main import main
 from batchq.settings import check_variables
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.certificates import Authority
-from tests.support.forked_service import ForkedProcess
-from tests.support.service import Service, serving
+from tests.support.service import ForkedProcess, Service, serving
 
 
 def refused(*arguments, **environment):

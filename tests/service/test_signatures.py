@@ -14,8 +14,7 @@ from botocore.exceptions import ClientError
 
 from tests.service.test_keys import Keys
 from tests.service.waiting import register
-from tests.support.forked_service import serving_forked
-from tests.support.service import BATCHQ
+from tests.support.service import BATCHQ, serving_forked
 
 ASKED = {"jobName": "j", "jobQueue": "default", "jobDefinition": "sleeper"}
 DENIED, INCOMPLETE = "InvalidSignatureException", "IncompleteSignatureException"

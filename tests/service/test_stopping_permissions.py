@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.service.job_queue import NUMBERS, JobQueue, batchq, create_key, run
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 USERS = {
     "amy": (),

@@ -14,8 +14,8 @@ from batchq.cli.main import main
 from batchq.compute.simulated.script import Script
 from tests.service.job_queue import playing
 from tests.service.test_serve import refused
-from tests.support.forked_service import ForkedProcess, serving_forked
 from tests.support.local_users import BIN, DAEMON, NAMELESS, NOBODY, needs_root, run_as
+from tests.support.service import ForkedProcess, serving_forked
 
 pytestmark = needs_root
 STRANGER = (

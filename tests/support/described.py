@@ -16,7 +16,7 @@ from batchq.api.operation_table import OperationTable
 from tests.house.rooms import ROOT, module, sources
 from tests.support.answers import NDJSON
 from tests.support.builders import ADMIN, NOON
-from tests.support.observing import request_metrics
+from tests.support.stubs import request_metrics
 
 
 async def well():

@@ -31,8 +31,7 @@ from batchq.services.job_log import JobLogService
 from batchq.services.jobs import JobService
 from batchq.services.records import EventService
 from batchq.services.training import MetricsService
-from tests.support.disk import BOTTOMLESS, UNLIMITED
-from tests.support.observing import NoObserver
+from tests.support.stubs import BOTTOMLESS, UNLIMITED, NoObserver
 
 
 class Store(JobStore, CatalogStore, Protocol):

@@ -12,7 +12,7 @@ from socket import AF_UNIX, SOCK_STREAM, socket
 import pytest
 
 import batchq.cli
-from tests.support.forked_service import FORKS
+from tests.support.service import FORKS
 
 DAEMON, BIN, NOBODY = 1, 2, 65534  # users that every Debian has
 NAMELESS = 54_321

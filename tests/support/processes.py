@@ -1,19 +1,22 @@
-"""Processes of this machine, found by what they were started with; to be stopped and killed as faults."""
+"""Processes of this machine: found by their command lines, stopped and killed as faults, and measured."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+TICKS = os.sysconf("SC_CLK_TCK")
+
 
 def started_with(*words: str) -> list[int]:
-    """The pids of those whose command line has all of these words in it."""
+    """The pids of the processes with all of these words in their command line."""
     return [pid for pid, line in _commands() if all(word in line for word in words)]
 
 
 def shims(container_id: str = "", *, engine: str = "") -> list[int]:
-    """The shims of a container, or of all containers of the engine with its files in a folder of this name."""
+    """The pids of a container's shim, or of all shims of the engine that keeps its files in this folder."""
     return started_with("containerd-shim", container_id, engine)
 
 
@@ -30,7 +33,7 @@ def send(number: int, *pids: int) -> None:
 
 
 def lives(pid: int) -> bool:
-    """Whether it runs, and is not only waiting to be buried."""
+    """Whether the process runs: not a zombie."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -46,6 +49,17 @@ def frozen(*pids: int) -> Iterator[None]:
         yield
     finally:
         send(signal.SIGCONT, *pids)
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU, user and system, of all threads."""
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / TICKS
+
+
+def memory_of(pid: int) -> float:
+    """Resident MiB."""
+    return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
 
 
 def _commands() -> Iterator[tuple[int, str]]:

@@ -1,6 +1,11 @@
-"""A real `batchq serve` in a process of its own, on a free port of loopback and data of its own."""
+"""A real `batchq serve` in a process of its own, on a free port of loopback and data of its own.
+
+`serving` runs the command `batchq`, for tests of the process. `serving_forked`, for tests of what a server does, forks
+a process that has imported batchq: the imports take most of a server's start.
+"""
 
 import json
+import multiprocessing
 import os
 import signal
 import ssl
@@ -11,7 +16,9 @@ import urllib.request
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from http import HTTPStatus
+from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import SO_REUSEADDR, SOL_SOCKET, socket
 from typing import Any
@@ -32,6 +39,9 @@ ANY_KEY = "AKIDEXAMPLE", "secret"  # for servers that do not authenticate
 READY = "batchq is ready at "
 PATIENCE = 60.0  # seconds
 BLOCKED, NOT_OURS = "the event loop was blocked", "other programs"
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["batchq.cli.main", "batchq.cli.serve", "tests.support.service"])
 
 
 class Service:
@@ -150,6 +160,62 @@ class Service:
         return status
 
 
+class ForkedService(Service):
+    def _spawn(self, words: list[str]) -> "ForkedProcess":
+        return ForkedProcess(words, log=self.log)
+
+
+class ForkedProcess:
+    """`batchq` with these arguments, as subprocess.Popen shows it.
+
+    Its stderr is appended to `log`; `environment` is added to ours.
+    """
+
+    def __init__(self, words: list[str], *, log: Path, **environment: str) -> None:
+        reader, writer = FORKS.Pipe(duplex=False)
+        with reader, writer:
+            self._process = FORKS.Process(target=_run, args=(words, os.environ | environment, writer, log), daemon=True)
+            self._process.start()
+            self.stdout = os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("batchq", timeout)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def _run(words: list[str], environment: dict[str, str], stdout: Connection, log: Path) -> None:
+    """Run the command in the forked process."""
+    from batchq.cli.main import main  # noqa: PLC0415 - not in the process of the tests
+
+    os.dup2(stdout.fileno(), sys.__stdout__.fileno())
+    stdout.close()
+    with log.open("a") as stderr:
+        os.dup2(stderr.fileno(), sys.__stderr__.fileno())
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.exit(main(words))
+
+
 def reserved() -> socket:
     """A bound socket that reserves a free port of loopback: a server can listen there with SO_REUSEADDR."""
     door = socket()
@@ -168,9 +234,12 @@ def _remove(engine: docker.APIClient, container: str) -> None:
 
 
 @contextmanager
-def serving(data: Path, *extra: str, **how: Any) -> Iterator[Service]:
-    service = Service(data, *extra, **how).start()
+def serving(data: Path, *extra: str, kind: type[Service] = Service, **how: Any) -> Iterator[Service]:
+    service = kind(data, *extra, **how).start()
     try:
         yield service
     finally:
         service.stop()
+
+
+serving_forked = partial(serving, kind=ForkedService)

@@ -17,7 +17,7 @@ from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.training import CheckpointService
 from tests.support.described import watch
-from tests.support.observing import request_metrics
+from tests.support.stubs import request_metrics
 
 JOBS = "/v2/training/jobs"
 

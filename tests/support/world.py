@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
@@ -28,6 +29,7 @@ from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind
 from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.explanation.codes import Code, Explanation
+from batchq.domain.explanation.words import ROWS
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, Job, RetryStrategy, Status
 from batchq.domain.prices import Prices
@@ -47,7 +49,6 @@ from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import leaves_nothing, left_over, until, until_answered
-from tests.support.explanations import check
 from tests.support.in_process_server import InProcessServer, Store
 from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoints
 from tests.support.proxies import RecordingRuntime, StoreProxy
@@ -540,6 +541,14 @@ class World:
         except ContainerGone:
             return False
         return any(line.message == message for line in lines)
+
+
+def check(why: Explanation, code: Code, sentence: str) -> Explanation:
+    """Check the code and the sentence, in which `*` stands for any text, and that the facts are those of the row."""
+    assert why.code is code, why
+    assert fnmatchcase(why.sentence, sentence), why.sentence
+    assert why.facts.keys() <= set(ROWS[code].facts), why
+    return why
 
 
 def new_simulated(

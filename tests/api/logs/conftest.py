@@ -16,10 +16,9 @@ from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
 from tests.support.described import watch, well
-from tests.support.disk import UNLIMITED
 from tests.support.inline import InlineLogFiles, InlineStore
-from tests.support.observing import request_metrics
 from tests.support.server import serving
+from tests.support.stubs import UNLIMITED, request_metrics
 
 MILLISECOND = 10**6  # nanoseconds
 STARTED = int(NOON.timestamp() * 1000)

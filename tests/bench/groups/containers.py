@@ -9,10 +9,10 @@ from pathlib import Path
 from batchq.compute.docker.create_request import INSTANCE, JOB
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, at_least, at_most, interleaved
-from tests.bench.processes import cpu_of
 from tests.bench.scale import Scale
 from tests.bench.services import NO_NETWORK, QUEUE, create_queues, network_of, on_docker
 from tests.support.docker_api import docker_api
+from tests.support.processes import cpu_of
 from tests.support.service import Service
 
 AT_ONCE = 4  # as the engine does best

@@ -14,12 +14,12 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from tests.bench.engines import running
 from tests.bench.figures import Figure, at_most, interleaved, within
-from tests.bench.processes import cpu_of, memory_of
 from tests.bench.scale import Scale
 from tests.bench.services import environment, on_docker, simulated
 from tests.bench.wire import Caller
 from tests.store.many import filled, id_of
 from tests.support import builders, scripts
+from tests.support.processes import cpu_of, memory_of
 from tests.support.service import Service
 
 QUEUE, PAGE = "queued", 100

@@ -7,7 +7,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from tests.console.browser.visitor import PATIENCE, Visitor, chromium_path
 from tests.console.world import World
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 FOLDER = Path(__file__).parent
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.world import Submitter
-from tests.support.forked_service import serving_forked
+from tests.support.service import serving_forked
 
 TABS = 7  # one more than the connections that a browser opens to a server
 
