@@ -1,4 +1,7 @@
-"""Arbitrary requests get a response in AWS's shape or an error without effect, and all stored data can be described."""
+"""Arbitrary requests get a response in AWS's shape or an error without effect, and all stored data can be described.
+
+Also those about jobs with several containers or nodes, and arrays.
+"""
 
 import asyncio
 import copy
@@ -20,6 +23,7 @@ from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT, Backend
 from tests.api.model import OPERATIONS
+from tests.api.several import DUO, GANG, RANGES, WORKER, with_nodes, with_task, with_worker
 from tests.api.test_compute_environments import EC2
 from tests.api.test_register_job_definition import ALL_OF_IT
 from tests.support.builders import ADMIN
@@ -166,6 +170,73 @@ VALID_REQUESTS = {
     },
 }
 
+NEEDS = {"consumableResourceList": [{"consumableResource": "licences", "quantity": 2}]}
+OVER = {
+    "name": "work",
+    "command": ["echo", "Ref::port"],
+    "environment": [{"name": "A", "value": "1"}],
+    "resourceRequirements": [{"type": "MEMORY", "value": "128"}],
+}
+WHOLE_TASK = with_task(
+    volumes=[{"name": "v"}],
+    ipcMode="task",
+    pidMode="task",
+    networkMode="awsvpc",
+    platformVersion="LATEST",
+    containers=[
+        *with_worker()["ecsProperties"]["taskProperties"][0]["containers"],
+        WORKER
+        | {
+            "name": "more",
+            "essential": True,
+            "startTimeout": 2,
+            "stopTimeout": 2,
+            "mountPoints": [{"sourceVolume": "v", "containerPath": "/v", "readOnly": True}],
+        },
+    ],
+)
+WHOLE_GANG = with_nodes(
+    nodeRangeProperties=[RANGES[0] | {"instanceTypes": ["c5.large"], "consumableResourceProperties": NEEDS}, RANGES[1]]
+)
+JOB_OF_DUO = {"jobName": "new", "jobQueue": "default", "jobDefinition": "duo"}
+REQUESTS_OF_SEVERAL = {
+    "a task": ("RegisterJobDefinition", WHOLE_TASK | {"consumableResourceProperties": NEEDS}),
+    "a gang": ("RegisterJobDefinition", WHOLE_GANG | {"consumableResourceProperties": NEEDS}),
+    "an array of tasks": (
+        "SubmitJob",
+        JOB_OF_DUO
+        | {
+            "arrayProperties": {"size": 2},
+            "dependsOn": [{"type": "SEQUENTIAL"}],
+            "ecsPropertiesOverride": {"taskProperties": [{"containers": [OVER]}]},
+            "consumableResourcePropertiesOverride": NEEDS,
+            "parameters": {"port": "80"},
+        },
+    ),
+    "a gang of another size": (
+        "SubmitJob",
+        JOB_OF_DUO
+        | {
+            "jobDefinition": "gang",
+            "nodeOverrides": {
+                "numNodes": 5,
+                "nodePropertyOverrides": [
+                    {
+                        "targetNodes": "0:",
+                        "containerOverrides": {"command": ["x"], "vcpus": 2},
+                        "instanceTypes": ["c5.large"],
+                        "consumableResourcePropertiesOverride": NEEDS,
+                    },
+                    {"targetNodes": "2:3", "ecsPropertiesOverride": {"taskProperties": [{"containers": [OVER]}]}},
+                ],
+            },
+        },
+    ),
+    "the children": ("ListJobs", {"arrayJobId": "x", "jobStatus": "SUBMITTED", "maxResults": 1}),
+    "the nodes": ("ListJobs", {"multiNodeJobId": "x", "jobStatus": "SUBMITTED", "maxResults": 1, "nextToken": ""}),
+}
+REQUESTS = {name: (name, content) for name, content in VALID_REQUESTS.items()} | REQUESTS_OF_SEVERAL
+
 # Names that are there, names that could be, and texts that break things.
 THERE = [
     "local",
@@ -180,7 +251,6 @@ THERE = [
     "1",
     "0.25",
     "64",
-    "512",
 ]
 WORDS = ["VCPU", "MEMORY", "retry", "EC2", "FARGATE", "ENABLED", "DISABLED", "RUNNING", "SUBMITTED", "JOB_NAME", "*"]
 OF_AWS = [
@@ -250,6 +320,9 @@ class HandlerClient:
         await self.send("CreateSchedulingPolicy", {"name": "fair"})
         await self.send("CreateConsumableResource", {"consumableResourceName": "licences"})
         await self.send("SubmitJob", {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"})
+        for definition in (DUO, GANG):
+            await self.send("RegisterJobDefinition", definition)
+            await self.send("SubmitJob", JOB_OF_DUO | {"jobDefinition": definition["jobDefinitionName"]})
 
 
 def check(name, body):
@@ -259,8 +332,8 @@ def check(name, body):
     PARSER.parse(answer, OPERATIONS[name].output_shape)
 
 
-async def play(name, content, *, among=HandlerClient):
-    client = among()
+async def play(name, content):
+    client = HandlerClient()
     await client.prepare()
     before = client.backend.stored_rows()
 
@@ -276,18 +349,22 @@ async def play(name, content, *, among=HandlerClient):
     check("DescribeJobs", await client.send("DescribeJobs", {"jobs": members}))
 
 
-@pytest.mark.parametrize("name", HANDLERS)
-async def test_valid_requests_succeed(name):
+def test_every_operation_has_a_valid_request():
+    assert VALID_REQUESTS.keys() == HANDLERS.keys()
+
+
+@pytest.mark.parametrize(("name", "content"), REQUESTS.values(), ids=REQUESTS)
+async def test_valid_requests_succeed(name, content):
     client = HandlerClient()
     await client.prepare()
 
-    check(name, await client.send(name, VALID_REQUESTS[name]))
+    check(name, await client.send(name, content))
 
 
-@pytest.mark.parametrize("name", HANDLERS)
-def test_no_request_causes_a_server_error(name):
+@pytest.mark.parametrize(("name", "valid"), REQUESTS.values(), ids=REQUESTS)
+def test_no_request_causes_a_server_error(name, valid):
     @settings(max_examples=examples(50), deadline=None)
-    @given(requests(VALID_REQUESTS[name]))
+    @given(requests(valid))
     def any_request(content):
         asyncio.run(play(name, content))
 

@@ -7,17 +7,7 @@ import pytest
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.job_definitions import RegisterJobDefinition, to_definition
 from batchq.api.batch.validation import ServerLimits
-from batchq.domain.container import (
-    Device,
-    DevicePermission,
-    Logging,
-    Mount,
-    Resources,
-    Secret,
-    Tmpfs,
-    Ulimit,
-)
-from batchq.domain.ids import DefinitionRef
+from batchq.domain.container import Device, DevicePermission, Logging, Mount, Resources, Secret, Tmpfs, Ulimit
 from batchq.errors import NotSupported
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT
@@ -175,12 +165,8 @@ async def test_the_last_of_duplicate_members_counts(http, boto):
     assert answer["jobDefinitionName"] == "last"
 
 
-@pytest.mark.parametrize("name", ["a", "a" * 128, "A-b_9", "_", "0"])
-async def test_a_name_that_aws_accepts_is_accepted(boto, name):
-    assert (await boto.register_job_definition(**REQUEST | {"jobDefinitionName": name}))["jobDefinitionName"] == name
-
-
 TAKEN = [
+    *(REQUEST | {"jobDefinitionName": it} for it in ("a", "a" * 128, "A-b_9", "_", "0")),
     with_container(image="a" * 255),
     with_container(image="UPPER/Case:Tag"),
     with_container(user="a" * 31),
@@ -216,17 +202,31 @@ TAKEN = [
 
 @pytest.mark.fault("IN18")
 @pytest.mark.parametrize("content", TAKEN, ids=str)
-async def test_requests_that_aws_accepts_are_accepted(http, content):
-    status, _, answer = await http.post("RegisterJobDefinition", content)
+async def test_requests_that_aws_accepts_are_accepted(accepted, content):
+    await accepted("RegisterJobDefinition", content)
 
-    assert status == 200, answer
+
+@pytest.mark.parametrize(
+    ("content", "member", "value"),
+    [
+        (with_linux(swappiness=10), "swappiness", None),
+        (with_container(logConfiguration={"logDriver": "awslogs"}), "logging", Logging()),
+        (
+            with_container(
+                logConfiguration={"logDriver": "splunk", "secretOptions": [{"name": "t", "valueFrom": "v"}]}
+            ),
+            "logging",
+            Logging(driver="splunk", secret_options=(Secret(name="t", value_from="v"),)),
+        ),
+    ],
+    ids=["swappiness without maxSwap", "awslogs", "secret options"],
+)
+async def test_a_member_with_a_rule_of_its_own_is_translated(registered, content, member, value):
+    assert getattr((await registered(content)).container, member) == value
 
 
 REFUSED = [
-    (REQUEST | {"jobDefinitionName": ""}, "jobDefinitionName must be"),
-    (REQUEST | {"jobDefinitionName": "a" * 129}, "jobDefinitionName must be"),
-    (REQUEST | {"jobDefinitionName": "a:1"}, "jobDefinitionName must be"),
-    (REQUEST | {"jobDefinitionName": "a\n"}, "jobDefinitionName must be"),
+    *((REQUEST | {"jobDefinitionName": it}, "jobDefinitionName must be") for it in ("", "a" * 129, "a:1", "a\n")),
     (REQUEST | {"type": "other"}, "'type'"),
     (REQUEST | {"containerProperties": None}, "containerProperties must be provided"),
     (REQUEST | {"eksProperties": {"podProperties": {}}}, "eksProperties is not supported"),
@@ -235,19 +235,13 @@ REFUSED = [
     (REQUEST | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),
     (REQUEST | {"retryStrategy": {"attempts": 11}}, "between 1 and 10"),
     (REQUEST | {"timeout": {"attemptDurationSeconds": 59}}, "at least 60"),
-    (REQUEST | {"tags": {f"{n}": "" for n in range(51)}}, "tags"),
-    (REQUEST | {"tags": {"k" * 129: ""}}, "tags"),
-    (REQUEST | {"tags": {"": ""}}, "tags"),
+    *((REQUEST | {"tags": it}, "tags") for it in ({f"{n}": "" for n in range(51)}, {"k" * 129: ""}, {"": ""})),
     (REQUEST | {"tags": {"k": "v" * 257}}, "tags"),
     (REQUEST | {"parameters": {"a": "\0"}}, "NUL"),
-    (with_container(image=""), "image"),
-    (with_container(image=None), "image"),
-    (with_container(image="a" * 256), "image"),
-    (with_container(image="a b"), "image"),
-    (with_container(image="-rm"), "image"),
-    (with_container(image="--privileged"), "image"),
-    (with_container(image="a\n"), "image"),
-    (with_container(image="bücher"), "image"),
+    *(
+        (with_container(image=it), "image")
+        for it in ("", None, "a" * 256, "a b", "-rm", "--privileged", "a\n", "bücher")
+    ),
     (with_container(user="1000:1000"), "User '1000:1000' does not match regex"),
     (with_container(user="a" * 32), "does not match regex"),
     (with_container(user="Root"), "does not match regex"),
@@ -271,9 +265,7 @@ REFUSED = [
         "efsVolumeConfiguration",
     ),
     (with_container(volumes=[{"name": "v", "s3filesVolumeConfiguration": {"x": 1}}]), "s3filesVolumeConfiguration"),
-    (with_container(volumes=[{"name": ""}]), "name of a volume"),
-    (with_container(volumes=[{"name": "a" * 256}]), "name of a volume"),
-    (with_container(volumes=[{"name": "a/b"}]), "name of a volume"),
+    *((with_container(volumes=[{"name": it}]), "name of a volume") for it in ("", "a" * 256, "a/b")),
     (with_container(volumes=[{"name": "v"}, {"name": "v"}]), "more than once"),
     (with_container(volumes=[{"name": "v", "host": {"sourcePath": "data"}}]), "absolute path"),
     (with_container(volumes=[{"name": "v", "host": {"sourcePath": "/a:/b"}}]), "absolute path"),
@@ -320,41 +312,16 @@ async def test_invalid_requests_are_refused_and_store_nothing(refused, content, 
     assert text in await refused("RegisterJobDefinition", content)
 
 
-async def test_swappiness_without_max_swap_is_ignored(server, http):
-    await http.post("RegisterJobDefinition", with_linux(swappiness=10))
-
-    assert (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.swappiness is None
-
-
-async def test_the_awslogs_driver_uses_the_stored_log(server, http):
-    await http.post("RegisterJobDefinition", with_container(logConfiguration={"logDriver": "awslogs"}))
-
-    assert (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.logging == Logging()
-
-
-async def test_options_of_a_log_driver_can_be_secret(server, http):
-    secret = {"name": "splunk-token", "valueFrom": "token"}
-    await http.post(
-        "RegisterJobDefinition", with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [secret]})
-    )
-
-    logging = (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.logging
-    assert logging.secret_options == (Secret(name="splunk-token", value_from="token"),)
-
-
 def padded(size):
     """A request of exactly so many bytes."""
     bare = json.dumps(REQUEST | {"parameters": {"x": ""}})
     return json.dumps(REQUEST | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
 
 
-async def test_a_definition_of_24_kib_is_accepted_and_one_byte_more_is_refused(server, http):
-    taken, _, _ = await http.post("RegisterJobDefinition", body=padded(24 * 1024))
-    refused, _, answer = await http.post("RegisterJobDefinition", body=padded(24 * 1024 + 1))
+async def test_a_definition_of_24_kib_is_accepted_and_one_byte_more_is_refused(accepted, refused):
+    await accepted("RegisterJobDefinition", body=padded(24 * 1024))
 
-    assert (taken, refused) == (200, 400)
-    assert "24 KiB" in answer["message"]
-    assert await server.catalog.definitions.get(DefinitionRef(name="it", revision=2)) is None
+    assert "24 KiB" in await refused("RegisterJobDefinition", body=padded(24 * 1024 + 1))
 
 
 DISK = {"devices": [{"hostPath": "/dev/sda"}]}

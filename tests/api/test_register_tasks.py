@@ -101,10 +101,8 @@ TAKEN[0]["ecsProperties"]["taskProperties"][0]["containers"][0]["resourceRequire
 
 
 @pytest.mark.parametrize("members", TAKEN, ids=str)
-async def test_requests_that_aws_accepts_are_accepted(http, members):
-    status, _, answer = await http.post("RegisterJobDefinition", members)
-
-    assert status == 200, answer
+async def test_requests_that_aws_accepts_are_accepted(accepted, members):
+    await accepted("RegisterJobDefinition", members)
 
 
 A_CIRCLE = [
@@ -120,12 +118,8 @@ REFUSED = [
     (with_task(containers=[SIDECAR, *({**WORKER, "name": f"c{n}"} for n in range(10))]), "1 to 10 containers"),
     (with_task(containers=[SIDECAR]), "At least one container of a task must be essential"),
     (with_task(containers=[SIDECAR, WORKER, SIDECAR]), "The name of a container must not be named more than once"),
-    (with_worker(name="a" * 256), "The name of a container must be"),
-    (with_worker(name="a/b"), "The name of a container must be"),
-    (with_worker(name=""), "The name of a container must be"),
-    (with_worker(name=None), "The name of a container must be"),
-    (with_worker(image=""), "image"),
-    (with_worker(image=None), "image"),
+    *((with_worker(name=it), "The name of a container must be") for it in ("a" * 256, "a/b", "", None)),
+    *((with_worker(image=it), "image") for it in ("", None)),
     (with_worker(dependsOn=[{"containerName": "other", "condition": "START"}]), "'other' in dependsOn of 'work'"),
     (with_worker(dependsOn=[{"condition": "START"}]), "Container '' in dependsOn"),
     (with_worker(dependsOn=[{"containerName": "side"}]), "START, COMPLETE, SUCCESS"),
@@ -142,10 +136,7 @@ REFUSED = [
         ),
         "cannot be set on 'side': it is essential",
     ),
-    (with_worker(startTimeout=1), "startTimeout"),
-    (with_worker(startTimeout=121), "startTimeout"),
-    (with_worker(stopTimeout=1), "stopTimeout"),
-    (with_worker(stopTimeout=121), "stopTimeout"),
+    *((with_worker(**{name: it}), name) for name in ("startTimeout", "stopTimeout") for it in (1, 121)),
     (with_worker(firelensConfiguration={"type": "fluentbit"}), "firelensConfiguration is not supported"),
     (with_worker(logConfiguration={"logDriver": "awsfirelens"}), "awsfirelens is not supported"),
     (with_worker(resourceRequirements=[]), "vCPU is not provided."),
@@ -153,9 +144,7 @@ REFUSED = [
     (with_worker(resourceRequirements=[{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "3"}]), "4 MiB"),
     (with_worker(mountPoints=[{"sourceVolume": "v", "containerPath": "/v"}]), "'v' is not one of the volumes"),
     (with_task(volumes=[{"name": "v", "efsVolumeConfiguration": {"fileSystemId": "x"}}], containers=[WORKER]), "efs"),
-    (with_task(ipcMode="host"), "host's namespaces"),
-    (with_task(pidMode="host"), "host's namespaces"),
-    (with_task(networkMode="host"), "host's namespaces"),
+    *((with_task(**{mode: "host"}), "host's namespaces") for mode in ("ipcMode", "pidMode", "networkMode")),
     (with_task(ipcMode="all"), "ipcMode must be one of host, task, none"),
     (with_task(pidMode="none"), "pidMode must be one of host, task"),
     (with_task(networkMode="mesh"), "networkMode must be one of"),

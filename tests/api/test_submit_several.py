@@ -20,13 +20,12 @@ async def several(sleeper, boto):
 
 
 @pytest.fixture
-async def submitted(server, several, http):
-    """Submit a job, and look at its spec as the inside has it."""
+async def submitted(server, several, accepted):
+    """Submit a job; returns its spec."""
 
     async def submitted(**members):
-        status, _, answer = await http.post("SubmitJob", REQUEST | members)
-        assert status == 200, answer
-        return (await server.engine.job(answer["jobId"])).spec
+        made = await accepted("SubmitJob", REQUEST | members)
+        return (await server.engine.job(made["jobId"])).spec
 
     return submitted
 
@@ -90,12 +89,21 @@ async def test_nodes_are_overridden_by_range(submitted):
     assert spec.nodes.task(2).container("work").spec.command == ("run", "80")
 
 
-@pytest.mark.parametrize(("count", "ranges"), [(3, [(0, 2), (2, 2)]), (6, [(0, 5), (2, 3)]), (4, [(0, 3), (2, 3)])])
-async def test_the_number_of_nodes_can_be_overridden(submitted, count, ranges):
-    spec = await submitted(**gang(numNodes=count))
+@pytest.mark.parametrize(
+    ("overrides", "count", "ranges"),
+    [
+        ({"numNodes": 3}, 3, [(0, 2), (2, 2)]),
+        ({"numNodes": 6}, 6, [(0, 5), (2, 3)]),
+        ({"numNodes": 4}, 4, [(0, 3), (2, 3)]),
+        ({}, 4, [(0, 3), (2, 3)]),
+    ],
+)
+async def test_the_number_of_nodes_can_be_overridden(submitted, overrides, count, ranges):
+    spec = await submitted(jobDefinition="gang", nodeOverrides=overrides)
 
     assert spec.nodes.count == count
     assert [(it.first, it.last) for it in spec.nodes.ranges] == ranges
+    assert spec.nodes.task(2).container("side").spec.command == ("serve", "80")
 
 
 async def test_required_resources_replace_those_of_the_definition(boto, submitted):
@@ -134,13 +142,6 @@ async def test_empty_lists_keep_the_required_resources_of_the_definition(boto, s
     )
 
     assert spec.needs == (ConsumableRequirement(resource="seat", quantity=1 + 2),)
-
-
-async def test_a_gang_without_overrides_is_as_registered(server, submitted):
-    spec = await submitted(jobDefinition="gang", nodeOverrides={})
-
-    assert [(it.first, it.last) for it in spec.nodes.ranges] == [(0, 3), (2, 3)]
-    assert spec.nodes.task(3).container("side").spec.command == ("serve", "80")
 
 
 @pytest.mark.parametrize("size", [2, 10000])
@@ -205,12 +206,8 @@ REFUSED = [
     (gang(numNodes=0), "numNodes must be between 1 and 1000"),
     (gang(numNodes=1001), "numNodes must be between 1 and 1000"),
     (gang(numNodes=2), "targetNodes 2:3 is beyond the 2 nodes"),
-    ({"arrayProperties": {"size": 1}}, "Array size must be between 2 and 10000"),
-    ({"arrayProperties": {"size": 0}}, "Array size must be between 2 and 10000"),
-    ({"arrayProperties": {"size": -2}}, "Array size must be between 2 and 10000"),
-    ({"arrayProperties": {"size": 10001}}, "Array size must be between 2 and 10000"),
-    ({"arrayProperties": {"size": "2"}}, "arrayProperties.size"),
-    ({"arrayProperties": {"size": 2.0}}, "arrayProperties.size"),
+    *(({"arrayProperties": {"size": it}}, "Array size must be between 2 and 10000") for it in (1, 0, -2, 10001)),
+    *(({"arrayProperties": {"size": it}}, "arrayProperties.size") for it in ("2", 2.0)),
     ({"arrayProperties": {"size": 2}, "dependsOn": [{"type": "SEQUENTIAL"}] * 21}, "more than 20 dependencies"),
     ({"arrayProperties": {"size": 2}, "dependsOn": [{"type": "N_TO_N"}]}, "'jobId' is a required field"),
     (
@@ -225,40 +222,29 @@ async def test_invalid_requests_are_refused_and_store_nothing(several, refused, 
     assert text in await refused("SubmitJob", REQUEST | members)
 
 
-@pytest.mark.parametrize("kind", ["no array", "another size"])
-async def test_n_to_n_dependencies_require_arrays_of_equal_size(several, boto, http, kind):
-    array = (await boto.submit_job(**REQUEST, arrayProperties={"size": 3}))["jobId"]
-    plain = (await boto.submit_job(**REQUEST))["jobId"]
-    job_id, size = (plain, 2) if kind == "no array" else (array, 2)
-
-    status, _, answer = await http.post(
-        "SubmitJob", REQUEST | {"arrayProperties": {"size": size}, "dependsOn": [{"jobId": job_id, "type": "N_TO_N"}]}
-    )
-
-    assert (status, "two array jobs of one size" in answer["message"]) == (400, True)
+WRONG_DEPENDENCIES = {
+    "on a job that is not an array": ({}, "", {"type": "N_TO_N"}, "two array jobs of one size"),
+    "on an array of another size": ({"arrayProperties": {"size": 3}}, "", {"type": "N_TO_N"}, "two array jobs of one"),
+    "on a node": ({"jobDefinition": "gang"}, "#0", {}, "is a node: depend on its job"),
+}
 
 
-async def test_a_dependency_on_a_node_is_refused(several, boto, http):
-    job_id = (await boto.submit_job(**REQUEST | {"jobDefinition": "gang"}))["jobId"]
+@pytest.mark.parametrize("case", WRONG_DEPENDENCIES)
+async def test_dependencies_that_an_array_cannot_have_are_refused(several, boto, refused, case):
+    earlier, member, kind, text = WRONG_DEPENDENCIES[case]
+    job_id = (await boto.submit_job(**REQUEST | earlier))["jobId"]
 
-    status, _, answer = await http.post("SubmitJob", REQUEST | {"dependsOn": [{"jobId": f"{job_id}#0"}]})
-
-    assert (status, "is a node: depend on its job" in answer["message"]) == (400, True)
-
-
-async def test_the_number_of_nodes_is_fixed_without_an_open_ended_range(several, boto, http):
-    await boto.register_job_definition(**with_nodes(nodeRangeProperties=[RANGES[0] | {"targetNodes": "0:3"}]))
-
-    status, _, answer = await http.post("SubmitJob", REQUEST | gang(numNodes=5))
-    same, _, _ = await http.post("SubmitJob", REQUEST | gang(numNodes=4))
-
-    assert (status, "open-ended" in answer["message"], same) == (400, True, 200)
+    members = {"arrayProperties": {"size": 2}, "dependsOn": [{"jobId": job_id + member} | kind]}
+    assert text in await refused("SubmitJob", REQUEST | members)
 
 
-async def test_the_main_node_must_be_among_the_nodes(several, boto, http):
-    ranges = [RANGES[0] | {"targetNodes": "0:"}]
-    await boto.register_job_definition(**with_nodes(nodeRangeProperties=ranges, mainNode=3))
+FIXED = [({"targetNodes": "0:3"}, 0, 5, "open-ended"), ({"targetNodes": "0:"}, 3, 3, "mainNode must be from 0 to 2")]
 
-    status, _, answer = await http.post("SubmitJob", REQUEST | gang(numNodes=3))
 
-    assert (status, "mainNode must be from 0 to 2" in answer["message"]) == (400, True)
+@pytest.mark.parametrize("case", FIXED, ids=str)
+async def test_a_number_of_nodes_that_the_ranges_do_not_allow_is_refused(several, accepted, refused, case):
+    target, main, count, text = case
+    await accepted("RegisterJobDefinition", with_nodes(nodeRangeProperties=[RANGES[0] | target], mainNode=main))
+
+    assert text in await refused("SubmitJob", REQUEST | gang(numNodes=count))
+    await accepted("SubmitJob", REQUEST | gang(numNodes=4))
