@@ -64,39 +64,21 @@ async def test_a_submitted_job_has_the_request_and_no_attempt(submit, described,
     }
 
 
-async def test_a_job_without_a_retry_strategy_has_one_attempt(submit, described):
-    job = await described(await submit())
-
-    assert job["retryStrategy"] == {"attempts": 1, "evaluateOnExit": []}
-    assert "timeout" not in job
-
-
-async def test_a_starting_job_has_a_task_arn(server, submit, described):
+async def test_an_active_job_has_a_task_and_from_its_start_a_log_stream(server, submit, described):
     job_id = await submit()
     await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"))
+    starting = await described(job_id)
+    await server.engine.happens(JobId(job_id), on.ContainerStarted(attempt=1, started_at=NOON))
+    running = await described(job_id)
 
-    job = await described(job_id)
-
-    assert job["status"] == "STARTING"
-    assert job["container"]["taskArn"] == f"arn:aws:ecs:eu-central-1:123456789012:task/batchq/{task(job_id, 1)}"
-    assert job["container"]["containerInstanceArn"].startswith(
-        "arn:aws:ecs:eu-central-1:123456789012:container-instance/"
-    )
-    assert "logStreamName" not in job["container"]
-    assert "startedAt" not in job
-
-
-async def test_a_running_job_has_a_log_stream_and_a_start_time(server, submit, described):
-    job_id = await submit()
-    await server.runs(job_id)
-
-    job = await described(job_id)
-
-    assert (job["status"], job["startedAt"], job["attempts"]) == ("RUNNING", MS, [])
-    assert job["container"]["logStreamName"] == f"sleeper/default/{job_id}"
-    assert job["container"]["taskArn"].endswith(f"/{job_id}")
-    assert "exitCode" not in job["container"]
-    assert "stoppedAt" not in job
+    container = starting["container"]
+    assert starting["status"] == "STARTING"
+    assert container["taskArn"] == f"arn:aws:ecs:eu-central-1:123456789012:task/batchq/{task(job_id, 1)}"
+    assert container["containerInstanceArn"].startswith("arn:aws:ecs:eu-central-1:123456789012:container-instance/")
+    assert ("logStreamName" in container, "startedAt" in starting) == (False, False)
+    assert (running["status"], running["startedAt"], running["attempts"]) == ("RUNNING", MS, [])
+    assert running["container"] == container | {"logStreamName": f"sleeper/default/{job_id}"}
+    assert "stoppedAt" not in running
 
 
 async def test_a_finished_job_has_its_outcome(server, submit, described):
@@ -173,12 +155,6 @@ async def created(server, submit):
     return job_id
 
 
-async def test_a_running_job_shows_a_host_path_that_was_created(created, described):
-    job = await described(created)
-
-    assert (job["statusReason"], job["container"]["reason"]) == (CREATED, CREATED)
-
-
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
@@ -186,32 +162,29 @@ async def test_a_running_job_shows_a_host_path_that_was_created(created, describ
         ({"exit_code": 137, "out_of_memory": True}, "OutOfMemoryError: Container killed due to memory usage"),
     ],
 )
-async def test_the_reasons_of_a_failure_are_followed_by_a_host_path_that_was_created(
+async def test_the_reasons_of_a_running_job_and_of_a_failure_are_followed_by_a_host_path_that_was_created(
     server, created, described, end, reason
 ):
+    running = await described(created)
     await server.engine.happens(JobId(created), on.ContainerExited(attempt=1, started_at=NOON, stopped_at=NOON, **end))
 
     job = await described(created)
 
+    assert (running["statusReason"], running["container"]["reason"]) == (CREATED, CREATED)
     shown = CREATED if reason is None else f"{reason}. {CREATED}"
     assert job["statusReason"] == f"Essential container in task exited. {CREATED}"
     assert job["attempts"][0]["statusReason"] == "Essential container in task exited"
     assert [job["container"]["reason"], job["attempts"][0]["container"]["reason"]] == [shown, shown]
 
 
-async def test_the_reason_of_a_terminate_is_not_followed_by_a_created_host_path(created, described, boto):
-    await boto.terminate_job(jobId=created, reason="wrong data")
-
-    job = await described(created)
-
-    assert (job["statusReason"], job["container"]["reason"]) == ("wrong data", CREATED)
-
-
 async def test_a_job_is_described_after_its_definition_was_deregistered(submit, described, boto):
     job_id = await submit()
     await boto.deregister_job_definition(jobDefinition="sleeper:1")
 
-    assert (await described(job_id))["container"]["image"] == CONTAINER["image"]
+    job = await described(job_id)
+    assert job["container"]["image"] == CONTAINER["image"]
+    assert job["retryStrategy"] == {"attempts": 1, "evaluateOnExit": []}
+    assert "timeout" not in job
 
 
 def test_a_job_without_a_stored_definition_has_its_images():
@@ -228,42 +201,23 @@ async def test_jobs_are_described_in_the_requested_order_without_unknown_ones(su
     first, second = await submit(), await submit()
 
     found = await boto.describe_jobs(
-        jobs=[second, UNKNOWN_ID, "garbage", "", first, second, "../../etc", f"{ARN}job-queue/x"]
+        jobs=[second, UNKNOWN_ID, "garbage", "", f"{ARN}job/{first}", second, "../../etc", f"{ARN}job-queue/x"]
     )
+    elsewhere = await boto.describe_jobs(jobs=[f"{ARN.replace('123456789012', '210987654321')}job/{first}"])
+    none = await boto.describe_jobs(jobs=[])
 
     assert [job["jobId"] for job in found["jobs"]] == [second, first]
-
-
-async def test_a_job_can_be_named_by_its_arn(submit, boto):
-    job_id = await submit()
-
-    found = await boto.describe_jobs(
-        jobs=[f"{ARN}job/{job_id}", f"{ARN.replace('123456789012', '210987654321')}job/{job_id}"]
-    )
-
-    assert [job["jobId"] for job in found["jobs"]] == [job_id]
+    assert (elsewhere["jobs"], none["jobs"]) == ([], [])
 
 
 @pytest.mark.fault("IN21")
-async def test_without_ids_no_jobs_are_described(boto):
-    found = await boto.describe_jobs(jobs=[])
+async def test_a_hundred_ids_are_accepted_and_one_more_refused(submit, boto, refused):
+    ids = [UNKNOWN_ID] * 99 + [await submit()]
 
-    assert found["jobs"] == []
+    found = await boto.describe_jobs(jobs=ids)
 
-
-@pytest.mark.fault("IN21")
-async def test_a_hundred_ids_are_accepted(submit, boto):
-    job_id = await submit()
-
-    found = await boto.describe_jobs(jobs=[UNKNOWN_ID] * 99 + [job_id])
-
-    assert [job["jobId"] for job in found["jobs"]] == [job_id]
-
-
-@pytest.mark.fault("IN21")
-async def test_101_ids_are_refused(boto):
-    with pytest.raises(boto.exceptions.ClientException, match=r"Maximum number of jobs supported is  100 \."):
-        await boto.describe_jobs(jobs=[UNKNOWN_ID] * 101)
+    assert [job["jobId"] for job in found["jobs"]] == ids[-1:]
+    assert "Maximum number of jobs supported is  100 ." in await refused("DescribeJobs", {"jobs": [*ids, UNKNOWN_ID]})
 
 
 async def test_integers_are_returned_as_integers(server, submit, http):

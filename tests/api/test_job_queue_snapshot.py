@@ -9,34 +9,26 @@ from tests.api.conftest import ARN
 from tests.support.builders import NOON, job_id
 
 NOON_MS = int(NOON.timestamp() * 1000)
-QUIET = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
 
 @pytest.fixture
-def seen(server):
-    """Lets the engine see this in whatever queue it looks at."""
+def snapshot(server, boto):
+    """The response to GetJobQueueSnapshot if the engine has this snapshot of the queue."""
 
-    def seen(snapshot):
-        server.engine.seen = snapshot
-
-    return seen
-
-
-@pytest.fixture
-def described(boto):
-    async def described(queue="default"):
+    async def snapshot(queue, **members):
+        server.engine.seen = Snapshot(**members)
         answer = await boto.get_job_queue_snapshot(jobQueue=queue)
         del answer["ResponseMetadata"]
         return answer
 
-    return described
+    return snapshot
 
 
-async def test_a_snapshot_has_the_first_jobs_and_the_capacity_in_use(default_queue, seen, described):
+async def test_a_snapshot_has_the_first_jobs_and_the_capacity_in_use(default_queue, snapshot):
     later = NOON + timedelta(milliseconds=1500)
-    seen(Snapshot(jobs=((job_id(7), NOON), (job_id(3), later)), updated_at=later, millicpus=2250))
+    jobs = (job_id(7), NOON), (job_id(3), later)
 
-    assert await described(ARN + "job-queue/default") == {
+    assert await snapshot(ARN + "job-queue/default", jobs=jobs, updated_at=later, millicpus=2250) == {
         "frontOfQueue": {
             "jobs": [
                 {"jobArn": ARN + f"job/{job_id(7)}", "earliestTimeAtPosition": NOON_MS},
@@ -51,24 +43,18 @@ async def test_a_snapshot_has_the_first_jobs_and_the_capacity_in_use(default_que
     }
 
 
-async def test_the_snapshot_of_an_empty_queue_has_no_jobs(default_queue, seen, described):
-    seen(QUIET)
-
-    answer = await described()
-
-    assert answer["frontOfQueue"]["jobs"] == []
-    assert answer["queueUtilization"]["totalCapacityUsage"] == [{"capacityUnit": "VCPU", "quantity": 0.0}]
-
-
-async def test_the_snapshot_of_a_queue_with_a_policy_has_shares(default_queue, boto, seen, described):
+async def test_the_snapshot_of_a_queue_with_a_policy_has_shares(default_queue, boto, snapshot):
     policy = (await boto.create_scheduling_policy(name="fair"))["arn"]
     order = [{"order": 1, "computeEnvironment": "local"}]
     await boto.create_job_queue(
         jobQueueName="fair", priority=1, computeEnvironmentOrder=order, schedulingPolicyArn=policy
     )
-    seen(Snapshot(jobs=(), updated_at=NOON, millicpus=3000, shares=(("b", 2000), ("a", 1000)), active_shares=5))
+    shares = ("b", 2000), ("a", 1000)
 
-    assert (await described("fair"))["queueUtilization"]["fairshareUtilization"] == {
+    answer = await snapshot("fair", jobs=(), updated_at=NOON, millicpus=3000, shares=shares, active_shares=5)
+
+    assert answer["frontOfQueue"]["jobs"] == []
+    assert answer["queueUtilization"]["fairshareUtilization"] == {
         "activeShareCount": 5,
         "topCapacityUtilization": [
             {"shareIdentifier": "b", "capacityUsage": [{"capacityUnit": "VCPU", "quantity": 2.0}]},
@@ -87,10 +73,5 @@ async def test_the_snapshot_of_a_queue_with_a_policy_has_shares(default_queue, b
     ],
     ids=str,
 )
-async def test_the_snapshot_of_an_unknown_queue_is_refused(default_queue, seen, http, members, text):
-    seen(QUIET)
-
-    status, headers, answer = await http.post("GetJobQueueSnapshot", members)
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
-    assert text in answer["message"]
+async def test_the_snapshot_of_an_unknown_queue_is_refused(default_queue, refused, members, text):
+    assert text in await refused("GetJobQueueSnapshot", members)

@@ -1,16 +1,33 @@
-"""CancelJob and TerminateJob: the requests and their responses. The scenarios test what happens to the job."""
+"""CancelJob, TerminateJob, CancelJobs, TerminateJobs: responses. The scenarios test what happens to the jobs."""
+
+from types import SimpleNamespace
 
 import pytest
 
 from batchq.domain import events as on
+from batchq.errors import Invalid, StoreFailed
 from tests.api.conftest import ARN
 from tests.api.several import GANG
 from tests.support.builders import ADMIN
 
 UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
+FOREIGN = f"arn:aws:batch:eu-central-1:210987654321:job/{UNKNOWN_ID}"
 EVENTS = {"CancelJob": on.CancelRequested, "TerminateJob": on.TerminateRequested}
 
-pytestmark = pytest.mark.parametrize("operation", EVENTS)
+
+@pytest.fixture(params=EVENTS)
+def operation(request):
+    return request.param
+
+
+@pytest.fixture
+def stop(accepted, operation):
+    """Cancel or terminate a job. The response is empty."""
+
+    async def stop(job_id, reason="no"):
+        assert await accepted(operation, {"jobId": job_id, "reason": reason}) == {}
+
+    return stop
 
 
 @pytest.fixture
@@ -20,32 +37,29 @@ async def gang(submit, boto):
 
 
 @pytest.mark.parametrize("reason", ["  100 % «done» {0} %s\n", "ä" * 1024])
-async def test_a_queued_job_fails_with_the_unchanged_reason(submit, http, described, operation, reason):
+async def test_a_queued_job_fails_with_the_unchanged_reason(submit, stop, described, operation, reason):
     job_id = await submit()
 
-    status, _, answer = await http.post(operation, {"jobId": f"{ARN}job/{job_id}", "reason": reason})
+    await stop(f"{ARN}job/{job_id}", reason)
 
     job = await described(job_id)
-    assert (status, answer) == (200, {})
     assert (job["status"], job["statusReason"]) == ("FAILED", reason)
     assert (job["isCancelled"], job["isTerminated"]) == (operation == "CancelJob", operation == "TerminateJob")
 
 
-@pytest.mark.parametrize("job_id", [UNKNOWN_ID, "garbage", "../../etc", "a" * 10240, ARN + "job-queue/default", "arn:"])
-async def test_an_unknown_id_is_not_an_error_and_changes_nothing(server, submit, http, operation, job_id):
+@pytest.mark.parametrize(
+    ("job_id", "delivered"),
+    [(UNKNOWN_ID, True), *((it, False) for it in ("garbage", "../../etc", "a" * 10240, ARN + "job-queue/x", "arn:"))],
+)
+async def test_an_unknown_id_is_not_an_error_and_changes_nothing(server, submit, stop, job_id, delivered):
     await submit()
     before = server.stored_rows()
+    server.engine.reached.clear()
 
-    status, _, answer = await http.post(operation, {"jobId": job_id, "reason": "no"})
+    await stop(job_id)
 
-    assert (status, answer) == (200, {})
     assert server.stored_rows() == before
-
-
-async def test_a_malformed_id_does_not_reach_the_engine(server, http, operation):
-    await http.post(operation, {"jobId": "garbage", "reason": "no"})
-
-    assert not server.engine.reached.is_set()
+    assert server.engine.reached.is_set() == delivered
 
 
 @pytest.mark.parametrize(
@@ -64,28 +78,75 @@ async def test_invalid_requests_are_refused(refused, operation, members, text):
     assert text in await refused(operation, {"jobId": UNKNOWN_ID, "reason": "no"} | members)
 
 
-@pytest.mark.parametrize("name", ["{}#3", ARN + "job/{}#3"])
-async def test_the_engine_gets_the_node(server, gang, http, operation, name):
-    status, _, answer = await http.post(operation, {"jobId": name.format(gang), "reason": "no"})
+@pytest.mark.parametrize("case", [("{}#3", 3), (ARN + "job/{}#3", 3), ("{}", None)], ids=str)
+async def test_the_engine_gets_the_job_and_the_node(server, gang, stop, operation, case):
+    name, node = case
 
-    assert (status, answer) == (200, {})
-    assert server.engine.received == [(gang, EVENTS[operation](reason="no", user=ADMIN.user, node=3))]
+    await stop(name.format(gang))
 
-
-async def test_the_engine_gets_the_job_without_a_node(server, gang, http, operation):
-    await http.post(operation, {"jobId": gang, "reason": "no"})
-
-    assert server.engine.received == [(gang, EVENTS[operation](reason="no", user=ADMIN.user))]
+    assert server.engine.received == [(gang, EVENTS[operation](reason="no", user=ADMIN.user, node=node))]
 
 
 @pytest.mark.parametrize("node", ["4", "03", "99999"])
-async def test_an_unknown_node_is_not_an_error_and_changes_nothing(server, gang, http, operation, node):
-    status, _, answer = await http.post(operation, {"jobId": f"{gang}#{node}", "reason": "no"})
+async def test_an_unknown_node_is_not_an_error_and_changes_nothing(server, gang, submit, stop, node):
+    for job_id in (f"{gang}#{node}", f"{await submit()}#0"):  # a single job has no nodes
+        await stop(job_id)
 
-    assert (status, answer, server.engine.received) == (200, {}, [])
+    assert server.engine.received == []
 
 
-async def test_a_single_job_has_no_nodes_to_stop(server, submit, http, operation):
-    status, _, answer = await http.post(operation, {"jobId": f"{await submit()}#0", "reason": "no"})
+@pytest.fixture(
+    params=[("cancel_jobs", "isCancelled"), ("terminate_jobs", "isTerminated")], ids=["cancel", "terminate"]
+)
+def order(request, boto):
+    """A bulk operation, and the flag that it sets."""
+    operation, flag = request.param
+    return SimpleNamespace(send=getattr(boto, operation), flag=flag)
 
-    assert (status, answer, server.engine.received) == (200, {}, [])
+
+async def test_each_of_fifty_jobs_gets_the_reason_and_unknown_ones_count_as_successful(submit, described, order):
+    ids = [await submit() for _ in range(25)] + [UNKNOWN_ID] * 25
+
+    answer = await order.send(jobs=ids, reason="all of you")
+
+    assert (answer["successful"], answer["errors"]) == (ids, [])
+    first, last = await described(ids[0]), await described(ids[24])
+    assert [(job["statusReason"], job[order.flag]) for job in (first, last)] == [("all of you", True)] * 2
+
+
+async def test_a_malformed_id_and_an_arn_of_another_account_are_each_an_error_of_its_own(submit, described, order):
+    job_id = await submit()
+
+    answer = await order.send(jobs=["garbage", job_id, FOREIGN], reason="x")
+
+    assert answer["successful"] == [job_id]
+    assert [(it["job"], it["code"]) for it in answer["errors"]] == [
+        ("garbage", "ValidationException"),
+        (FOREIGN, "ClientException"),
+    ]
+    assert (await described(job_id))[order.flag] is True
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [(StoreFailed("disk full"), "ServerException"), (Invalid("not now"), "ClientException")],
+    ids=["store", "invalid"],
+)
+async def test_a_failure_of_one_job_is_reported_for_that_job(server, submit, order, why, code):
+    job_id = await submit()
+    server.engine.broken = why
+
+    answer = await order.send(jobs=[job_id], reason="x")
+
+    assert answer["errors"] == [{"job": job_id, "code": code, "message": str(why)}]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"jobs": []}, {"jobs": [UNKNOWN_ID] * 51}, {"reason": ""}, {"reason": "x" * 1025}],
+    ids=["0", "51", "", "1025"],
+)
+async def test_an_invalid_request_is_refused_as_a_whole(submit, boto, order, members):
+    members = {"jobs": [await submit()], "reason": "x"} | members
+    with pytest.raises(boto.exceptions.ClientException):
+        await order.send(**members)
