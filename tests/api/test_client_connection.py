@@ -3,7 +3,7 @@
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from batchq.api.client_connection import client_address, host_name, is_local_request
+from batchq.api.client_connection import client_address, host_name, is_confidential, is_local_request
 
 
 class Transport:
@@ -52,16 +52,24 @@ def test_only_loopback_at_both_ends_without_tls_is_local(peer, host, tls, local)
     assert is_local_request(request) == local
 
 
+@pytest.mark.fault("SE49")
+@pytest.mark.parametrize(
+    ("peer", "tls", "confidential"),
+    [
+        *((it, False, True) for it in ("127.0.0.1", "::1", "::ffff:127.0.0.1")),
+        *((it, False, False) for it in ("172.17.0.2", "fe80::1%eth0", "::ffff:10.0.0.1", None)),
+        ("10.0.0.1", True, True),
+    ],
+)
+def test_tls_or_loopback_make_a_connection_confidential(peer, tls, confidential):
+    assert is_confidential(Transport(peer, tls=tls)) == confidential
+
+
 HOSTS = {
     "localhost": "localhost",
     "LOCALHOST:1": "localhost",
     "[::1]:80": "[::1]",
-    "a:b": None,
-    "": None,
-    "a@b:1:2": None,
-    "::1": None,
-    "a:123456": None,
-    "[::1": None,
+    **dict.fromkeys(["a:b", "", "a@b:1:2", "::1", "a:123456", "[::1"]),
 }
 
 

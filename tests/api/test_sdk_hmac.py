@@ -49,31 +49,6 @@ def test_these_headers_must_be_signed(verifier, name):
 
 
 @pytest.mark.fault("SE48")
-@pytest.mark.parametrize("name", ["Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "Authorization", "User-Agent"])
-def test_a_signed_header_must_be_present_exactly_once(verifier, name):
-    sent = sdk_signed()
-
-    assert refusal(verifier, replace(sent, headers=(*sent.headers, (name, header(sent, name))))) == INCOMPLETE
-
-
-@pytest.mark.fault("SE48")
-@pytest.mark.parametrize(
-    "authorization",
-    [
-        "SDK-HMAC-SHA256",
-        "SDK-HMAC-SHA256 Access=a, SignedHeaders=host, Signature=x",
-        "V11-HMAC-SHA256 Credential=a/b/c, SignedHeaders=host, Signature=" + "0" * 64,
-        "SDK-HMAC-SHA256 Access=" + "a" * 4000,
-        "SDK-HMAC-SHA256 Access=a, SignedHeaders=" + ";" * 4000,
-        "SDK-HMAC-SHA256 " + " " * 4000 + "x",
-    ],
-    ids=lambda it: it[:60],
-)
-def test_a_malformed_authorization_is_refused(verifier, authorization):
-    assert refusal(verifier, with_header(sdk_signed(), "Authorization", authorization)) == INCOMPLETE
-
-
-@pytest.mark.fault("SE48")
 @pytest.mark.parametrize("end", ["/", "//", "/.", "/..", "/%2e%2E", "%2Fx", "%ff", "%2", "\udcff"])
 def test_a_path_with_another_spelling_of_a_signed_one_is_refused(verifier, end):
     sent = sdk_signed(path=JOBS)
@@ -90,12 +65,31 @@ def test_a_query_with_another_spelling_of_the_signed_one_is_refused(verifier, qu
     assert refusal(verifier, replace(sent, target=f"{JOBS}?{query}")) in {DENIED, INCOMPLETE}
 
 
-@pytest.mark.fault("SE48")
-def test_temporary_keys_are_refused(verifier):
-    assert refusal(verifier, sdk_signed(headers={"X-Security-Token": "x"})) == DENIED
+def twice(name):
+    sent = sdk_signed()
+    return replace(sent, headers=(*sent.headers, (name, header(sent, name))))
+
+
+MALFORMED = [
+    "SDK-HMAC-SHA256",
+    "SDK-HMAC-SHA256 Access=a, SignedHeaders=host, Signature=x",
+    "V11-HMAC-SHA256 Credential=a/b/c, SignedHeaders=host, Signature=" + "0" * 64,
+    "SDK-HMAC-SHA256 Access=" + "a" * 4000,
+    "SDK-HMAC-SHA256 Access=a, SignedHeaders=" + ";" * 4000,
+    "SDK-HMAC-SHA256 " + " " * 4000 + "x",
+]
+WRONG = {
+    **{it[:60]: (with_header(sdk_signed(), "Authorization", it), INCOMPLETE) for it in MALFORMED},
+    **{
+        f"two headers {it}": (twice(it), INCOMPLETE)
+        for it in ("Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "Authorization", "User-Agent")
+    },
+    **{f"method {it}": (sdk_signed(method=it), INCOMPLETE) for it in ("post", "Post")},
+    "a temporary key": (sdk_signed(headers={"X-Security-Token": "x"}), DENIED),
+}
 
 
 @pytest.mark.fault("SE48")
-@pytest.mark.parametrize("method", ["post", "Post"])
-def test_a_method_in_lower_case_is_refused(verifier, method):
-    assert refusal(verifier, sdk_signed(method=method)) == INCOMPLETE
+@pytest.mark.parametrize(("sent", "code"), WRONG.values(), ids=WRONG)
+def test_a_malformed_request_is_refused(verifier, sent, code):
+    assert refusal(verifier, sent) == code

@@ -41,13 +41,37 @@ def test_each_operation_is_supported_or_listed_as_unsupported():
     assert OPERATIONS.keys() == SERVED.keys() | UNSUPPORTED.keys()
 
 
+UNKNOWN = [
+    *(("POST", f"/{it}") for it in ("v1/makecoffee", "v1/submitjob/", "v1/SubmitJob", "v1/..%2fsubmitjob", "")),
+    *((it, "/v1/submitjob") for it in ("GET", "PUT", "OPTIONS")),
+    ("DELETE", "/v1/terminatejob"),
+    ("PUT", "/"),
+    ("GET", "/favicon.ico"),
+    ("PATCH", "/v1/tags/x"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), UNKNOWN)
+async def test_an_unknown_operation_is_refused_with_its_path(server, http, method, path):
+    before = server.stored_rows()
+
+    status, headers, answer = await http.send(method, path, data=b"{}")
+
+    assert (status, headers["x-amzn-ErrorType"]) == REFUSED
+    assert answer["message"].startswith(method)
+    assert answer["message"].endswith("is not an operation of this server.")
+    assert server.stored_rows() == before
+
+
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-async def test_a_minimal_request_is_answered_as_the_model_defines_or_refused(default_queue, boto, name):
+async def test_a_minimal_request_is_answered_as_the_model_defines_or_refused(server, default_queue, boto, name):
+    before = server.stored_rows()
     try:
         answer = await getattr(boto, snake(name))(**request_of(name))
     except ClientError as why:
         answer = why.response
 
+    assert server.stored_rows() == before or not name.startswith(("Describe", "List", "Get"))
     metadata = answer["ResponseMetadata"]
     assert metadata["HTTPHeaders"]["content-type"] == "application/json"
     assert len(metadata["RequestId"]) == 36
