@@ -58,11 +58,10 @@ from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.training import CheckpointService, MetricsService
 from batchq.settings import Runtime, Settings, load_prices
-from batchq.store import log_files
+from batchq.store import inspection, log_files
 from batchq.store.checkpoint_files import CheckpointFiles, changed_at, modified_at
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
-from batchq.store.offline import inspection
 from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite_store import SqliteStore
 

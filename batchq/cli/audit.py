@@ -16,7 +16,7 @@ from batchq.cli.tables import Column, add_output_flags, print_list
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused
-from batchq.store.offline.inspection import read_audit
+from batchq.store.inspection import read_audit
 
 LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response

@@ -10,12 +10,11 @@ from batchq.clock import SystemClock
 from batchq.errors import Misused
 from batchq.escapes import escape
 from batchq.private_file import rights_of_owner
-from batchq.store import migrations
+from batchq.store import statements
+from batchq.store.backup import Report, back_up, take_over
+from batchq.store.backup import check_file as check_database
+from batchq.store.backup import restore_backup as restore_database
 from batchq.store.database import NAME
-from batchq.store.offline.backup import back_up, take_over
-from batchq.store.offline.backup import restore_backup as restore_database
-from batchq.store.offline.check import Report
-from batchq.store.offline.check import check_file as check_database
 
 
 def _add_data(command: ArgumentParser) -> None:
@@ -53,7 +52,7 @@ def run_check(args: Namespace) -> int:
 
 
 def _render_report(report: Report) -> list[str]:
-    newest = migrations.newest()
+    newest = statements.newest_schema()
     older = f", older than schema {newest} of this version: rows can be checked after the upgrade"
     jobs = ", ".join(f"{count} {status}" for status, count in sorted(report.jobs.items())) or "none"
     return [

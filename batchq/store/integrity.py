@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from batchq.errors import StoreRefused
-from batchq.store import migrations
+from batchq.store import statements
 from batchq.store.lock import DataLock
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None,
     path.chmod(0o600)
     _checkpoint(connection, path)
     _configure(connection, path)
-    migrations.migrate(connection, migrations.STEPS)
+    statements.migrate(connection, statements.MIGRATIONS)
     return _get_or_create(connection, "instance", secrets.token_hex(4))
 
 
@@ -61,9 +61,9 @@ def require_intact(
             f"{path} is missing or empty, but {path.parent} contained the data of instance {expected}: "
             f"restore the file, or remove batchq.lock to start with an empty database"
         )
-    if not new and migrations.application(connection) != migrations.APPLICATION_ID:
+    if not new and statements.application_id(connection) != statements.APPLICATION_ID:
         raise StoreRefused(f"{path} is the database of another program")
-    if migrations.version(connection) > migrations.newest():
+    if statements.schema_version(connection) > statements.newest_schema():
         raise StoreRefused(f"{path} was written by a newer batchq: use that version, or a backup from before it")
     if damage is not None:
         raise StoreRefused(f"{path} is damaged: {damage}")
@@ -102,7 +102,7 @@ def _decode(raw: bytes) -> str:
 
 def _is_new(connection: sqlite3.Connection) -> bool:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    return tables == 0 and migrations.application(connection) == 0
+    return tables == 0 and statements.application_id(connection) == 0
 
 
 def _configure(connection: sqlite3.Connection, path: Path) -> None:

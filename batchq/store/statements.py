@@ -1,8 +1,10 @@
-"""SQL statements by name, and their execution in transactions on a synchronous connection.
+"""The SQL files of the store: named statements, migrations of the schema, and their execution in transactions.
 
-In a file under `sql/` each statement follows a line `-- name_of_the_statement`.
+In a file under `sql/` each statement follows a line `-- name_of_the_statement`. Version N of the schema is made by
+`sql/000N_*.sql` from version N - 1, forward only, each in one transaction. SQLite stores the version in `user_version`.
 """
 
+import logging
 import pkgutil
 import re
 import sqlite3
@@ -12,6 +14,11 @@ from functools import cache
 from importlib.resources import files
 from operator import itemgetter
 from typing import TypeVar
+
+log = logging.getLogger(__name__)
+
+#: "btch", stored in `application_id`: distinguishes a database of batchq from those of other programs.
+APPLICATION_ID = 0x62746368
 
 _NAME = re.compile(r"^-- (\w+)\n", re.MULTILINE)
 _PARAMETER = re.compile(r":(\w+)")
@@ -61,22 +68,6 @@ def execute_each(connection: sqlite3.Connection, statement: str, rows: Sequence[
     return connection.executemany(positional, [values_of(row) for row in rows]).rowcount
 
 
-def migration_scripts() -> Mapping[int, str]:
-    """The script of each version of the schema, by its number: `0001_schema.sql` makes version 1."""
-    names = sorted(it.name for it in files("batchq.store").joinpath("sql").iterdir() if it.name[0].isdigit())
-    return {int(name.partition("_")[0]): _text(name) for name in names}
-
-
-def split_script(script: str) -> Iterator[str]:
-    """The statements of a script, to be executed one by one: `executescript` would commit the open transaction."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
 @cache
 def _positional(statement: str) -> tuple[str, Callable[[Row], tuple[str | int | None, ...]]]:
     """The statement with positional parameters, and a function that takes their values from a row in this order.
@@ -90,3 +81,65 @@ def _text(file: str) -> str:
     text = pkgutil.get_data("batchq.store", f"sql/{file}")
     assert text is not None, f"sql/{file} was not installed"
     return text.decode()
+
+
+# ---------------------------------------------------------------------------------------------------------- migrations
+
+
+def migration_scripts() -> Mapping[int, str]:
+    """The script of each version of the schema, by its number: `0001_schema.sql` makes version 1."""
+    names = sorted(it.name for it in files("batchq.store").joinpath("sql").iterdir() if it.name[0].isdigit())
+    return {int(name.partition("_")[0]): _text(name) for name in names}
+
+
+#: The SQL script of each version.
+MIGRATIONS = migration_scripts()
+
+
+def newest_schema() -> int:
+    """The version of the schema that this batchq reads and writes."""
+    return max(MIGRATIONS)
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """The version of the schema of this database; 0 for a new one."""
+    return _pragma(connection, "user_version")
+
+
+def application_id(connection: sqlite3.Connection) -> int:
+    """The `application_id` of this database; 0 for a new one."""
+    return _pragma(connection, "application_id")
+
+
+def migrate(connection: sqlite3.Connection, steps: Mapping[int, str]) -> None:
+    """Bring the schema to the newest version of `steps`. Each version is committed before the next one begins."""
+    before = schema_version(connection)
+    for number in range(before + 1, max(steps) + 1):
+        _migrate_to(connection, number, steps[number])
+        if before:
+            log.info("database schema upgraded from version %d to %d", number - 1, number)
+
+
+def _migrate_to(connection: sqlite3.Connection, number: int, step: str) -> None:
+    def work(it: sqlite3.Connection) -> None:
+        for statement in split_script(step):
+            it.execute(statement)
+        it.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        it.execute(f"PRAGMA user_version = {number}")
+
+    run_transaction(Begin.WRITING, work, connection)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
+
+
+def split_script(script: str) -> Iterator[str]:
+    """The statements of a script, to be executed one by one: `executescript` would commit the open transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

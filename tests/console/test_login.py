@@ -20,7 +20,7 @@ from batchq.cli.main import main
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import Directory, Role, User
 from batchq.settings import Auth
-from batchq.store.offline.inspection import examine_data
+from batchq.store.inspection import examine_data
 from tests.console.conftest import Browser, console_of
 from tests.support.certificates import Authority
 

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.status import EDGES
-from batchq.store.offline import check
+from batchq.store.backup import check_file
 from tests.service.waiting import container
 
 OVER = {"SUCCEEDED", "FAILED"}
@@ -48,7 +48,7 @@ def names_kept(data):
 
 def check_kept(data):
     """The stored data is complete, every status change is legal, and no job ran before its dependencies."""
-    assert check.check_file(data / "batchq.db").problems == ()
+    assert check_file(data / "batchq.db").problems == ()
     with closing(_database(data)) as database:
         walks = {job_id: _walk(database, job_id) for (job_id,) in database.execute("SELECT id FROM jobs")}
         rows = database.execute("SELECT id, name, status, state FROM jobs").fetchall()

@@ -34,7 +34,7 @@ from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Restoration
 from batchq.ports.logs import LogLine, LogStream
-from batchq.store import bulk_stops, costs, migrations, rows
+from batchq.store import bulk_stops, costs, rows, statements
 from batchq.store.lock import locked_data
 from batchq.store.log_files import LogFiles
 from tests.golden.shapes import example, shape
@@ -120,13 +120,13 @@ def example_of(name: str) -> Any:
 def schema() -> str:
     """The schema as SQLite stores it, without comments: each table with its indexes."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrations.migrate(connection, migrations.STEPS)
+        statements.migrate(connection, statements.MIGRATIONS)
         found = connection.execute(
             "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY tbl_name, type = 'index', name"
         ).fetchall()
-        version, application = migrations.version(connection), migrations.application(connection)
-    statements = [_without_comments(sql) for (sql,) in found]
-    return "\n".join([f"application_id = {application:#x}", f"user_version = {version}", "", *statements]) + "\n"
+        version, application = statements.schema_version(connection), statements.application_id(connection)
+    tables = [_without_comments(sql) for (sql,) in found]
+    return "\n".join([f"application_id = {application:#x}", f"user_version = {version}", "", *tables]) + "\n"
 
 
 def pretty(text: str) -> str:

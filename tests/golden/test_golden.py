@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from batchq.store import migrations
+from batchq.store import statements
 from tests.golden import stored
 from tests.golden.__main__ import difference, generated, kept
 
@@ -45,7 +45,7 @@ def test_a_golden_value_is_read_back(name):
 
 
 def test_comments_of_the_schema_name_the_classes_that_are_stored():
-    text = "".join(migrations.STEPS.values())
+    text = "".join(statements.MIGRATIONS.values())
     lists = re.findall(r"JSON of (?:a tuple of )?(\w+(?:, \w+)*(?: or \w+)?)", text)
     named = {it for each in lists for it in re.split(", | or ", each)} | set(re.findall(r"(\w+) for '", text))
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from batchq.store.offline.check import check_file
+from batchq.store.backup import check_file
 from tests.service.waiting import container, register
 
 SIDE = {"jobQueue": "side"}

@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 
 from batchq.compute.simulated.script import Script
-from batchq.store.offline.check import check_file
+from batchq.store.backup import check_file
 from tests.service.job_queue import playing, run
 from tests.service.waiting import reaches
 from tests.support.service import serving_forked

@@ -14,7 +14,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
-from batchq.store import migrations
+from batchq.store import statements
 from tests.store import second_version
 
 
@@ -29,7 +29,7 @@ def upgrade(database, last):
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.set_trace_callback(killing)
-    migrations.migrate(connection, second_version.STEPS)
+    statements.migrate(connection, second_version.STEPS)
     connection.set_trace_callback(None)
     connection.close()
     os._exit(0)
@@ -43,7 +43,7 @@ def schema(connection):
 def left(database, number):
     with closing(sqlite3.connect(database)) as found:
         (jobs,) = found.execute("SELECT count(*) FROM jobs").fetchone()
-        return {"killed": number, "version": migrations.version(found), "schema": schema(found), "jobs": jobs}
+        return {"killed": number, "version": statements.schema_version(found), "schema": schema(found), "jobs": jobs}
 
 
 def main(source):
@@ -58,7 +58,7 @@ def main(source):
         if status == 0:
             return
         with closing(sqlite3.connect(copy, isolation_level=None)) as again:
-            migrations.migrate(again, second_version.STEPS)
+            statements.migrate(again, second_version.STEPS)
         print(json.dumps(left(copy, None)))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from batchq.domain.ids import JobId, Tag, stream_name
 from batchq.domain.job import Job, Status
 from batchq.ports.jobs import Changes
-from batchq.store import job_writes, migrations
+from batchq.store import job_writes, statements
 from batchq.store.database import NAME
 from tests.support.builders import NOON, attempt, job, moment
 
@@ -48,7 +48,7 @@ def filled(data: Path, count: int, first: Job = FIRST) -> None:
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = OFF")
-        migrations.migrate(connection, migrations.STEPS)
+        statements.migrate(connection, statements.MIGRATIONS)
         connection.create_function("stream_of", 1, _stream_of, deterministic=True)
         job_writes.commit_changes(connection, Changes(inserted=(first,), history=walk))
         for statement in COPIES.split(";\n"):

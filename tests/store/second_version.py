@@ -1,8 +1,8 @@
 """A second version of the schema, known to tests only: what a later release may do to a database."""
 
-from batchq.store import migrations
+from batchq.store import statements
 
-VERSION = migrations.newest() + 1
+VERSION = statements.newest_schema() + 1
 SCRIPT = """
 -- A column with a default, and one that is computed from JSON.
 ALTER TABLE jobs ADD COLUMN zone TEXT NOT NULL DEFAULT 'here';
@@ -19,4 +19,4 @@ CREATE INDEX jobs_active ON jobs (status, zone) WHERE status IN ('STARTING', 'RU
 CREATE TABLE images (name TEXT PRIMARY KEY) WITHOUT ROWID;
 INSERT INTO images (name) SELECT DISTINCT image FROM jobs WHERE image IS NOT NULL;
 """
-STEPS = {**migrations.STEPS, VERSION: SCRIPT}
+STEPS = {**statements.MIGRATIONS, VERSION: SCRIPT}

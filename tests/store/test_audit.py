@@ -12,7 +12,7 @@ from batchq.domain.access.accounts import Visibility
 from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Unavailable
 from batchq.ports.jobs import Changes
-from batchq.store import migrations
+from batchq.store import statements
 from batchq.store.audit import select_records
 from tests.contracts.test_store_audit import DONE
 from tests.support.builders import NOON, job
@@ -136,7 +136,7 @@ def test_records_about_jobs_of_an_owner_are_read_from_an_index_in_its_order(visi
 
 def assert_index(index, statement, bound):
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrations.migrate(connection, migrations.STEPS)
+        statements.migrate(connection, statements.MIGRATIONS)
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bound)]
 
     assert any(index in step for step in plan), plan

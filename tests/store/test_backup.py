@@ -12,9 +12,8 @@ import pytest
 from batchq.cli.main import main
 from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
+from batchq.store.backup import back_up, check_file
 from batchq.store.database import NAME
-from batchq.store.offline.backup import back_up
-from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.house.rooms import ROOT
 from tests.support.builders import job, moment

@@ -9,9 +9,9 @@ from batchq.cli.main import main
 from batchq.domain.job import Status
 from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
-from batchq.store import migrations
+from batchq.store import statements
+from batchq.store.backup import check_file
 from batchq.store.database import NAME
-from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import definition, environment, job, job_id, log_stream, moment, policy, queue
 
@@ -41,7 +41,7 @@ def test_an_undamaged_database_has_no_problems(data):
     found = check_file(data / NAME)
 
     assert found.problems == ()
-    assert found.schema == migrations.newest()
+    assert found.schema == statements.newest_schema()
     assert found.jobs == {Status.SUBMITTED: 1, Status.RUNNING: 1}
 
 
@@ -88,7 +88,7 @@ def test_a_damaged_index_is_reported(data):
 @pytest.mark.parametrize(
     ("statement", "why"),
     [
-        (f"PRAGMA user_version = {migrations.newest() + 1}", "newer batchq"),
+        (f"PRAGMA user_version = {statements.newest_schema() + 1}", "newer batchq"),
         ("PRAGMA application_id = 1", "another program"),
     ],
 )

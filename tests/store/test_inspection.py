@@ -10,8 +10,7 @@ import pytest
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Restoration
-from batchq.store import migrations
-from batchq.store.offline import inspection
+from batchq.store import inspection, statements
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
 from tests.support.builders import NOON, job, job_id
@@ -47,7 +46,7 @@ async def test_the_inspection_of_unused_data_changes_nothing(at_rest):
     facts = inspection.examine_data(at_rest)
 
     assert everything_in(at_rest) == before
-    assert (facts.locked, facts.refusal, facts.schema) == (False, None, migrations.newest())
+    assert (facts.locked, facts.refusal, facts.schema) == (False, None, statements.newest_schema())
     assert [it.id for it in facts.database.active] == [job_id(1)]
     assert facts.database.newest_created_at == NOON + timedelta(hours=1)
 
@@ -104,14 +103,14 @@ async def test_a_file_that_is_not_a_database_is_reported_and_unchanged(at_rest):
 
 async def test_a_newer_schema_is_reported(at_rest):
     with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
-        connection.execute(f"PRAGMA user_version = {migrations.newest() + 1}")
+        connection.execute(f"PRAGMA user_version = {statements.newest_schema() + 1}")
 
     assert "newer batchq" in inspection.examine_data(at_rest).refusal
 
 
 async def test_the_rows_of_an_earlier_schema_are_not_read(at_rest, monkeypatch):
-    earlier = migrations.newest()
-    monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
+    earlier = statements.newest_schema()
+    monkeypatch.setattr(statements, "MIGRATIONS", second_version.STEPS)
 
     facts = inspection.examine_data(at_rest)
 

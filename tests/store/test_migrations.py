@@ -11,9 +11,9 @@ import pytest
 
 from batchq.cli.main import main
 from batchq.errors import StoreRefused
-from batchq.store import migrations
+from batchq.store import statements
+from batchq.store.backup import check_file
 from batchq.store.database import NAME
-from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.house.rooms import ROOT
 from tests.store import second_version
@@ -31,7 +31,7 @@ async def data(tmp_path):
 @pytest.fixture
 def later(monkeypatch):
     """Run the second version of batchq from now on."""
-    monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
+    monkeypatch.setattr(statements, "MIGRATIONS", second_version.STEPS)
 
 
 def dump(data):
@@ -75,7 +75,7 @@ async def test_an_upgrade_keeps_every_row_and_is_logged(data, request, caplog):
 
 async def test_an_earlier_version_refuses_migrated_data(data, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(migrations, "STEPS", second_version.STEPS)
+        patched.setattr(statements, "MIGRATIONS", second_version.STEPS)
         await open_and_close(data)
     before = dump(data)
 
@@ -99,7 +99,7 @@ EARLIER = second_version.VERSION - 1
 
 def schema_of(version):
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrations.migrate(connection, {it: second_version.STEPS[it] for it in range(1, version + 1)})
+        statements.migrate(connection, {it: second_version.STEPS[it] for it in range(1, version + 1)})
         return schema(connection)
 
 

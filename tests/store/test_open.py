@@ -14,7 +14,7 @@ from batchq.domain.catalog import ComputeEnvironment, JobQueue
 from batchq.domain.job import Status
 from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
-from batchq.store import lock, migrations
+from batchq.store import lock, statements
 from batchq.store.database import NAME
 from batchq.store.lock import hold_instance
 from batchq.store.sqlite_store import SqliteStore
@@ -125,7 +125,7 @@ async def test_a_second_server_is_refused_and_the_first_keeps_running(tmp_path):
 
 @pytest.mark.fault("DB10")
 async def test_a_newer_schema_is_refused(left):
-    changed_by(left, f"PRAGMA user_version = {migrations.newest() + 1}")
+    changed_by(left, f"PRAGMA user_version = {statements.newest_schema() + 1}")
     before = (left / NAME).read_bytes()
 
     await refused(left, "newer batchq")
@@ -251,26 +251,26 @@ def test_a_failed_migration_is_rolled_back_and_can_be_repeated(bare):
     wrong = "CREATE TABLE two (x);\nCREATE TABLE three (y);\nCREATE TABLE one (z);"
 
     with pytest.raises(sqlite3.OperationalError):
-        migrations.migrate(bare, {1: first, 2: wrong})
-    half_way = (migrations.version(bare), tables(bare))
-    migrations.migrate(bare, {1: first, 2: "CREATE TABLE two (x);", 3: "CREATE TABLE three (y);"})
+        statements.migrate(bare, {1: first, 2: wrong})
+    half_way = (statements.schema_version(bare), tables(bare))
+    statements.migrate(bare, {1: first, 2: "CREATE TABLE two (x);", 3: "CREATE TABLE three (y);"})
 
     assert half_way == (1, {"one"})
-    assert (migrations.version(bare), tables(bare)) == (3, {"one", "two", "three"})
+    assert (statements.schema_version(bare), tables(bare)) == (3, {"one", "two", "three"})
 
 
 def test_migrating_again_changes_nothing(bare):
-    migrations.migrate(bare, migrations.STEPS)
+    statements.migrate(bare, statements.MIGRATIONS)
     before = list(bare.iterdump())
 
-    migrations.migrate(bare, migrations.STEPS)
+    statements.migrate(bare, statements.MIGRATIONS)
 
     assert list(bare.iterdump()) == before
-    assert migrations.version(bare) == migrations.newest()
+    assert statements.schema_version(bare) == statements.newest_schema()
 
 
 def test_migrations_are_numbered_without_gaps():
-    assert list(migrations.STEPS) == list(range(1, migrations.newest() + 1))
+    assert list(statements.MIGRATIONS) == list(range(1, statements.newest_schema() + 1))
 
 
 INSTANCE = os.urandom(4).hex()

@@ -18,10 +18,10 @@ from batchq.store import (
     job_reads,
     job_writes,
     lists,
-    migrations,
     quarantine,
     retention,
     search_stretches,
+    statements,
 )
 from batchq.store.statements import execute_each
 from tests.support.builders import job_id
@@ -71,7 +71,7 @@ COUNTED = {"job_reads.queued_by_account", "job_reads.unfinished_counts"}
 @pytest.fixture
 def plan():
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.migrate(connection, migrations.STEPS)
+    statements.migrate(connection, statements.MIGRATIONS)
 
     def plan(statement, bound):
         return [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bound)]

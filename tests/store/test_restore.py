@@ -11,12 +11,10 @@ from batchq.cli.output import MISUSED
 from batchq.errors import StoreRefused
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import Changes, Restoration
-from batchq.store import lock, migrations
+from batchq.store import backup as restoring
+from batchq.store import inspection, lock, statements
+from batchq.store.backup import back_up, check_file, restore_backup
 from batchq.store.database import NAME
-from batchq.store.offline import backup as restoring
-from batchq.store.offline import inspection
-from batchq.store.offline.backup import back_up, restore_backup
-from batchq.store.offline.check import check_file
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
 from tests.support.builders import NOON, job, job_id, moment
@@ -125,7 +123,7 @@ async def test_a_restore_creates_a_missing_directory(tmp_path, copy):
 
 
 async def test_a_backup_of_an_earlier_schema_is_migrated(tmp_path, copy, monkeypatch):
-    monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
+    monkeypatch.setattr(statements, "MIGRATIONS", second_version.STEPS)
 
     restore_backup(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
@@ -147,7 +145,7 @@ WRONG = {
     "UPDATE jobs SET state = '{'": "is damaged",
     "DELETE FROM job_specs": "is damaged",
     "PRAGMA application_id = 7": "of another program",
-    f"PRAGMA user_version = {migrations.newest() + 1}": "newer batchq",
+    f"PRAGMA user_version = {statements.newest_schema() + 1}": "newer batchq",
 }
 
 

@@ -12,7 +12,7 @@ from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.job import Status
 from batchq.engine.mailbox import BulkStopRequest
 from batchq.ports.jobs import Changes
-from batchq.store import job_reads, job_writes, migrations
+from batchq.store import job_reads, job_writes, statements
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.harness import LoopHarness, catalog_of
@@ -94,7 +94,7 @@ ENDED = [job_id(number) for number in range(5)]
 def cost(count):
     """The steps of SQLite in a page of 10, while so many wait for each of the jobs that have ended."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.migrate(connection, migrations.STEPS)
+    statements.migrate(connection, statements.MIGRATIONS)
     waits = [(ended, order) for ended in ENDED for order in range(count)]
     connection.executemany(
         job_writes.SQL["insert_dependency"], [{"dependency_id": on, "ord": order} for on, order in waits]

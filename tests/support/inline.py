@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from batchq.errors import Conflict, StoreFailed
-from batchq.store import integrity, job_reads, migrations
+from batchq.store import integrity, job_reads, statements
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
@@ -26,7 +26,7 @@ _TMPFS = Path("/dev/shm")
 def _empty() -> sqlite3.Connection:
     """A database of the newest schema without rows, made once: the migrations cost more than most tests."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.migrate(connection, migrations.STEPS)
+    statements.migrate(connection, statements.MIGRATIONS)
     return connection
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.ports.history import FeedFilter
-from batchq.store import history, migrations, rows
+from batchq.store import history, rows, statements
 from batchq.store.statements import Begin, execute_each, run_transaction
 from tests.bench.figures import Figure, at_most, interleaved, within
 from tests.bench.scale import Scale
@@ -54,7 +54,7 @@ def _database(path: Path, jobs: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = OFF")  # the same sync follows both
-    migrations.migrate(connection, migrations.STEPS)
+    statements.migrate(connection, statements.MIGRATIONS)
     connection.execute("PRAGMA foreign_keys = ON")
     first = job(number=0)
     row, spec = rows.new_job_row(first), rows.spec_row(first)

@@ -21,9 +21,9 @@ from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
 from batchq.errors import BatchqError, StoreRefused
-from batchq.store import audit, integrity, job_reads, lock, migrations, quarantine
+from batchq.store import audit, integrity, job_reads, lock, quarantine, statements
+from batchq.store.backup import WITH_SERVER, WITHOUT_SERVER, read_only_connection
 from batchq.store.database import NAME
-from batchq.store.offline.check import WITH_SERVER, WITHOUT_SERVER, read_only_connection
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
@@ -33,7 +33,7 @@ Connection = sqlite3.Connection
 def examine_data(data: Path) -> StoreFacts:
     """All facts about a data directory, without the jobs of containers (`with_container_jobs` adds them)."""
     path = data / NAME
-    facts = StoreFacts(data=data, newest_schema=migrations.newest(), disk=_disk_space(data))
+    facts = StoreFacts(data=data, newest_schema=statements.newest_schema(), disk=_disk_space(data))
     if not path.exists() and not _size(data / lock.NAME):  # a server writes its instance into the lock file
         return facts
     locked, holder = lock.lock_holder(data)
@@ -49,9 +49,11 @@ def examine_data(data: Path) -> StoreFacts:
     try:
         with _connection(path) as connection:
             integrity.require_intact(connection, path, None)
-            schema = migrations.version(connection)
+            schema = statements.schema_version(connection)
             return replace(
-                facts, schema=schema, database=_database_facts(connection) if schema == migrations.newest() else None
+                facts,
+                schema=schema,
+                database=_database_facts(connection) if schema == statements.newest_schema() else None,
             )
     except (StoreRefused, sqlite3.Error) as why:
         return replace(facts, refusal=str(why))
@@ -162,7 +164,7 @@ def _sibling(path: Path, end: str) -> Path:
 def _matching(records: Sequence[PendingAudit], query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The audit records that match the query, selected by SQL statements."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrations.migrate(connection, migrations.STEPS)
+        statements.migrate(connection, statements.MIGRATIONS)
         audit.ingest(connection, records)
         return audit.newest_records(connection, query)
 
@@ -175,7 +177,9 @@ def _stored(path: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
         try:
             integrity.require_intact(connection, path, None)
             return (
-                audit.newest_records(connection, query) if migrations.version(connection) == migrations.newest() else ()
+                audit.newest_records(connection, query)
+                if statements.schema_version(connection) == statements.newest_schema()
+                else ()
             )
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot read {path}: {why}") from why

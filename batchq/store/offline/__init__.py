@@ -1,1 +1,0 @@
-"""Maintenance of a data directory from outside the server: backup, restore, check, examination, audit records."""
