@@ -37,18 +37,18 @@ NO_DRIVER = Logging()
 
 
 class ExecutorHarness:
-    """An executor over a simulated engine; `news` are the events that the executor posted."""
+    """An executor over a simulated engine; `events` are those that the executor posted."""
 
     def __init__(self, *, logging=NO_DRIVER, **container):
         self.clock = clock = VirtualClock()
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = RecordingRuntime(self.simulated)
-        self.news, self.low_priority, self.alive, self.tasks = [], [], 0, Supervisor(clock)
-        self.saved, self.made, self.disk_full, self.saving = {}, [], False, asyncio.Event()
+        self.events, self.low_priority, self.timer_messages, self.tasks = [], [], 0, Supervisor(clock)
+        self.saved, self.created, self.disk_full, self.saving = {}, [], False, asyncio.Event()
         self.saving.set()
-        self.keeping = asyncio.Event()
-        self.keeping.set()
-        self.goes_with_its_log = False
+        self.capturing = asyncio.Event()
+        self.capturing.set()
+        self.removed_with_its_log = False
         self.log_refused, self.logs_read = None, 0
         self.executor = Executor(
             runtime=self.engine,
@@ -63,7 +63,7 @@ class ExecutorHarness:
                 post=self._on_message,
             ),
             breaker=StartBreaker(clock=clock, tasks=self.tasks),
-            capture_log=self._keep_log,
+            capture_log=self._capture_log,
             final_metrics=FinalMetrics(read=None, post=None),
             clock=clock,
             tasks=self.tasks,
@@ -78,14 +78,14 @@ class ExecutorHarness:
 
     def _on_message(self, message):
         match message:
-            case JobEvent(event=on.ContainerCreated() as made, answer=answer):
-                self.made.append(made)
+            case JobEvent(event=on.ContainerCreated() as created, answer=answer):
+                self.created.append(created)
                 self.tasks.spawn("save", self._save(answer))
             case JobEvent(event=event, low_priority=low_priority):
-                self.news.append(event)
+                self.events.append(event)
                 self.low_priority.append(low_priority)
             case TimerFired(running_container=tag) if tag == self.tag:
-                self.alive += 1
+                self.timer_messages += 1
 
     async def _save(self, answer):
         await self.saving.wait()
@@ -94,12 +94,12 @@ class ExecutorHarness:
         else:
             answer.set_result(None)
 
-    async def _keep_log(self, _):
+    async def _capture_log(self, _):
         self.logs_read += 1
-        await self.keeping.wait()
+        await self.capturing.wait()
         if self.log_refused is not None:
             raise self.log_refused
-        return self.goes_with_its_log
+        return self.removed_with_its_log
 
     async def execute(self, effect):
         """Execute the effect, and wait until no task is running."""
@@ -118,7 +118,7 @@ async def test_an_abandoned_start_retries_with_pauses_while_the_engine_is_away()
     harness.engine.unreachable = False
     await harness.tasks.drain(max_seconds=1000)
     assert harness.engine.inspections < 20
-    assert harness.news == [on.StartAbandoned(attempt=1)]
+    assert harness.events == [on.StartAbandoned(attempt=1)]
 
 
 async def test_a_late_start_call_does_not_start_an_abandoned_container():
@@ -131,7 +131,7 @@ async def test_a_late_start_call_does_not_start_an_abandoned_container():
     await harness.tasks.drain(max_seconds=1000)
     await asyncio.sleep(60)
 
-    assert harness.news == [on.StartAbandoned(attempt=1)]
+    assert harness.events == [on.StartAbandoned(attempt=1)]
     assert await harness.simulated.survey() == ()
 
 
@@ -146,7 +146,7 @@ async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
 
     await harness.tasks.drain(max_seconds=1000)
     assert harness.engine.calls(harness.tag).count("start") == 1
-    assert {it.container_id for it in harness.made} == {"1"}
+    assert {it.container_id for it in harness.created} == {"1"}
 
 
 async def test_a_start_abandoned_while_its_creation_is_saved_is_not_made():
@@ -160,13 +160,13 @@ async def test_a_start_abandoned_while_its_creation_is_saved_is_not_made():
 
     await harness.tasks.drain(max_seconds=1000)
     assert harness.engine.calls(harness.tag) == ["create", "remove"]
-    assert harness.news == [on.StartAbandoned(attempt=1)]
+    assert harness.events == [on.StartAbandoned(attempt=1)]
 
 
 async def test_a_start_that_waits_for_a_clean_up_is_abandoned_at_once():
     harness = ExecutorHarness(seconds=60)
     earlier = replace(harness.tag, attempt=harness.tag.attempt - 1)
-    harness.keeping.clear()
+    harness.capturing.clear()
     harness.executor.execute(do.CleanUpContainer(tag=earlier), None)
     harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
@@ -174,9 +174,9 @@ async def test_a_start_that_waits_for_a_clean_up_is_abandoned_at_once():
     harness.executor.execute(do.AbandonStart(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    assert harness.news == [on.StartAbandoned(attempt=1)]
+    assert harness.events == [on.StartAbandoned(attempt=1)]
     assert "create" not in harness.engine.calls(harness.tag)
-    harness.keeping.set()
+    harness.capturing.set()
     await harness.tasks.drain(max_seconds=1000)
 
 
@@ -190,7 +190,7 @@ async def test_host_paths_that_were_created_are_saved_with_the_container(monkeyp
     monkeypatch.setattr(harness.simulated, "create", creating)
     await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert [it.created_host_paths for it in harness.made] == [("/data/x",)]
+    assert [it.created_host_paths for it in harness.created] == [("/data/x",)]
 
 
 async def test_an_absent_container_that_was_created_before_is_lost_and_not_created_again():
@@ -199,7 +199,7 @@ async def test_an_absent_container_that_was_created_before_is_lost_and_not_creat
 
     await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert harness.news == [on.ContainerLost(attempt=1)]
+    assert harness.events == [on.ContainerLost(attempt=1)]
     assert await harness.simulated.survey() == ()
 
 
@@ -212,7 +212,7 @@ async def test_a_container_that_vanished_after_an_unanswered_start_is_lost():
     harness.simulated.remove_externally(harness.tag)
 
     await harness.tasks.drain(max_seconds=1000)
-    assert harness.news == [on.ContainerLost(attempt=1)]
+    assert harness.events == [on.ContainerLost(attempt=1)]
     assert harness.engine.calls(harness.tag).count("start") == 1
 
 
@@ -229,7 +229,7 @@ async def test_a_container_created_late_under_a_used_name_is_not_started():
     harness.engine.unreachable = False
 
     await harness.tasks.drain(max_seconds=1000)
-    assert harness.news == [on.ContainerLost(attempt=1)]
+    assert harness.events == [on.ContainerLost(attempt=1)]
     assert [it.state for it in await harness.simulated.survey()] == [ContainerState.CREATED]
 
 
@@ -239,7 +239,7 @@ async def test_an_image_that_is_missing_after_a_pull_fails_the_start():
 
     await harness.execute(do.StartContainer(tag=harness.tag))
 
-    (failed,) = harness.news
+    (failed,) = harness.events
     assert failed.reason.startswith("CannotPullContainerError: ")
     assert harness.engine.calls(harness.tag) == ["create"] * 8
 
@@ -255,7 +255,7 @@ async def test_a_death_during_an_inspection_causes_another_inspection():
     harness.engine.release("inspect")
 
     await harness.tasks.drain(max_seconds=1000)
-    assert isinstance(harness.news[-1], on.ContainerExited)
+    assert isinstance(harness.events[-1], on.ContainerExited)
 
 
 async def test_an_exit_is_reported_with_the_start_until_the_start_is_saved():
@@ -268,8 +268,8 @@ async def test_an_exit_is_reported_with_the_start_until_the_start_is_saved():
     await unsaved.execute(do.InspectContainer(tag=unsaved.tag))
     await saved.execute(do.InspectContainer(tag=saved.tag))
 
-    assert [type(it) for it in unsaved.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
-    assert [type(it) for it in saved.news] == [on.ContainerStarted, on.ContainerExited]
+    assert [type(it) for it in unsaved.events] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
+    assert [type(it) for it in saved.events] == [on.ContainerStarted, on.ContainerExited]
 
 
 async def test_a_start_report_has_low_priority_and_an_exit_does_not():
@@ -280,7 +280,7 @@ async def test_a_start_report_has_low_priority_and_an_exit_does_not():
 
     await harness.execute(do.InspectContainer(tag=harness.tag))
 
-    assert [type(it) for it in harness.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
+    assert [type(it) for it in harness.events] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
     assert harness.low_priority == [True, True, False]
 
 
@@ -290,7 +290,7 @@ async def test_an_inspection_of_a_running_container_posts_a_timer_message():
 
     await harness.execute(do.InspectContainer(tag=harness.tag))
 
-    assert harness.alive == 1
+    assert harness.timer_messages == 1
 
 
 async def test_a_repeated_stop_sends_no_second_signal():
@@ -301,10 +301,7 @@ async def test_a_repeated_stop_sends_no_second_signal():
     await harness.execute(do.StopContainer(tag=harness.tag))
 
     assert harness.engine.calls(harness.tag).count("stop") == 1
-    assert harness.news[1:] == [on.StopSignalDelivered(attempt=1)] * 2
-
-
-# --------------------------------------------------------------------------------------------- multi-container jobs
+    assert harness.events[1:] == [on.StopSignalDelivered(attempt=1)] * 2
 
 
 class MultiContainerHarness(ExecutorHarness):
@@ -339,20 +336,11 @@ async def test_no_stop_signal_is_sent_to_a_container_that_is_cleaned_up():
 
 async def test_a_container_removed_with_its_log_is_not_removed_again():
     harness = ExecutorHarness(seconds=60)
-    harness.goes_with_its_log = True
+    harness.removed_with_its_log = True
 
     await harness.execute(do.CleanUpContainer(tag=harness.tag))
 
     assert harness.engine.calls(harness.tag) == []
-
-
-async def test_the_address_of_a_started_container_is_reported():
-    harness = MultiContainerHarness(seconds=60)
-
-    await harness.execute(do.StartContainer(tag=harness.tag))
-
-    (started,) = harness.news
-    assert (type(started), started.container_key, started.address is None) == (on.ContainerStarted, "0/app", False)
 
 
 async def test_an_unanswered_inspection_of_the_address_is_repeated_without_another_start():
@@ -362,7 +350,7 @@ async def test_an_unanswered_inspection_of_the_address_is_repeated_without_anoth
     await harness.execute(do.StartContainer(tag=harness.tag))
 
     assert harness.engine.calls(harness.tag).count("start") == 1
-    assert [(it.container_key, it.address is None) for it in harness.news] == [("0/app", False)]
+    assert [(it.container_key, it.address is None) for it in harness.events] == [("0/app", False)]
 
 
 async def test_events_of_a_multi_container_job_name_the_container():
@@ -375,9 +363,9 @@ async def test_events_of_a_multi_container_job_name_the_container():
     await stopped.execute(do.StartContainer(tag=stopped.tag))
     await stopped.execute(do.StopContainer(tag=stopped.tag))
 
-    assert [(type(it), it.container_key) for it in refused.news] == [(on.StartFailed, "0/app")]
-    assert given_up.news == [on.StartAbandoned(attempt=1, container_key="0/app")]
-    assert stopped.news[-1] == on.StopSignalDelivered(attempt=1, container_key="0/app")
+    assert [(type(it), it.container_key) for it in refused.events] == [(on.StartFailed, "0/app")]
+    assert given_up.events == [on.StartAbandoned(attempt=1, container_key="0/app")]
+    assert stopped.events[-1] == on.StopSignalDelivered(attempt=1, container_key="0/app")
 
 
 async def cleared(harness, times):
@@ -426,7 +414,7 @@ async def test_a_container_whose_start_was_not_requested_is_started_after_an_eng
     harness.saving.set()
     await harness.tasks.drain(max_seconds=1000)
 
-    assert harness.news == [on.ContainerStarted(attempt=1, started_at=harness.clock.now())]
+    assert harness.events == [on.ContainerStarted(attempt=1, started_at=harness.clock.now())]
 
 
 @pytest.mark.fault("EN02")
@@ -443,4 +431,4 @@ async def test_a_start_request_that_was_not_sent_does_not_count():
     harness.engine.unreachable = False
     await harness.tasks.drain(max_seconds=1000)
 
-    assert [type(it) for it in harness.news] == [on.ContainerStarted]
+    assert [type(it) for it in harness.events] == [on.ContainerStarted]

@@ -29,7 +29,7 @@ async def test_a_container_is_not_cleaned_up_during_its_start():
     harness.executor.execute(do.CleanUpContainer(tag=harness.tag), harness.job)
     await harness.tasks.drain(max_seconds=1000)
 
-    assert [type(it) for it in harness.news] == [on.ContainerStarted]
+    assert [type(it) for it in harness.events] == [on.ContainerStarted]
     assert await harness.simulated.survey() == ()
 
 
@@ -51,7 +51,7 @@ async def test_a_container_that_is_being_started_is_not_lost():
     harness.executor.inspect_again(harness.tag)
     await asyncio.sleep(1)
 
-    assert harness.news == []
+    assert harness.events == []
     harness.saving.set()
     await harness.tasks.drain(max_seconds=1000)
 
@@ -61,7 +61,7 @@ async def test_a_stop_of_an_absent_container_causes_an_inspection():
 
     await harness.execute(do.StopContainer(tag=harness.tag))
 
-    assert harness.news == [on.ContainerLost(attempt=1)]
+    assert harness.events == [on.ContainerLost(attempt=1)]
 
 
 async def started_and_ignoring_signals():
@@ -81,7 +81,7 @@ async def test_each_step_is_sent_once_and_reported_with_its_number():
         await harness.execute(step(harness, number))
 
     assert harness.engine.calls(harness.tag).count("stop") == 2
-    assert harness.news[1:] == [on.StopSignalDelivered(attempt=1, step=number) for number in (0, 1, 1)]
+    assert harness.events[1:] == [on.StopSignalDelivered(attempt=1, step=number) for number in (0, 1, 1)]
 
 
 async def test_a_step_without_an_answer_is_not_repeated_once_a_later_one_is_requested():
@@ -94,7 +94,7 @@ async def test_a_step_without_an_answer_is_not_repeated_once_a_later_one_is_requ
     harness.engine.unreachable = False
 
     await harness.tasks.drain(max_seconds=1000)
-    assert harness.news[1:] == [on.StopSignalDelivered(attempt=1, step=1)]
+    assert harness.events[1:] == [on.StopSignalDelivered(attempt=1, step=1)]
 
 
 async def test_a_step_without_an_answer_does_not_delay_a_kill():
@@ -108,7 +108,7 @@ async def test_a_step_without_an_answer_does_not_delay_a_kill():
 
     await harness.tasks.drain(max_seconds=1000)
     assert harness.engine.calls(harness.tag)[-1] == "kill"
-    assert harness.news[1:] == []
+    assert harness.events[1:] == []
 
 
 async def test_no_signal_is_sent_after_a_kill():
@@ -128,7 +128,7 @@ async def harness():
     """The container runs for a second; its start has been reported."""
     it = ExecutorHarness(seconds=1, exit_code=3)
     await it.execute(do.StartContainer(tag=it.tag))
-    it.news.clear()
+    it.events.clear()
     return it
 
 
@@ -145,8 +145,8 @@ async def inspection_answered_after_the_end(harness):
     await harness.tasks.drain(max_seconds=1000)
 
 
-def kinds(news):
-    return [type(it) for it in news]
+def kinds(events):
+    return [type(it) for it in events]
 
 
 async def test_a_death_with_an_inspection_is_reported_without_another_inspection(harness):
@@ -154,8 +154,8 @@ async def test_a_death_with_an_inspection_is_reported_without_another_inspection
 
     harness.executor.on_death(await death_report(harness))
 
-    assert kinds(harness.news) == ENDED
-    assert (harness.news[-1].exit_code, harness.engine.inspections) == (3, 0)
+    assert kinds(harness.events) == ENDED
+    assert (harness.events[-1].exit_code, harness.engine.inspections) == (3, 0)
 
 
 async def test_a_death_without_an_inspection_causes_an_inspection(harness):
@@ -164,7 +164,7 @@ async def test_a_death_without_an_inspection_causes_an_inspection(harness):
     harness.executor.on_death(harness.tag)
 
     await harness.tasks.drain(max_seconds=1000)
-    assert (kinds(harness.news), harness.engine.inspections) == (ENDED, 1)
+    assert (kinds(harness.events), harness.engine.inspections) == (ENDED, 1)
 
 
 async def test_an_absent_container_is_lost_after_an_inspection_of_our_own(harness):
@@ -173,14 +173,14 @@ async def test_an_absent_container_is_lost_after_an_inspection_of_our_own(harnes
     harness.executor.on_death(DeathReport(tag=harness.tag, found=None))
 
     await harness.tasks.drain(max_seconds=1000)
-    assert (harness.news, harness.engine.inspections) == ([on.ContainerLost(attempt=1)], 1)
+    assert (harness.events, harness.engine.inspections) == ([on.ContainerLost(attempt=1)], 1)
 
 
 @pytest.mark.fault("EN11")
 async def test_a_container_that_was_started_again_is_reported_as_running(harness):
     harness.executor.on_death(await death_report(harness))
 
-    assert (kinds(harness.news), harness.alive) == ([on.ContainerStarted], 1)
+    assert (kinds(harness.events), harness.timer_messages) == ([on.ContainerStarted], 1)
 
 
 async def test_only_the_exit_is_reported_for_a_container_saved_as_running(harness):
@@ -189,7 +189,7 @@ async def test_only_the_exit_is_reported_for_a_container_saved_as_running(harnes
 
     harness.executor.on_death(await death_report(harness))
 
-    assert kinds(harness.news) == [on.ContainerExited]
+    assert kinds(harness.events) == [on.ContainerExited]
 
 
 async def test_a_container_that_is_absent_during_its_start_is_not_lost():
@@ -200,7 +200,7 @@ async def test_a_container_that_is_absent_during_its_start_is_not_lost():
 
     harness.executor.on_death(DeathReport(tag=harness.tag, found=None))
 
-    assert harness.news == []
+    assert harness.events == []
     harness.saving.set()
     await harness.tasks.drain(max_seconds=1000)
 
@@ -220,7 +220,7 @@ async def test_an_exit_before_the_start_is_answered_is_reported():
 
     harness.executor.on_death(DeathReport(tag=harness.tag, found=ran))
 
-    assert kinds(harness.news) == ENDED
+    assert kinds(harness.events) == ENDED
     harness.engine.release("start")
     await harness.tasks.drain(max_seconds=1000)
 
@@ -229,9 +229,9 @@ async def test_an_exit_before_the_start_is_answered_is_reported():
 async def test_an_inspection_older_than_the_reported_death_has_no_effect(harness):
     await inspection_answered_after_the_end(harness)
 
-    assert kinds(harness.news) == [*ENDED, on.ContainerStarted]
-    over = after(harness.job, *harness.news[:-1])
-    assert after(over, harness.news[-1]) == over
+    assert kinds(harness.events) == [*ENDED, on.ContainerStarted]
+    over = after(harness.job, *harness.events[:-1])
+    assert after(over, harness.events[-1]) == over
 
 
 async def test_the_exit_of_one_of_several_containers_is_reported_with_its_name():
@@ -239,10 +239,10 @@ async def test_the_exit_of_one_of_several_containers_is_reported_with_its_name()
     await harness.execute(do.StartContainer(tag=harness.tag))
     await inspection_answered_after_the_end(harness)
 
-    assert {it.container_key for it in harness.news} == {"0/app"}
-    assert kinds(harness.news) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
-    over = after(harness.job, *harness.news[:-1])
-    assert after(over, harness.news[-1]) == over
+    assert {it.container_key for it in harness.events} == {"0/app"}
+    assert kinds(harness.events) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
+    over = after(harness.job, *harness.events[:-1])
+    assert after(over, harness.events[-1]) == over
 
 
 async def test_a_death_of_an_unknown_container_leaves_no_state_behind(harness):
@@ -251,7 +251,7 @@ async def test_a_death_of_an_unknown_container_leaves_no_state_behind(harness):
     harness.executor.on_death(DeathReport(tag=other, found=None))
 
     await harness.tasks.drain(max_seconds=1000)
-    assert harness.news == [on.ContainerLost(attempt=7)]
+    assert harness.events == [on.ContainerLost(attempt=7)]
     assert other not in harness.executor._ops
 
 
@@ -259,60 +259,38 @@ TAG = Tag(job_id=JobId("a-job"), attempt=2)
 
 
 TERMINATED = after(starting(), on.TerminateRequested(reason="enough"))
-
-
-def found(state, **changes):
-    return Inspection(tag=TAG, state=state, **changes)
-
-
-def test_an_absent_container_is_lost():
-    assert events_of_inspection(TAG, None) == (on.ContainerLost(attempt=2, reason=status_reasons.DISAPPEARED),)
+PART = replace(TAG, container_key="1/app")
+RAN = {"started_at": at(1), "stopped_at": at(2), "exit_code": 137, "out_of_memory": True}
 
 
 @pytest.mark.fault("EN30")
-def test_a_container_that_never_ran_is_lost():
-    assert events_of_inspection(TAG, found(ContainerState.CREATED)) == (
-        on.ContainerLost(attempt=2, reason="Container state lost"),
+@pytest.mark.parametrize("tag", [TAG, PART], ids=["the only container", "one of several"])
+@pytest.mark.parametrize(
+    ("state", "details", "events"),
+    [
+        (None, {}, [(on.ContainerLost, {"reason": status_reasons.DISAPPEARED})]),
+        (ContainerState.CREATED, {}, [(on.ContainerLost, {"reason": "Container state lost"})]),
+        (
+            ContainerState.CREATED,
+            {"host_lost": True},
+            [(on.ContainerLost, {"reason": status_reasons.HOST_TERMINATED})],
+        ),
+        (ContainerState.GOING, {}, []),
+        (
+            ContainerState.RUNNING,
+            {"started_at": at(1), "address": "10.0.0.7"},
+            [(on.ContainerStarted, {"started_at": at(1), "address": "10.0.0.7"})],
+        ),
+        (ContainerState.EXITED, RAN, [(on.ContainerStarted, {"started_at": at(1)}), (on.ContainerExited, RAN)]),
+    ],
+    ids=["absent", "never ran", "never ran on a lost host", "being removed", "running", "exited"],
+)
+def test_an_inspection_becomes_events(tag, state, details, events):
+    found = None if state is None else Inspection(tag=tag, state=state, **details)
+
+    assert events_of_inspection(tag, found) == tuple(
+        kind(attempt=2, container_key=tag.container_key, **members) for kind, members in events
     )
-
-
-def test_a_container_that_never_ran_on_a_lost_host_is_lost_with_the_host():
-    assert events_of_inspection(TAG, found(ContainerState.CREATED, host_lost=True)) == (
-        on.ContainerLost(attempt=2, reason=status_reasons.HOST_TERMINATED),
-    )
-
-
-def test_a_container_being_removed_causes_no_event():
-    assert events_of_inspection(TAG, found(ContainerState.GOING)) == ()
-
-
-def test_a_running_container_has_started():
-    assert events_of_inspection(TAG, found(ContainerState.RUNNING, started_at=at(1))) == (
-        on.ContainerStarted(attempt=2, started_at=at(1)),
-    )
-
-
-def test_an_exited_container_has_started_and_exited():
-    over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=137, out_of_memory=True)
-
-    assert events_of_inspection(TAG, over) == (
-        on.ContainerStarted(attempt=2, started_at=at(1)),
-        on.ContainerExited(attempt=2, exit_code=137, started_at=at(1), stopped_at=at(2), out_of_memory=True),
-    )
-
-
-PART = replace(TAG, container_key="1/app")
-
-
-def test_events_of_one_of_several_containers_have_its_key_and_address():
-    runs = found(ContainerState.RUNNING, started_at=at(1), address="10.0.0.7")
-    over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=0)
-
-    assert events_of_inspection(PART, None) == (on.ContainerLost(attempt=2, container_key="1/app"),)
-    assert events_of_inspection(PART, runs) == (
-        on.ContainerStarted(attempt=2, container_key="1/app", started_at=at(1), address="10.0.0.7"),
-    )
-    assert [it.container_key for it in events_of_inspection(PART, over)] == ["1/app", "1/app"]
 
 
 def test_the_start_of_a_job_is_not_urgent():

@@ -20,6 +20,7 @@ CAPACITY = status_reasons.code(status_reasons.no_room("memory"))
 TOO_LARGE = status_reasons.code(status_reasons.TOO_LARGE)
 TOO_MANY = status_reasons.code(status_reasons.TOO_MANY_VCPUS)
 TEN_MINUTES = timedelta(minutes=10)
+TWO_LIMITS = tuple(TimeLimit(reason=CAPACITY, most=it * TEN_MINUTES) for it in (2, 1))
 
 
 def limited(*reasons_, most=TEN_MINUTES, environments=None):
@@ -31,8 +32,8 @@ def misfit(**fields):
     return after(runnable(millicpus=9000, **fields), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS))
 
 
-class Watched:
-    """A harness whose time limits ring it, and which reads its messages."""
+class RunningHarness:
+    """A harness whose time limits run, and which processes its messages."""
 
     def __init__(self, harness):
         self.harness = harness
@@ -50,15 +51,15 @@ class Watched:
 
 @pytest.fixture
 async def watch():
-    """Lets a harness live until the test is over."""
-    lives = []
+    """Runs a harness until the test is over."""
+    running = []
 
-    async def live(harness, seconds):
-        lives.append(Watched(harness))
+    async def watch(harness, seconds):
+        running.append(RunningHarness(harness))
         await asyncio.sleep(seconds)
 
-    yield live
-    for it in lives:
+    yield watch
+    for it in running:
         await it.stop()
 
 
@@ -69,26 +70,6 @@ async def ended(harness, job):
 
 def text(code):
     return f"Canceled by JobStateTimeLimit action due to reason: {code}"
-
-
-async def test_a_head_that_is_blocked_too_long_is_cancelled(watch):
-    runs, head = running(millicpus=4000), runnable()
-    harness = await harness_with(runs, head, catalog=limited())
-    await harness.process(SURVEYED)
-
-    await watch(harness, 601)
-
-    assert await ended(harness, head) == text(CAPACITY)
-
-
-async def test_a_blocked_head_is_not_cancelled_before_its_limit(watch):
-    runs, head = running(millicpus=4000), runnable()
-    harness = await harness_with(runs, head, catalog=limited())
-    await harness.process(SURVEYED)
-
-    await watch(harness, 599)
-
-    assert await ended(harness, head) is None
 
 
 async def test_the_next_head_has_its_own_limit(watch):
@@ -129,15 +110,26 @@ async def test_a_tagged_head_is_cancelled(watch):
     assert await ended(harness, head) == text(CAPACITY)
 
 
-@pytest.mark.parametrize("catalog", [catalog_of(), limited(TOO_LARGE)])
-async def test_a_head_without_a_limit_for_its_reason_waits(watch, catalog):
+@pytest.mark.parametrize(
+    ("catalog", "seconds", "reason"),
+    [
+        (limited(), 599, None),
+        (limited(), 601, CAPACITY),
+        (limited(CAPACITY, most=2 * TEN_MINUTES), 601, None),
+        (catalog_of(queue(time_limits=TWO_LIMITS)), 601, CAPACITY),
+        (catalog_of(), 10_000, None),
+        (limited(TOO_LARGE), 10_000, None),
+    ],
+    ids=["not over", "over", "a longer limit", "the shorter of two", "no limit", "a limit for another reason"],
+)
+async def test_a_head_that_is_blocked_too_long_is_cancelled(watch, catalog, seconds, reason):
     runs, head = running(millicpus=4000), runnable()
     harness = await harness_with(runs, head, catalog=catalog)
     await harness.process(SURVEYED)
 
-    await watch(harness, 10_000)
+    await watch(harness, seconds)
 
-    assert await ended(harness, head) is None
+    assert await ended(harness, head) == (None if reason is None else text(reason))
 
 
 async def test_the_time_before_a_restart_counts(watch):
@@ -206,17 +198,6 @@ async def test_a_limit_added_while_no_job_is_placed_applies_to_the_head(watch):
     await harness.process(EngineLost())
     catalog.queues.update(limited().queues)
     await harness.process(CatalogChanged())
-
-    await watch(harness, 601)
-
-    assert await ended(harness, head) == text(CAPACITY)
-
-
-async def test_the_shortest_of_two_limits_for_one_reason_counts(watch):
-    runs, head = running(millicpus=4000), runnable()
-    limits_ = tuple(TimeLimit(reason=CAPACITY, most=it * TEN_MINUTES) for it in (2, 1))
-    harness = await harness_with(runs, head, catalog=catalog_of(queue(time_limits=limits_)))
-    await harness.process(SURVEYED)
 
     await watch(harness, 601)
 

@@ -31,184 +31,98 @@ from tests.support.clock import VirtualClock
 MINUTE = timedelta(minutes=1)
 
 
-class Bell:
-    """Alarms that run, and what they rang, with the seconds since noon."""
+class TimerHarness:
+    """Timers that run, and the messages that they posted: the job and the seconds since noon."""
 
     def __init__(self):
         self.clock = VirtualClock()
-        self.alarms = Timers(clock=self.clock, post=self._hear)
-        self.rang = []
+        self.timers = Timers(clock=self.clock, post=self._record)
+        self.fired = []
 
-    def _hear(self, ring):
-        self.rang.append((ring.job_id, (self.clock.now() - at(0)).total_seconds()))
+    def _record(self, message):
+        self.fired.append((message.job_id, (self.clock.now() - at(0)).total_seconds()))
 
 
 @pytest.fixture
-async def bell():
-    bell = Bell()
-    task = asyncio.create_task(bell.alarms.run())
-    await bell.clock.sleep(0)
-    yield bell
+async def harness():
+    harness = TimerHarness()
+    task = asyncio.create_task(harness.timers.run())
+    await harness.clock.sleep(0)
+    yield harness
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_a_timer_fires_once_when_it_is_due(bell):
-    job = running(timeout=MINUTE)
+JOB, OTHER, SLOW = running(timeout=MINUTE), running(timeout=MINUTE), running(timeout=2 * MINUTE)
+RETRIED = running(timeout=MINUTE, attempts=2)
+SHORT_GRACE = running(timeout=10 * MINUTE, stop_grace=timedelta(seconds=5))
+LONG_GRACE = running(timeout=MINUTE, stop_grace=3 * MINUTE)
+KILLED = after(running(stop_grace=timedelta(seconds=30)), terminate(), signal_delivered())
+TWO_CONTAINERS = after(
+    task_job(app(), sidecar()),
+    runs("0/app"),
+    runs("0/sidecar"),
+    terminate(),
+    is_signalled("0/app"),
+    is_signalled("0/sidecar"),
+)
 
-    bell.alarms.set(job)
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == [(job.id, 60)]
-
-
-async def test_an_overdue_timer_fires_at_once(bell):
-    job = running(timeout=MINUTE)
-    await bell.clock.sleep(500)
-
-    bell.alarms.set(job)
-    await bell.clock.sleep(1)
-
-    assert bell.rang == [(job.id, 500)]
-
-
-async def test_timers_fire_in_the_order_of_their_due_times(bell):
-    late, soon = running(timeout=2 * MINUTE), running(timeout=MINUTE)
-
-    bell.alarms.set(late)
-    bell.alarms.set(soon)
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == [(soon.id, 60), (late.id, 120)]
-
-
-async def test_all_timers_due_at_one_time_fire(bell):
-    first, second = running(timeout=MINUTE), running(timeout=MINUTE)
-
-    bell.alarms.set(first)
-    bell.alarms.set(second)
-    await bell.clock.sleep(1000)
-
-    assert sorted(bell.rang) == sorted([(first.id, 60), (second.id, 60)])
-
-
-async def test_an_earlier_timer_ends_the_wait_for_a_later_one(bell):
-    late, soon = running(timeout=10 * MINUTE), running(timeout=MINUTE)
-    bell.alarms.set(late)
-    await bell.clock.sleep(30)
-
-    bell.alarms.set(soon)
-    await bell.clock.sleep(100)
-
-    assert bell.rang == [(soon.id, 60)]
+#: The jobs that are set, each after a pause in seconds; and the timers that fire.
+TIMERS = {
+    "a timer fires once when it is due": ([(0, JOB)], [(JOB, 60)]),
+    "an overdue timer fires at once": ([(500, JOB)], [(JOB, 500)]),
+    "timers fire in the order of their due times": ([(0, SLOW), (0, JOB)], [(JOB, 60), (SLOW, 120)]),
+    "all timers due at one time fire": ([(0, JOB), (0, OTHER)], [(JOB, 60), (OTHER, 60)]),
+    "an earlier timer ends the wait for a later one": ([(0, SLOW), (30, JOB)], [(JOB, 60), (SLOW, 120)]),
+    "a timer moved earlier fires once": (
+        [(0, SHORT_GRACE), (0, after(SHORT_GRACE, terminate(), signal_delivered()))],
+        [(SHORT_GRACE, 5)],
+    ),
+    "a timer moved later fires once": (
+        [(0, LONG_GRACE), (0, after(LONG_GRACE, terminate(), signal_delivered()))],
+        [(LONG_GRACE, 180)],
+    ),
+    "a removed timer does not fire": ([(0, JOB), (0, after(JOB, exited(0)))], []),
+    "no timer is set while a stop signal is not delivered": ([(0, JOB), (0, after(JOB, terminate()))], []),
+    "a timer set twice fires once": ([(0, JOB), (0, JOB)], [(JOB, 60)]),
+    "a timer removed and set again fires once": (
+        [(0, RETRIED), (0, after(RETRIED, exited(1))), (0, after(RETRIED, exited(1), placed(), started(2)))],
+        [(RETRIED, 60)],
+    ),
+    "the timer of a killed job fires again to repeat the kill": (
+        [(0, KILLED), (31, after(KILLED, grace_expired(), now=at(31)))],
+        [(KILLED, 30), (KILLED, 36)],
+    ),
+    "a job without a deadline has no timer": ([(0, starting(timeout=MINUTE)), (0, running(timeout=None))], []),
+    "a timer fires for each of two containers due at once": (
+        [(0, TWO_CONTAINERS), (31, after(TWO_CONTAINERS, due_event(TWO_CONTAINERS, at(31)), now=at(31)))],
+        [(TWO_CONTAINERS, 30), (TWO_CONTAINERS, 31)],
+    ),
+}
 
 
-async def test_a_timer_moved_earlier_fires_once_at_the_earlier_time(bell):
-    job = running(timeout=10 * MINUTE, stop_grace=timedelta(seconds=5))
-    bell.alarms.set(job)
+@pytest.mark.parametrize("case", TIMERS)
+async def test_timers(harness, case):
+    jobs, fired = TIMERS[case]
 
-    bell.alarms.set(after(job, terminate(), signal_delivered()))
-    await bell.clock.sleep(1000)
+    for pause, job in jobs:
+        await harness.clock.sleep(pause)
+        harness.timers.set(job)
+    await harness.clock.sleep(1 if "two containers" in case else 1000)
 
-    assert bell.rang == [(job.id, 5)]
-
-
-async def test_a_timer_moved_later_fires_once_at_the_later_time(bell):
-    job = running(timeout=MINUTE, stop_grace=3 * MINUTE)
-    bell.alarms.set(job)
-
-    bell.alarms.set(after(job, terminate(), signal_delivered()))
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == [(job.id, 180)]
+    assert sorted(harness.fired, key=lambda it: it[1]) == [(job.id, seconds) for job, seconds in fired]
 
 
-async def test_a_removed_timer_does_not_fire(bell):
-    job = running(timeout=MINUTE)
-    bell.alarms.set(job)
-
-    bell.alarms.set(after(job, exited(0)))
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == []
-
-
-async def test_no_timer_is_set_while_a_stop_signal_is_not_delivered(bell):
-    job = running(timeout=MINUTE)
-    bell.alarms.set(job)
-
-    bell.alarms.set(after(job, terminate()))
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == []
-
-
-async def test_a_timer_set_twice_fires_once(bell):
-    job = running(timeout=MINUTE)
-
-    bell.alarms.set(job)
-    bell.alarms.set(job)
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == [(job.id, 60)]
-
-
-async def test_a_timer_removed_and_set_again_fires_once(bell):
-    job = running(timeout=MINUTE, attempts=2)
-    bell.alarms.set(job)
-    again = after(job, exited(1), placed(), started(2))
-
-    bell.alarms.set(after(job, exited(1)))
-    bell.alarms.set(again)
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == [(job.id, 60)]
-
-
-async def test_the_timer_of_a_killed_job_fires_again_to_repeat_the_kill(bell):
-    job = after(running(stop_grace=timedelta(seconds=30)), terminate(), signal_delivered())
-    bell.alarms.set(job)
-    await bell.clock.sleep(31)
-
-    bell.alarms.set(after(job, grace_expired(), now=at(31)))
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == [(job.id, 30), (job.id, 36)]
-
-
-async def test_a_job_without_a_deadline_has_no_timer(bell):
-    bell.alarms.set(starting(timeout=MINUTE))
-    bell.alarms.set(running(timeout=None))
-    await bell.clock.sleep(1000)
-
-    assert bell.rang == []
-
-
-async def test_the_timer_fires_for_each_of_two_containers_due_at_once(bell):
-    job = after(task_job(app(), sidecar()), runs("0/app"), runs("0/sidecar"), terminate())
-    job = after(job, is_signalled("0/app"), is_signalled("0/sidecar"))
-    bell.alarms.set(job)
-    await bell.clock.sleep(31)
-
-    bell.alarms.set(after(job, due_event(job, at(31)), now=at(31)))
-    await bell.clock.sleep(1)
-
-    assert bell.rang == [(job.id, 30), (job.id, 31)]
-
-
-async def test_removed_timers_do_not_accumulate(bell):
+async def test_removed_timers_do_not_accumulate(harness):
     jobs = [running(timeout=MINUTE) for _ in range(1000)]
 
-    list(map(bell.alarms.set, jobs))
-    list(map(bell.alarms.set, (after(job, exited(0)) for job in jobs[:-1])))
-    bell.alarms.set(running(timeout=2 * MINUTE))
+    list(map(harness.timers.set, jobs))
+    list(map(harness.timers.set, (after(job, exited(0)) for job in jobs[:-1])))
+    harness.timers.set(running(timeout=2 * MINUTE))
 
-    assert len(bell.alarms._heap) < 100
-    await bell.clock.sleep(1000)
-    assert [seconds for _, seconds in bell.rang] == [60, 120]
-
-
-# ---------------------------------------------------------------------------------------------------------- of several
+    assert len(harness.timers._heap) < 100
+    await harness.clock.sleep(1000)
+    assert [seconds for _, seconds in harness.fired] == [60, 120]
 
 
 async def test_a_timeout_applies_after_an_inspection_of_the_essential_container():
@@ -216,15 +130,15 @@ async def test_a_timeout_applies_after_an_inspection_of_the_essential_container(
     job = after(begun, runs("0/sidecar"), runs("0/app"))
     harness = await harness_with(job)
     await asyncio.sleep(61)
-    look = do.InspectContainer(tag=replace(job.tag, container_key="0/app"))
+    inspection = do.InspectContainer(tag=replace(job.tag, container_key="0/app"))
 
     await harness.process(
         TimerFired(job_id=job.id),
         TimerFired(job_id=job.id, running_container=replace(job.tag, container_key="0/sidecar")),
     )
-    assert harness.effects == [look, look]
+    assert harness.effects == [inspection, inspection]
 
-    await harness.process(TimerFired(job_id=job.id, running_container=look.tag))
+    await harness.process(TimerFired(job_id=job.id, running_container=inspection.tag))
     assert harness.effects[2:] == [
         do.StopContainer(tag=replace(job.tag, container_key=key)) for key in ("0/sidecar", "0/app")
     ]
@@ -235,13 +149,13 @@ async def test_an_overdue_container_is_inspected_before_its_dependent_gives_up()
     job = after(task_job(late, app(after={"late": "SUCCESS"})), runs("0/late"))
     harness = await harness_with(job)
     await asyncio.sleep(61)
-    look = do.InspectContainer(tag=replace(job.tag, container_key="0/late"))
+    inspection = do.InspectContainer(tag=replace(job.tag, container_key="0/late"))
 
     await harness.process(TimerFired(job_id=job.id))
-    assert harness.effects == [look]
+    assert harness.effects == [inspection]
 
-    await harness.process(TimerFired(job_id=job.id, running_container=look.tag))
-    assert harness.effects[1:] == [do.StopContainer(tag=look.tag)]
+    await harness.process(TimerFired(job_id=job.id, running_container=inspection.tag))
+    assert harness.effects[1:] == [do.StopContainer(tag=inspection.tag)]
 
 
 async def test_an_unanswered_inspection_does_not_delay_a_kill():

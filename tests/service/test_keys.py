@@ -1,7 +1,6 @@
 """`batchq serve --auth sigv4`: boto3 and the AWS CLI with keys of `batchq key`, and revoked keys."""
 
 import json
-import os
 import shlex
 import subprocess
 import urllib.request
@@ -87,17 +86,12 @@ def test_admins_are_logged_at_the_start(tmp_path):
 
 
 @pytest.mark.fault("SE03")
-def test_requests_without_a_valid_key_are_refused(served):
-    assert code_of(served.client().describe_job_queues) == "InvalidSignatureException"
-
-
-@pytest.mark.fault("SE03")
 def test_no_body_is_parsed_before_the_signature_is_verified(served):
     json_like = {"Content-Type": "application/json"}
-    members = urllib.request.Request(f"{served.url}/v1/submitjob", data=b"{ not json", headers=json_like)
+    request = urllib.request.Request(f"{served.url}/v1/submitjob", data=b"{ not json", headers=json_like)
 
     with pytest.raises(HTTPError) as why:
-        urllib.request.urlopen(members)
+        urllib.request.urlopen(request)
 
     with why.value as answer:
         assert (answer.code, answer.headers["x-amzn-ErrorType"]) == (403, "MissingAuthenticationTokenException")
@@ -107,9 +101,7 @@ def test_no_body_is_parsed_before_the_signature_is_verified(served):
 def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
     first, second = keys.create(), keys.create()
     assert served.client(key=first).describe_job_queues()["jobQueues"]
-    assert served.client(key=second).describe_job_queues()["jobQueues"], (
-        "both are good while one is changed for another"
-    )
+    assert served.client(key=second).describe_job_queues()["jobQueues"], "both keys are valid during a rotation"
 
     keys("disable", first[0])
     keys("delete", second[0])
@@ -120,18 +112,39 @@ def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
     assert served.client(key=first).describe_job_queues()["jobQueues"]
 
 
+@pytest.mark.fault("SE06", "SE07")
+def test_the_aws_cli_gets_one_error_for_unknown_wrong_and_disabled_keys(served, keys):
+    key, disabled = keys.create(), keys.create()
+    keys("disable", disabled[0])
+
+    assert aws(served, key)[0] == 0
+    wrong, unknown = aws(served, (key[0], "not this")), aws(served, ("BQIAUNKNOWNUNKNOWN22", key[1]))
+
+    assert wrong == unknown == aws(served, disabled)
+    assert wrong[0] != 0
+    assert "InvalidSignatureException" in wrong[1]
+
+
+def aws(served, key):
+    """The exit status of a command of the AWS CLI, and stdout with stderr."""
+    environment = served.environment() | {"AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
+    command = [BATCHQ.parent / "aws", "batch", "describe-job-queues", "--query", "jobQueues[].jobQueueName"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return done.returncode, done.stdout + done.stderr
+
+
 @pytest.mark.fault("SE49")
 def test_a_key_is_accepted_as_a_bearer_token_until_it_is_disabled(served, keys):
     identity, secret = keys.create()
-    members = urllib.request.Request(
+    request = urllib.request.Request(
         f"{served.url}/v2/training/jobs", headers={"Authorization": f"Bearer {identity}.{secret}"}
     )
 
-    with urllib.request.urlopen(members) as answer:
+    with urllib.request.urlopen(request) as answer:
         assert json.load(answer)["jobs"] == []
     keys("disable", identity)
     with pytest.raises(HTTPError) as why:
-        urllib.request.urlopen(members)
+        urllib.request.urlopen(request)
 
     body = json.load(why.value)
     assert (why.value.code, body["error"]) == (401, "UNAUTHORIZED")
@@ -212,18 +225,6 @@ def answered(connection, body, headers):
     with connection.getresponse() as answer:
         answer.read()
         return answer.status
-
-
-def test_batchq_commands_sign_their_requests(served, keys):
-    key_id, secret = keys.create()
-    signs = os.environ | {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret, "BATCHQ_URL": served.url}
-
-    done = subprocess.run(
-        [BATCHQ, "doctor", "--json", "--data", served.data], capture_output=True, text=True, check=False, env=signs
-    )
-
-    assert served.url in done.stdout
-    assert "Signature" not in done.stdout
 
 
 def test_a_command_with_foreign_keys_gets_advice(served, keys, monkeypatch, capsys):
