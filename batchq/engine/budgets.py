@@ -94,11 +94,6 @@ class Budgets:
         self._month = month_of(now)
         self._of_month = Sums(Decimal, await self._store.spending_totals(self._month.date()))
 
-    @property
-    def any(self) -> bool:
-        """Whether there is a budget."""
-        return bool(self._budgets)
-
     def stage(self, unit: UnitOfWork, changes: Iterable[Change]) -> None:
         """Add what the attempts cost that ended in this unit of work."""
         sums: dict[tuple[object, ...], Spending] = {}

@@ -27,7 +27,7 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
-from batchq.services.job_reads import Names, PendingOrdersView, hidden_names, name_not_found
+from batchq.services.job_reads import PendingOrdersView, hidden_names, name_not_found
 
 BATCH_SIZE = 500  # jobs that are read from the store, or reported to the client, at a time
 PREVIEW_BATCH_SIZE = (
@@ -101,8 +101,8 @@ class BulkStopService:
         A deleted user or account, or a queue that is no longer visible, is accepted while the caller reaches an
         unfinished job of it.
         """
-        names = Names(queues=selector.rest.queues, users=selector.rest.users, accounts=selector.accounts)
-        for kind, name in hidden_names(names, self._directory(), self._queues(caller), caller=caller):
+        query = replace(selector.rest, accounts=selector.accounts)
+        for kind, name in hidden_names(query, self._directory(), self._queues(caller), caller=caller):
             if not await self._store.preview(self._to_filter(JOBS_OF[kind](name), None, caller), 1):
                 raise name_not_found(kind, name)
 

@@ -55,16 +55,6 @@ class ConsumableUsage(Protocol):
         """Units that jobs have taken in total while the resource was NON_REPLENISHABLE."""
 
 
-class NoUsage:
-    """The usage without an engine: zero."""
-
-    def in_use(self, _name: ConsumableName) -> int:
-        return 0
-
-    def used_up(self, _name: ConsumableName) -> int:
-        return 0
-
-
 class Quantities(Struct, frozen=True, kw_only=True):
     """The units of a consumable resource."""
 
@@ -76,7 +66,7 @@ class Quantities(Struct, frozen=True, kw_only=True):
 
 
 class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource]):
-    """All consumable resources. The engine sets `usage`; before that all usage is zero."""
+    """All consumable resources."""
 
     def __init__(
         self, *, write_lock: WriteLock, store: CatalogStore, clock: Clock, changed: Callable[[], None]
@@ -87,7 +77,8 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         resource of this name is created.
         """
         super().__init__(ConsumableResource, write_lock=write_lock, store=store, changed=changed)
-        self.usage: ConsumableUsage = NoUsage()
+        #: None before the engine exists: nothing is used.
+        self.usage: ConsumableUsage | None = None
         self._clock = clock
 
     def quantities(self, resource: ConsumableResource) -> Quantities:
@@ -97,7 +88,7 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         more.
         """
         total = self._remaining(resource)
-        in_use = self.usage.in_use(resource.name)
+        in_use = 0 if self.usage is None else self.usage.in_use(resource.name)
         held = in_use if resource.kind is ResourceKind.REPLENISHABLE else 0
         return Quantities(total=total, in_use=in_use, available=max(0, total - held))
 
@@ -139,7 +130,9 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         return max(0, resource.total - self._used_up(resource))
 
     def _used_up(self, resource: ConsumableResource) -> int:
-        return self.usage.used_up(resource.name) if resource.kind is ResourceKind.NON_REPLENISHABLE else 0
+        if self.usage is None or resource.kind is ResourceKind.REPLENISHABLE:
+            return 0
+        return self.usage.used_up(resource.name)
 
     async def _was_applied(self, resource: ConsumableResource, update: ConsumableUpdate) -> bool:
         """Whether this update has been applied already. Raises Invalid if its token was used for another update."""
@@ -162,10 +155,7 @@ class CatalogService:
         self, *, store: CatalogStore, jobs: JobStore, clock: Clock, disk_guard: DiskGuard, changed: Callable[[], None]
     ) -> None:
         """`changed` is called after each change, except of job definitions, to schedule again."""
-        write_lock = WriteLock()
-        self._store = store
-        self._jobs = jobs
-        self._clock = clock
+        self._store, self._jobs, self._clock, write_lock = store, jobs, clock, WriteLock()
         #: Deletion raises Invalid while the environment is ENABLED or a queue uses it. Its jobs keep running.
         self.compute_environments: ResourceTable[EnvironmentName, ComputeEnvironment] = ResourceTable(
             ComputeEnvironment,
@@ -198,22 +188,9 @@ class CatalogService:
             write_lock=write_lock, store=store, clock=clock, changed=changed
         )
         self.definitions = JobDefinitionService(write_lock=write_lock, store=store, disk_guard=disk_guard)
-
-    @property
-    def environments(self) -> Mapping[EnvironmentName, ComputeEnvironment]:
-        return self.compute_environments.known
-
-    @property
-    def queues(self) -> Mapping[QueueName, JobQueue]:
-        return self.job_queues.known
-
-    @property
-    def policies(self) -> Mapping[PolicyName, SchedulingPolicy]:
-        return self.scheduling_policies.known
-
-    @property
-    def consumables(self) -> Mapping[ConsumableName, ConsumableResource]:
-        return self.consumable_resources.known
+        #: The tables as `CatalogView` shows them.
+        self.environments, self.queues = self.compute_environments.known, self.job_queues.known
+        self.policies, self.consumables = self.scheduling_policies.known, self.consumable_resources.known
 
     async def load(self) -> None:
         """Read the catalog from the store. It is empty before."""

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from hashlib import sha256
 from uuid import UUID, uuid4
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, UserName, Visibility
 from batchq.domain.access.permissions import may_see_account, may_see_user
+from batchq.domain.bulk_stop import JobFilter
 from batchq.domain.ids import JobId, parent_of, stream_name
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
@@ -162,41 +162,29 @@ class JobSearchService:
         Raises NotFound if nothing matches and the query names a queue, user or account that the caller does not see.
         So finished jobs of a deleted queue, user or account are found.
         """
-        page = await self._projected.search(replace(query, **self._scope(query, caller)))
-        if not page.jobs and page.next is None and query.before is None:
-            self._check_names(query, caller)
-        return page
-
-    def _scope(self, query: JobSearchQuery, caller: Caller) -> dict[str, object]:
         directory, accounts = self._directory(), None
         if query.accounts is not None:
             accounts = frozenset(below for it in query.accounts for below in directory.below(AccountName(it)))
-        return {"accounts": accounts, "visibility": caller.visibility}
-
-    def _check_names(self, query: JobSearchQuery, caller: Caller) -> None:
-        names = Names(queues=query.queues, users=query.users, accounts=query.accounts)
-        for kind, name in hidden_names(names, self._directory(), self._queues(caller), caller=caller):
-            raise name_not_found(kind, name)
-
-
-class Names(Struct, frozen=True, kw_only=True):
-    """The names in a request; None: the request does not filter by them."""
-
-    queues: Collection[str] | None
-    users: Collection[str] | None
-    accounts: Collection[str] | None
+        page = await self._projected.search(replace(query, accounts=accounts, visibility=caller.visibility))
+        if not page.jobs and page.next is None and query.before is None:
+            for kind, name in hidden_names(query, directory, self._queues(caller), caller=caller):
+                raise name_not_found(kind, name)
+        return page
 
 
 def hidden_names(
-    names: Names, directory: Directory, queues: Collection[str], *, caller: Caller
+    query: JobSearchQuery | JobFilter, directory: Directory, queues: Collection[str], *, caller: Caller
 ) -> Iterator[tuple[str, str]]:
-    """The kind and the name of each queue, user and account that the caller cannot see. `queues`: the visible ones."""
+    """The kind and the name of each queue, user and account in the query that the caller cannot see.
+
+    `queues`: the visible ones.
+    """
     users = {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
     accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
     for kind, named, visible in (
-        ("JobQueue", names.queues, queues),
-        ("User", names.users, users),
-        ("Account", names.accounts, accounts),
+        ("JobQueue", query.queues, queues),
+        ("User", query.users, users),
+        ("Account", query.accounts, accounts),
     ):
         yield from ((kind, it) for it in sorted(named or ()) if it not in visible)
 

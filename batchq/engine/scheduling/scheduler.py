@@ -8,6 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import BlockedHead
 from batchq.domain.ids import ConsumableName, JobId, QueueName
@@ -84,6 +87,17 @@ class PassMemo:
 NO_PROMISES: Mapping[JobId, datetime] = {}
 
 
+class PlacementState(Struct, frozen=True, kw_only=True):
+    """What a placement pass leaves to the next one."""
+
+    #: The latest start time of each blocked head.
+    promises: Mapping[JobId, datetime] = NO_PROMISES
+    #: Where searches behind blocked heads continue.
+    searches: Searches = NO_SEARCH
+    #: The order after which unschedulable jobs must be examined again; None: all are examined.
+    unschedulable_after: int | None = None
+
+
 class Scheduler:
     """Places jobs, and cancels jobs that have been blocked too long.
 
@@ -117,16 +131,10 @@ class Scheduler:
         self.recent_starts = RecentStarts(clock.now())
         #: The result of the last placement pass.
         self._pass_memo = PassMemo()
-        #: The latest start time of each blocked head, as last saved.
-        self._promises = NO_PROMISES
+        #: As last saved, and as the present unit of work leaves it.
+        self._saved = self._staged = PlacementState()
         #: Whether the start times stored before the restart have been read.
         self._promises_read = False
-        self._staged_promises = NO_PROMISES
-        #: Where searches behind blocked heads continue, as last saved.
-        self._searches = self._staged_searches = NO_SEARCH
-        #: The order after which unschedulable jobs must be examined again; None: all are examined.
-        self._unschedulable_after: int | None = None
-        self._staged_unschedulable_after: int | None = None
         self.time_limits = TimeLimits(
             store=store, catalog=catalog, heads=self._blocked_jobs, clock=clock, request_unit=request_unit
         )
@@ -137,7 +145,7 @@ class Scheduler:
         await self._share_usage.load(self._store, self._clock.now())
         await self.queued_jobs.load(self._store)
         self._blocked_jobs.marks = {}
-        self._searches = NO_SEARCH
+        self._saved = replace(self._saved, searches=NO_SEARCH)
         self.queue_cache.clear()
         self._pass_memo.clear()
         self.time_limits.schedule_scan(self._clock.now())
@@ -153,10 +161,8 @@ class Scheduler:
             self._pass_memo.clear()
             self.time_limits.reset_due()
         self._pass_memo.begin()
-        self._staged_promises = self._promises
         self._blocked_jobs.begin()
-        self._staged_unschedulable_after = self._unschedulable_after
-        self._staged_searches = self._searches
+        self._staged = self._saved
         if not safe_mode:
             await self.time_limits.cancel(unit)
 
@@ -168,15 +174,16 @@ class Scheduler:
         """After a change of the catalog, examine a page of unschedulable jobs again; False if more remain."""
         if catalog_changed:
             self.time_limits.schedule_scan(unit.now)
-            self._unschedulable_after = -1
-        if self._unschedulable_after is None:
+            self._saved = replace(self._saved, unschedulable_after=-1)
+        if self._saved.unschedulable_after is None:
             return True
         _, used_up = self._share_usage_after(unit, unit.job_changes())
         room = FreeCapacity(cluster=self._cluster(host, used_up), usage=Usage().after(()), now=unit.now)
-        self._staged_unschedulable_after = await recheck_unschedulable(
-            unit, self._store, self._catalog, capacity=room, after=self._unschedulable_after
+        after = await recheck_unschedulable(
+            unit, self._store, self._catalog, capacity=room, after=self._saved.unschedulable_after
         )
-        return self._staged_unschedulable_after is None
+        self._staged = replace(self._staged, unschedulable_after=after)
+        return after is None
 
     async def place(self, unit: UnitOfWork, host: Resources, *, skip: Skip, capacity_freed: bool) -> bool:
         """Place the jobs that fit; False if another pass must follow.
@@ -197,16 +204,20 @@ class Scheduler:
             if not self._promises_read:
                 heads = await new(capacity=FreeCapacity(cluster=site, usage=held, now=unit.now)).place_all()
                 ids = [it.job_id for it in heads.values()]
-                self._promises = await read_promises(unit, self.queue_cache, ids)
+                self._saved = replace(self._saved, promises=await read_promises(unit, self.queue_cache, ids))
                 self._promises_read = True
-            room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=self._promises)
+            room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=self._saved.promises)
             placement = new(capacity=room, empty_queues=self._pass_memo.empty_queues)
-            result, promises = await placement.run(self._searches if unit.search_due else NO_SEARCH), room.promises
+            result, promises = (
+                await placement.run(self._saved.searches if unit.search_due else NO_SEARCH),
+                room.promises,
+            )
         self._pass_memo.stage(result)
-        self._staged_searches = self._next_searches(unit, result, capacity_freed=capacity_freed)
+        searches = self._next_searches(unit, result, capacity_freed=capacity_freed)
+        self._staged = replace(self._staged, searches=searches)
         if result.finished:
             marks = await self._blocked_jobs.mark(unit, self.queue_cache, result.heads, promises)
-            self._staged_promises = promises
+            self._staged = replace(self._staged, promises=promises)
             return not result.repeat and len(marks) == len(result.heads)
         return False
 
@@ -219,13 +230,13 @@ class Scheduler:
     @property
     def searching(self) -> bool:
         """Whether jobs behind blocked heads are still to be searched."""
-        return bool(self._staged_searches)
+        return bool(self._staged.searches)
 
     def _next_searches(self, unit: UnitOfWork, result: PassResult, *, capacity_freed: bool) -> Searches:
         """The searches after the pass. A head that left its place frees its reservation."""
         heads = {it.job_id for it in result.heads.values()}
         capacity_freed = capacity_freed or any(it.job_id not in heads for it in self._blocked_jobs.marks.values())
-        searched = result.searches if unit.search_due else self._searches
+        searched = result.searches if unit.search_due else self._saved.searches
         if not result.finished:
             return searched
         return next_searches(searched, result.unread_queues, unit.changed_queues, capacity_freed=capacity_freed)
@@ -243,9 +254,7 @@ class Scheduler:
     def on_committed(self, committed: Committed) -> None:
         self._resource_usage.update(committed.jobs)
         self.recent_starts.on_committed(committed)
-        self._promises = self._staged_promises
-        self._unschedulable_after = self._staged_unschedulable_after
-        self._searches = self._staged_searches
+        self._saved = self._staged
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Check a new job against the limits of its queue and account. Raises Invalid.
