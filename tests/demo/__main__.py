@@ -1,10 +1,8 @@
 """Start a server, run and stop jobs through boto3, and report each one. Exit status 1 after an unexpected outcome."""
 
-import json
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +92,7 @@ def play(service: Service) -> list[tuple[Play, str]]:
 def report_outcome(service: Service, job_play: Play, job_id: str) -> bool:
     """Print the history and the end of a job. Returns whether the outcome is unexpected."""
     (job,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
-    walk = history(service, job_id)
+    walk = service.native(f"jobs/{job_id}/history")[1]["history"]
     wrong = job_play.wrong(job, [it["status"] for it in walk if "stopOrder" not in it])
     print(f"{job_play.name}{f' ({job_play.then} requested while {job_play.when})' if job_play.then else ''}")
     print(f"  walk    {steps(walk)}")
@@ -108,11 +106,6 @@ def report_outcome(service: Service, job_play: Play, job_id: str) -> bool:
         print(f"  children {job['arrayProperties']['statusSummary']}")
     print("  as expected\n" if not wrong else f"  WRONG   {'; '.join(wrong)}\n")
     return bool(wrong)
-
-
-def history(service: Service, job_id: str) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"{service.url}/v1/batchq/jobs/{job_id}/history") as answer:
-        return json.load(answer)["history"]
 
 
 def steps(walk: list[dict[str, Any]]) -> str:

@@ -1,9 +1,5 @@
 """Costs and budgets of a real server: the native API, SubmitJob's refusal, and `kill -9`."""
 
-import json
-import urllib.error
-import urllib.request
-
 import pytest
 from botocore.exceptions import ClientError
 
@@ -25,19 +21,6 @@ def service(tmp_path_factory):
         yield running
 
 
-def ask(service, path, body=None):
-    """The status and the JSON of a response of the native API."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"{service.url}/v1/batchq/{path}", data=data, headers={"Content-Type": "application/json"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=10) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
-
-
 def submit(service, **more):
     overrides = {"environment": LONG, "resourceRequirements": [{"type": "VCPU", "value": "1"}]}
     batch = service.client()
@@ -50,7 +33,7 @@ def test_a_crossed_budget_stops_the_jobs_and_survives_kill_nine(service):
     job = submit(service)
     reaches(service.client(), job, "RUNNING")
 
-    status, budget = ask(service, "setbudget", {"account": "root", "hard": 0.5})
+    status, budget = service.native("setbudget", {"account": "root", "hard": 0.5})
     assert (status, budget["currency"], budget["hard"], budget["period"]) == (200, "EUR", 0.5, "WHOLE")
     ended = reaches(service.client(), job, "FAILED")
     assert ended["statusReason"] == "The hard limit of the budget of account root is reached: 0.50 EUR"
@@ -60,7 +43,7 @@ def test_a_crossed_budget_stops_the_jobs_and_survives_kill_nine(service):
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
     assert refused.value.response["Error"]["Code"] == "ClientException"
     assert "The budget of account root is used up: no job is accepted" in refused.value.response["Error"]["Message"]
-    _, before = ask(service, "listbudgets", {})
+    _, before = service.native("listbudgets", {})
     (crossing,) = before["budgets"][0]["crossings"]
     assert crossing["limit"] == "HARD"
     assert crossing["spent"] >= 0.5
@@ -68,10 +51,10 @@ def test_a_crossed_budget_stops_the_jobs_and_survives_kill_nine(service):
     service.kill()
     service.start()
 
-    assert ask(service, "listbudgets", {}) == (200, before)
+    assert service.native("listbudgets", {}) == (200, before)
     with pytest.raises(ClientError):
         submit(service)
-    assert ask(service, "removebudget", {"account": "root"}) == (200, {})
+    assert service.native("removebudget", {"account": "root"}) == (200, {})
     again = submit(service)
     reaches(service.client(), again, "RUNNING")
     service.client().terminate_job(jobId=again, reason="enough")
@@ -81,19 +64,19 @@ def test_a_crossed_budget_stops_the_jobs_and_survives_kill_nine(service):
 def test_the_cost_of_a_job_and_the_report_agree(service):
     job = submit(service, tags={"batchq:metric:val": "(x)"})
     reaches(service.client(), job, "RUNNING")
-    until(lambda: ask(service, f"jobs/{job}/cost")[1]["cost"]["total"] > 0.2)
+    until(lambda: service.native(f"jobs/{job}/cost")[1]["cost"]["total"] > 0.2)
     service.client().terminate_job(jobId=job, reason="enough")
     reaches(service.client(), job, "FAILED")
 
-    status, answer = ask(service, f"jobs/{job}/cost")
-    _, report = ask(service, "costreport", {"by": "DEFINITION"})
+    status, answer = service.native(f"jobs/{job}/cost")
+    _, report = service.native("costreport", {"by": "DEFINITION"})
 
     assert status == 200
     assert set(answer["cost"]) == {"currency", "total", "gpu", "compute", "storage", "estimatedSavings"}
     (row,) = report["rows"]
     assert (row["name"], row["active"]) == ("train", 0)
     assert row["total"] >= answer["cost"]["total"]
-    assert ask(service, f"jobs/{job}/metrics") == (200, {"jobId": job, "metrics": {}})
+    assert service.native(f"jobs/{job}/metrics") == (200, {"jobId": job, "metrics": {}})
 
 
 @pytest.mark.parametrize(
@@ -118,11 +101,11 @@ def test_the_cost_of_a_job_and_the_report_agree(service):
     ],
 )
 def test_a_bad_request_changes_nothing(service, path, body, status):
-    found, answer = ask(service, path, body)
+    found, answer = service.native(path, body)
 
     assert found == status
     assert answer["message"]
-    assert ask(service, "listbudgets", {}) == (200, {"budgets": []})
+    assert service.native("listbudgets", {}) == (200, {"budgets": []})
 
 
 def test_a_server_without_prices_sets_no_budget_and_knows_no_cost(tmp_path):
@@ -130,8 +113,8 @@ def test_a_server_without_prices_sets_no_budget_and_knows_no_cost(tmp_path):
         register(service.client(), "train", "true")
         job = submit(service)
 
-        assert ask(service, f"jobs/{job}/cost") == (200, {"jobId": job, "cost": None})
-        status, answer = ask(service, "setbudget", {"account": "root", "soft": 1})
+        assert service.native(f"jobs/{job}/cost") == (200, {"jobId": job, "cost": None})
+        status, answer = service.native("setbudget", {"account": "root", "soft": 1})
 
         assert (status, answer["message"]) == (400, "The server has no prices: start it with --prices.")
         service.client().terminate_job(jobId=job, reason="enough")

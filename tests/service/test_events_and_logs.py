@@ -1,10 +1,7 @@
 """Events and logs over HTTP: by long polls, from a real server, also when it is killed meanwhile."""
 
-import json
 import threading
 import time
-import urllib.error
-import urllib.request
 
 import pytest
 
@@ -17,14 +14,9 @@ SHORT = Script(seconds=0.3, output=("one line", "another line"))
 
 
 def get(service, path):
-    with urllib.request.urlopen(f"{service.url}/v1/batchq/{path}") as answer:
-        return json.loads(answer.read())
-
-
-def refusal(service, path):
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        get(service, path)
-    return refused.value.code, json.loads(refused.value.read())["message"]
+    status, answer = service.native(path)
+    assert status == 200, answer
+    return answer
 
 
 def submit(service, name="short", script=SHORT):
@@ -159,16 +151,18 @@ def done(shared):
 
 @pytest.mark.parametrize("path", BAD)
 def test_a_bad_request_is_refused_with_the_reason(shared, done, path):
-    code, message = refusal(shared, path.replace("JOB", done))
+    status, answer = shared.native(path.replace("JOB", done))
 
-    assert code == 400
-    assert BAD[path] in message
+    assert status == 400
+    assert BAD[path] in answer["message"]
 
 
 def test_the_log_of_an_unknown_job_is_not_found(shared):
     job = "5d1f6c1e-0000-4000-8000-000000000000"
 
-    assert refusal(shared, f"jobs/{job}/log?wait=20") == (404, f"Job {job} not found.")
+    status, answer = shared.native(f"jobs/{job}/log?wait=20")
+
+    assert (status, answer["message"]) == (404, f"Job {job} not found.")
 
 
 def test_a_waiting_reader_does_not_delay_the_shutdown(simulated_command):

@@ -1,7 +1,5 @@
 """The policies of accounts and of the server limit jobs on a real machine."""
 
-import json
-import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -173,8 +171,7 @@ def tightened(tmp_path, queued):
 
 def statuses(service, job_id):
     """All statuses in the history of the job."""
-    with urllib.request.urlopen(f"{service.url}/v1/batchq/jobs/{job_id}/history") as answer:
-        return {moment["status"] for moment in json.load(answer)["history"]}
+    return {it["status"] for it in service.native(f"jobs/{job_id}/history")[1]["history"]}
 
 
 @pytest.mark.fault("SE09", "SE10")

@@ -1,8 +1,5 @@
 """Data of a server that was killed: the next server describes all of it identically."""
 
-import json
-import urllib.request
-
 import pytest
 
 from batchq.compute.simulated.script import Script
@@ -167,7 +164,7 @@ def describe(service, jobs):
         },
         "fronts": [batch.get_job_queue_snapshot(jobQueue=it["jobQueueName"])["frontOfQueue"]["jobs"] for it in queues],
         "tags": batch.list_tags_for_resource(resourceArn=policies[0]["arn"])["tags"],
-        "history": [history(service, it) for it in jobs],
+        "history": [service.native(f"jobs/{it}/history")[1] for it in jobs],
         "streams": streams,
         "events": [
             plain(logs.get_log_events(logGroupName=LOGS, logStreamName=it["logStreamName"], startFromHead=True))[
@@ -186,8 +183,3 @@ def describe(service, jobs):
 def plain(answer):
     assert "nextToken" not in answer
     return {name: it for name, it in answer.items() if name != "ResponseMetadata"}
-
-
-def history(service, job):
-    with urllib.request.urlopen(f"{service.url}/v1/batchq/jobs/{job}/history") as answer:
-        return json.load(answer)

@@ -1,23 +1,8 @@
 """An operator ends safe mode, by a command or by HTTP."""
 
-import json
-import urllib.error
-import urllib.request
-
 import pytest
 
 from batchq.cli.main import main
-
-
-def ask(service, body):
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{service.url}/v1/batchq/leavesafemode", data=body, headers=headers)
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.code, json.load(refused)
 
 
 def test_data_that_was_never_restored_is_unaffected(shared, capsys):
@@ -33,7 +18,7 @@ def test_restored_data_waits_in_safe_mode(simulated, tmp_path):
     simulated.start()
     before = simulated.health()
 
-    status, answer = ask(simulated, b"{}")
+    status, answer = simulated.native("leavesafemode", {})
 
     assert (before["status"], status, answer) == ("degraded", 200, {})
     assert simulated.health()["status"] == "ok"
@@ -41,7 +26,7 @@ def test_restored_data_waits_in_safe_mode(simulated, tmp_path):
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"purge": "yes"}', b'{"purge": null}', b'{"purg": true}'])
 def test_an_invalid_request_is_refused(shared, body):
-    status, answer = ask(shared, body)
+    status, answer = shared.native("leavesafemode", body)
 
     assert status == 400
     assert answer["__type"] == "ClientException"

@@ -80,12 +80,8 @@ def error(call, **fields):
 
 def test_a_training_job_completes_with_its_times_metrics_and_statuses(sagemaker, create, ended):
     script = Script(seconds=0.2, output=("epoch=1 loss=0.5", "epoch=2 loss=0.25"))
-    name = create(
-        script,
-        algorithm={"MetricDefinitions": METRICS},
-        HyperParameters={"lr": "0.1"},
-        Tags=[{"Key": "team", "Value": "a"}],
-    )
+    metrics, tags = {"MetricDefinitions": METRICS}, [{"Key": "team", "Value": "a"}]
+    name = create(script, algorithm=metrics, HyperParameters={"lr": "0.1"}, Tags=tags)
 
     job = ended(name)
 
@@ -94,17 +90,10 @@ def test_a_training_job_completes_with_its_times_metrics_and_statuses(sagemaker,
     assert (job["TrainingTimeInSeconds"], job["BillableTimeInSeconds"]) == (1, 1)
     assert (job["HyperParameters"], job["RoleArn"]) == ({"lr": "0.1"}, ROLE)
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600}
+    assert [(it["MetricName"], it["Value"]) for it in job["FinalMetricDataList"]] == [("validation:loss", 0.25)]
     steps = [it["Status"] for it in job["SecondaryStatusTransitions"]]
     assert steps == ["Pending", "Downloading", "Training", "Completed"]
     assert all(it["EndTime"] >= it["StartTime"] for it in job["SecondaryStatusTransitions"])
-
-
-def test_final_metrics_are_those_of_metric_definitions(create, ended):
-    name = create(Script(seconds=0.1, output=("loss=0.5", "loss=0.25")), algorithm={"MetricDefinitions": METRICS})
-
-    found = ended(name)["FinalMetricDataList"]
-
-    assert [(it["MetricName"], it["Value"]) for it in found] == [("validation:loss", 0.25)]
 
 
 def test_a_stopped_job_is_stopping_until_its_container_has_ended(sagemaker, create, ended):
@@ -127,9 +116,9 @@ def test_a_stopped_job_is_stopping_until_its_container_has_ended(sagemaker, crea
 def test_the_container_has_120_seconds_between_sigterm_and_sigkill(service, create):
     name = create()
 
-    (row,) = native(service, "listjobs", {"names": [name]})["jobs"]
+    (row,) = service.native("listjobs", {"names": [name]})[1]["jobs"]
 
-    assert native(service, f"jobs/{row['jobId']}")["job"]["stopGraceSeconds"] == 120
+    assert service.native(f"jobs/{row['jobId']}")[1]["job"]["stopGraceSeconds"] == 120
 
 
 def test_a_queued_job_stops_at_once(sagemaker, create):
@@ -176,10 +165,8 @@ def test_names_are_unique_until_the_job_is_deleted(sagemaker, create, ended):
 
     sagemaker.delete_training_job(TrainingJobName=name)
 
-    assert error(sagemaker.describe_training_job, TrainingJobName=name) == (
-        "ValidationException",
-        "Requested resource not found.",
-    )
+    missing = ("ValidationException", "Requested resource not found.")
+    assert error(sagemaker.describe_training_job, TrainingJobName=name) == missing
     assert error(sagemaker.delete_training_job, TrainingJobName=name)[0] == "ResourceNotFound"
     assert sagemaker.list_training_jobs(NameContains=name)["TrainingJobSummaries"] == []
     create(name=name)
@@ -204,7 +191,7 @@ def test_a_create_that_the_sdk_repeats_creates_one_job(service, sagemaker, creat
         sagemaker.meta.events.unregister("before-send.sagemaker.CreateTrainingJob", twice)
 
     assert repeated
-    assert len(native(service, "listjobs", {"names": [name]})["jobs"]) == 1
+    assert len(service.native("listjobs", {"names": [name]})[1]["jobs"]) == 1
 
 
 def texts(headers):
@@ -230,24 +217,18 @@ def test_jobs_are_listed_by_name_status_and_time_a_page_at_a_time(sagemaker, cre
     assert names[4] in [it["TrainingJobName"] for it in later]
 
 
+FILE_SYSTEM = {
+    "FileSystemId": "fs-12345678901",
+    "FileSystemAccessMode": "ro",
+    "FileSystemType": "EFS",
+    "DirectoryPath": "/x",
+}
 S3 = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/key"}}
 REFUSED = {
     "an unknown type": {"ResourceConfig": {"InstanceType": "ml.z9.huge", "InstanceCount": 1, "VolumeSizeInGB": 1}},
     "inputs without --s3-root": {"InputDataConfig": [{"ChannelName": "train", "DataSource": S3}]},
     "inputs of a file system": {
-        "InputDataConfig": [
-            {
-                "ChannelName": "train",
-                "DataSource": {
-                    "FileSystemDataSource": {
-                        "FileSystemId": "fs-12345678901",
-                        "FileSystemAccessMode": "ro",
-                        "FileSystemType": "EFS",
-                        "DirectoryPath": "/x",
-                    }
-                },
-            }
-        ]
+        "InputDataConfig": [{"ChannelName": "train", "DataSource": {"FileSystemDataSource": FILE_SYSTEM}}]
     },
     "isolation": {"EnableNetworkIsolation": True},
     "encryption": {"EnableInterContainerTrafficEncryption": True},
@@ -270,10 +251,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_request_that_cannot_be_carried_out_creates_nothing(service, sagemaker, create, case):
-    before = len(native(service, "listjobs", {"maxResults": 1000})["jobs"])
+    before = len(service.native("listjobs", {"maxResults": 1000})[1]["jobs"])
 
     assert error(create, **REFUSED[case])[0] == "ValidationException"
-    assert len(native(service, "listjobs", {"maxResults": 1000})["jobs"]) == before
+    assert len(service.native("listjobs", {"maxResults": 1000})[1]["jobs"]) == before
 
 
 @pytest.mark.parametrize("case", [{"SortBy": "Name"}, {"SortOrder": "Ascending"}, {"NextToken": "x"}])
@@ -293,17 +274,6 @@ def test_malformed_json_is_a_serialization_error(service):
     assert (why.value.code, json.loads(why.value.read())["__type"]) == (400, "SerializationException")
 
 
-def test_several_instances_are_one_job_and_are_billed_together(sagemaker, create, ended):
-    name = create(
-        Script(seconds=0.2),
-        ResourceConfig={"InstanceType": "batchq.cpu.0.1u0.0625g", "InstanceCount": 2, "VolumeSizeInGB": 1},
-    )
-
-    job = ended(name)
-
-    assert (job["TrainingJobStatus"], job["BillableTimeInSeconds"]) == ("Completed", 2)
-
-
 GROUP = "/aws/sagemaker/TrainingJobs"
 
 
@@ -315,10 +285,8 @@ def test_the_log_of_a_job_is_read_by_sagemakers_names(service, create, ended):
     (stream,) = logs.describe_log_streams(logGroupName=GROUP, logStreamNamePrefix=f"{name}/")["logStreams"]
     alias = stream["logStreamName"]
     events = logs.get_log_events(logGroupName=GROUP, logStreamName=alias, startFromHead=True)["events"]
-    by_prefix = logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix=f"{name}/", filterPattern="two")[
-        "events"
-    ]
-    by_name = logs.filter_log_events(logGroupName=GROUP, logStreamNames=[alias])["events"]
+    selections = ({"logStreamNamePrefix": f"{name}/", "filterPattern": "two"}, {"logStreamNames": [alias]})
+    by_prefix, by_name = (logs.filter_log_events(logGroupName=GROUP, **it)["events"] for it in selections)
 
     assert alias.startswith(f"{name}/algo-1-")
     assert stream["arn"].endswith(f":log-group:{GROUP}:log-stream:{alias}")
@@ -327,11 +295,11 @@ def test_the_log_of_a_job_is_read_by_sagemakers_names(service, create, ended):
     assert [it["message"] for it in by_name] == ["one", "two"]
 
 
-def test_each_instance_has_a_stream(service, create, ended):
+def test_several_instances_are_billed_together_and_each_has_a_stream(service, create, ended):
     logs = service.client("logs")
     resources = {"InstanceType": "batchq.cpu.0.1u0.0625g", "InstanceCount": 2, "VolumeSizeInGB": 1}
     name = create(Script(seconds=0.2, output=("hello",)), ResourceConfig=resources)
-    ended(name)
+    job = ended(name)
     pages = logs.get_paginator("describe_log_streams").paginate(
         logGroupName=GROUP, logStreamNamePrefix=f"{name}/", PaginationConfig={"PageSize": 1}
     )
@@ -339,6 +307,7 @@ def test_each_instance_has_a_stream(service, create, ended):
     found = [it["logStreamName"].rpartition("-")[0] for page in pages for it in page["logStreams"]]
 
     assert found == [f"{name}/algo-1", f"{name}/algo-2"]
+    assert (job["TrainingJobStatus"], job["BillableTimeInSeconds"]) == ("Completed", 2)
 
 
 def test_logs_of_unknown_jobs_are_missing(service):
@@ -350,12 +319,3 @@ def test_logs_of_unknown_jobs_are_missing(service):
     assert error(logs.get_log_events, **unknown)[0] == "ResourceNotFoundException"
     assert error(logs.describe_log_streams, logGroupName=GROUP)[0] == "InvalidParameterException"
     assert [it["logGroupName"] for it in logs.describe_log_groups()["logGroups"]] == ["/aws/batch/job", GROUP]
-
-
-def native(service, path, body=None):
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"{service.url}/v1/batchq/{path}", data=data, headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 import weakref
 from collections.abc import Iterator, Sequence
@@ -112,6 +113,17 @@ class Service:
         signed = urllib.request.Request(request.url, headers=dict(request.headers.items()))
         with urllib.request.urlopen(signed, context=self.trust) as answer:
             return json.load(answer)
+
+    def native(self, path: str, body: object = None) -> tuple[int, Any]:
+        """The status and the JSON of an unsigned request to `/v1/batchq/PATH`; bytes are sent as they are."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        sent = urllib.request.Request(f"{self.url}/v1/batchq/{path}", data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(sent, timeout=PATIENCE) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, json.load(refused)
 
     def blocked_by(self) -> list[str]:
         """The logged calls of batchq that blocked the event loop for a second or more."""

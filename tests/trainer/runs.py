@@ -63,9 +63,8 @@ class Runs:
             time.sleep(0.1)
 
     def stop_orders(self, job_id):
-        """The text of the job's details, with the progress of its stop orders."""
-        with urllib.request.urlopen(f"{self.service.url}/v1/batchq/jobs/{job_id}") as answer:
-            return answer.read().decode()
+        """All orders to cancel or stop the job."""
+        return self.service.native(f"jobs/{job_id}")[1]["job"].get("stopOrders", [])
 
     def names(self, job_id):
         """The names of what is in the checkpoint directory."""

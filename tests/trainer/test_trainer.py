@@ -97,7 +97,7 @@ def after_the_checkpoint(runs, job_id):
 
 
 def after_the_stop_signal(runs, job_id):
-    runs.until(lambda: "signalledAt" in runs.stop_orders(job_id))
+    runs.until(lambda: any("signalledAt" in it for it in runs.stop_orders(job_id)))
 
 
 PHASES = [after_the_order, after_the_signal, after_the_checkpoint, after_the_stop_signal]
