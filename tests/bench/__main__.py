@@ -13,9 +13,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from batchq.cli.serve import tune_gc
-from tests.bench.figures import HEAD
+from tests.bench.figures import HEAD, TINY, Scale
 from tests.bench.groups import GROUPS
-from tests.bench.scale import TINY, Scale
 
 
 def main() -> None:

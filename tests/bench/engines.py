@@ -2,21 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 from batchq.cli.serve import log_handler
 from batchq.clock import SystemClock
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId
+from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import LogService
+from batchq.ports.clock import BootClock
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.harness import catalog_of
@@ -29,33 +29,57 @@ HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 
 
 class Running:
-    """A running engine, which counts the jobs that end."""
+    """An engine on a store, a simulated runtime and a clock. It counts the jobs that end."""
 
-    def __init__(self, engine: Engine, store: SqliteStore) -> None:
-        self.engine, self.store = engine, store
-        self._over = 0
+    def __init__(
+        self,
+        store: SqliteStore,
+        runtime: SimulatedRuntime,
+        clock: BootClock,
+        *,
+        vcpus: int,
+        capture_log: Callable[[Tag], Awaitable[None]],
+        queue: str = "default",
+        state: State = State.ENABLED,
+        survey_interval: float = 10.0,
+    ) -> None:
+        """`state` and `vcpus` are those of its environment."""
+        self.store = store
+        self._ended = 0
         self._wanted = 0
         self._enough = asyncio.Event()
+        environment = builders.environment(max_millicpus=1000 * vcpus, state=state)
+        self.engine = Engine(
+            mailbox=Mailbox(),
+            store=StoreProxy(store, after_commit=StatusChanges(self._count)),
+            catalog=catalog_of(builders.queue(queue), environments=[environment]),
+            runtime=runtime,
+            accounts=builders.NO_ACCOUNTS,
+            checkpoints=temporary_checkpoints(clock.now),
+            checkpoint_retention=None,
+            capture_log=capture_log,
+            read_metrics=None,
+            clock=clock,
+            survey_interval=survey_interval,
+            observer=NoObserver(),
+        )
 
     async def wait_for_ends(self, count: int) -> None:
         """Wait until `count` more jobs have ended."""
-        self._wanted = self._over + count
+        self._wanted = self._ended + count
         self._enough.clear()
         await self._enough.wait()
 
     async def submit(self, number: int, spec: JobSpec) -> None:
         await self.engine.submit(job_id=builders.job_id(number), spec=spec, tags=(), key=None, caller=builders.ADMIN)
 
-    async def cancel(self, job_id: JobId) -> None:
-        await self.engine.deliver(job_id, on.CancelRequested(reason="measured"), caller=builders.ADMIN)
-
     def changes(self) -> int:
         """The number of rows that were written since the database was opened."""
         return self.store._database._writer._conn.total_changes
 
-    def count(self, _: Status | None, status: Status, __: Job) -> None:
-        self._over += status in FINISHED
-        if self._over >= self._wanted:
+    def _count(self, _: Status | None, status: Status, __: Job) -> None:
+        self._ended += status in FINISHED
+        if self._ended >= self._wanted:
             self._enough.set()
 
 
@@ -64,33 +88,16 @@ async def running(
     data: Path, *, queue: str, at_once: int, log: Path, state: State = State.ENABLED
 ) -> AsyncIterator[Running]:
     """An engine with room for `at_once` jobs of a vCPU, which writes its log to `log`. `state`: of its environment."""
-    clock, inbox = SystemClock(), Mailbox()
-    store = await SqliteStore.open(data)
+    clock, store = SystemClock(), await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     with closing(LogFiles(data / "logs")) as archive, _logging_to(log):
         logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
-        engine = Engine(
-            mailbox=inbox,
-            store=StoreProxy(store, after_commit=StatusChanges(lambda *change: at_work.count(*change))),  # noqa: PLW0108 - it is made below
-            catalog=catalog_of(
-                builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once, state=state)]
-            ),
-            runtime=runtime,
-            accounts=builders.NO_ACCOUNTS,
-            checkpoints=temporary_checkpoints(clock.now),
-            checkpoint_retention=None,
-            capture_log=logs.capture,
-            read_metrics=None,
-            clock=clock,
-            survey_interval=10.0,
-            observer=NoObserver(),
-        )  # fmt: skip
-        at_work = Running(engine, store)
-        await engine.start()
+        at_work = Running(store, runtime, clock, queue=queue, vcpus=at_once, capture_log=logs.capture, state=state)
+        await at_work.engine.start()
         try:
             yield at_work
         finally:
-            await engine.stop()
+            await at_work.engine.stop()
             await logs.close()
             await runtime.close()
             await store.close()

@@ -1,7 +1,7 @@
-"""Figures: what was measured, the baseline, and the goal."""
+"""How much is measured, and figures: what was measured, the baseline, and the goal."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
@@ -12,6 +12,61 @@ HEAD = (
 
 Measured = TypeVar("Measured")
 Baseline = TypeVar("Baseline")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much is measured."""
+
+    pairs: int = 3
+    jobs: int = 200  # through Docker, one run
+    submits: int = 4000
+    calls: int = 1000  # by boto3, one run
+    ones: int = 9  # pairs of what is done once a time
+    stopped: int = 50  # at once
+    array: int = 10_000
+    separate: int = 10_000
+    swept: int = 100_000
+    lives: int = 5000
+    rows: int = 100_000
+    turns: int = 300
+    few: int = 1000
+    many: int = 1_000_000
+    looks: int = 200
+    log_mib: int = 1024
+    running: int = 100
+    idle_beside: int = 20  # of those
+    idle_seconds: float = 30.0
+    readers: int = 100  # of events, or of pages
+    event_changes: int = 200  # status changes a second
+    event_seconds: float = 10.0
+
+
+#: The smallest numbers, which show only that the bench runs.
+TINY = replace(
+    Scale(),
+    pairs=1,
+    jobs=2,
+    submits=40,
+    calls=8,
+    ones=1,
+    stopped=2,
+    array=20,
+    separate=100,
+    swept=300,
+    lives=20,
+    rows=200,
+    turns=5,
+    few=110,
+    many=220,
+    looks=2,
+    log_mib=2,
+    running=2,
+    idle_beside=1,
+    idle_seconds=0.5,
+    readers=3,
+    event_seconds=1.0,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +116,11 @@ class Figure:
     goal: Goal
 
     def __str__(self) -> str:
-        compared = [
-            self.goal.compare(*pair) for pair in zip(self.measured, self.baseline or self.measured, strict=True)
-        ]
-        verdict = "reached" if self.goal.reached(median(compared)) else "not: see docs/performance.md"
+        pairs = zip(self.measured, self.baseline or self.measured, strict=True)
+        numbers = [self.goal.compare(*pair) for pair in pairs]
+        verdict = "reached" if self.goal.reached(median(numbers)) else "not: see docs/performance.md"
         against = f"{self.against}: {spread(self.baseline)}" if self.baseline else self.against
-        comparison = spread(compared) if self.baseline else ""
+        comparison = spread(numbers) if self.baseline else ""
         return f"| {self.name} | {spread(self.measured)} | {against} | {comparison} | {self.goal.text} | {verdict} |"
 
 
@@ -76,6 +130,14 @@ def interleaved(
     """Measure in the order A B A B, so that a slow machine slows down both. Returns both results of all pairs."""
     found = [(baseline(), measured()) for _ in range(pairs)]
     return [it for it, _ in found], [it for _, it in found]
+
+
+def compared(
+    pairs: int, baseline: Callable[[], float], measured: Callable[[], float], *, name: str, against: str, goal: Goal
+) -> Figure:
+    """The figure of measurements in the order A B A B."""
+    of_baseline, of_measured = interleaved(pairs, baseline, measured)
+    return Figure(name=name, against=against, measured=of_measured, baseline=of_baseline, goal=goal)
 
 
 def spread(numbers: Sequence[float]) -> str:

@@ -12,8 +12,7 @@ from multiprocessing.synchronize import Event
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-from tests.bench.figures import Figure, at_least, at_most_more, interleaved
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_least, at_most_more, compared, interleaved
 from tests.bench.services import QUEUE
 from tests.bench.wire import Caller, p99, request, send
 from tests.support.processes import cpu_of
@@ -99,12 +98,12 @@ def costs(service: Service, scale: Scale, read: Reader, name: str) -> Iterator[F
         goal=at_most_more(5),
     )
     lives = partial(_lives, service, read, scale.lives)
-    without, beside = interleaved(scale.pairs, lambda: lives(readers=0), lambda: lives(readers=scale.readers))
-    yield Figure(
+    yield compared(
+        scale.pairs,
+        lambda: lives(readers=0),
+        lambda: lives(readers=scale.readers),
         name=f"whole lives of jobs/s over HTTP, simulated, {scale.readers} {name}",
         against="the same without them",
-        measured=beside,
-        baseline=without,
         goal=at_least(0.95),
     )
 

@@ -1,14 +1,17 @@
-"""The servers that are measured, with the queues and job definitions of all groups."""
+"""The measured servers, with the queues and job definitions of all groups, and the pipes of their containers."""
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from select import select
 from typing import Any
 
 from batchq.compute.docker.create_request import CONTAINER_MODE, ENVIRONMENT, INSTANCE
 from tests.service.waiting import container, reaches
 from tests.support.docker_api import docker_api
-from tests.support.service import Service, serving
+from tests.support.service import PATIENCE, Service, serving
 
 GRACE = 2  # seconds
 QUEUE, DISABLED_QUEUE = "bench", "waiting"
@@ -81,3 +84,39 @@ def mounted(shared: Path) -> dict[str, Any]:
         "volumes": [{"name": "bench", "host": {"sourcePath": str(shared)}}],
         "mountPoints": [{"sourceVolume": "bench", "containerPath": SHARED_PATH}],
     }
+
+
+class Pipes:
+    """A folder with two named pipes: containers write to `events`, and exit after a line in `go`.
+
+    Pipes have no delay of the container engine.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        for name in ("events", "go"):
+            os.mkfifo(folder / name)
+            (folder / name).chmod(0o666)
+        self._events = os.open(folder / "events", os.O_RDWR | os.O_NONBLOCK)
+        self._go = os.open(folder / "go", os.O_RDWR | os.O_NONBLOCK)
+
+    def wait(self, word: str) -> float:
+        """Wait until a container has written `word`. Returns the time at which it was read."""
+        data, ends = b"", time.monotonic() + PATIENCE
+        while word.encode() not in data:
+            ready, _, _ = select([self._events], [], [], ends - time.monotonic())
+            if not ready:
+                raise TimeoutError(f"no container wrote {word!r}")
+            data += os.read(self._events, 4096)
+        return time.perf_counter()
+
+    def release(self) -> float:
+        """Let a waiting container exit. Returns the time before that."""
+        began = time.perf_counter()
+        os.write(self._go, b"\n")
+        return began
+
+    def close(self) -> None:
+        os.close(self._events)
+        os.close(self._go)

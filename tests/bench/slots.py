@@ -14,15 +14,11 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.compute.simulated.script import Script
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.domain.job import FINISHED, Job, JobSpec, Status
-from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Mailbox
-from tests.engine.harness import catalog_of
+from batchq.domain.job import JobSpec
+from tests.bench.engines import Running
 from tests.support import builders, scripts
 from tests.support.clock import TimerLoop, VirtualClock
-from tests.support.inline import InlineStore, temporary_checkpoints
-from tests.support.proxies import StatusChanges, StoreProxy
-from tests.support.stubs import NoObserver
+from tests.support.inline import InlineStore
 
 SHORTEST, LONGEST = 60, 3600  # seconds
 AT_ONCE = 1000  # submissions
@@ -43,31 +39,19 @@ def main() -> None:
 
 async def run(jobs: int, slots: int) -> float:
     """Run the jobs. Returns the simulated hours until the last one has ended."""
-    clock, inbox = VirtualClock(), Mailbox()
+    clock = VirtualClock()
     host = Resources(millicpus=1000 * slots, memory_mib=1024 * slots)
-    over = asyncio.Event()
-    engine = Engine(
-        mailbox=inbox,
-        store=StoreProxy(InlineStore(), after_commit=StatusChanges(_counting(jobs, over))),
-        catalog=catalog_of(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
-        runtime=SimulatedRuntime(clock=clock, capacity=host),
-        accounts=builders.NO_ACCOUNTS,
-        checkpoints=temporary_checkpoints(clock.now),
-        checkpoint_retention=None,
-        capture_log=_keep_nothing,
-        read_metrics=None,
-        clock=clock,
-        survey_interval=600.0,
-        observer=NoObserver(),
-    )
-    await engine.start()
+    runtime = SimulatedRuntime(clock=clock, capacity=host)
+    at_work = Running(InlineStore(), runtime, clock, vcpus=slots, capture_log=_keep_nothing, survey_interval=600.0)
+    await at_work.engine.start()
+    over = asyncio.create_task(at_work.wait_for_ends(jobs))
     dice, began = Random(1), clock.now()
     for first in range(0, jobs, AT_ONCE):
         some = range(first, min(jobs, first + AT_ONCE))
         lasts = [dice.randint(SHORTEST, LONGEST) for _ in some]
-        await asyncio.gather(*(_submit(engine, number, spec(it)) for number, it in zip(some, lasts, strict=True)))
-    await over.wait()
-    await engine.stop()
+        await asyncio.gather(*(at_work.submit(number, spec(it)) for number, it in zip(some, lasts, strict=True)))
+    await over
+    await at_work.engine.stop()
     return (clock.now() - began).total_seconds() / 3600
 
 
@@ -75,22 +59,6 @@ async def run(jobs: int, slots: int) -> float:
 def spec(seconds: int) -> JobSpec:
     small = builders.resources(millicpus=1000, memory_mib=128)
     return builders.spec(container=scripts.spec(Script(seconds=seconds), resources=small))
-
-
-async def _submit(engine: Engine, number: int, of: JobSpec) -> None:
-    await engine.submit(job_id=builders.job_id(number), spec=of, tags=(), key=None, caller=builders.ADMIN)
-
-
-def _counting(jobs: int, over: asyncio.Event):
-    left = jobs
-
-    def count(_: Status | None, status: Status, __: Job) -> None:
-        nonlocal left
-        left -= status in FINISHED
-        if left == 0:
-            over.set()
-
-    return count
 
 
 async def _keep_nothing(_: Tag) -> None:

@@ -3,9 +3,8 @@
 import pytest
 
 from tests.bench import slots
-from tests.bench.figures import Figure, at_least, at_most_more, interleaved, within
+from tests.bench.figures import TINY, Figure, at_least, at_most_more, interleaved, within
 from tests.bench.groups import GROUPS
-from tests.bench.scale import TINY
 from tests.support.clock import VirtualLoop
 
 ON_DOCKER = {"containers", "ends", "stop", "million"}

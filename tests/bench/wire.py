@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 
@@ -64,6 +67,27 @@ class Caller:
 
     def close(self) -> None:
         self._connection.close()
+
+
+@contextmanager
+def describing(url: str, job: str, *, interval: float) -> Iterator[list[float]]:
+    """Call DescribeJobs of a job in another thread meanwhile. Yields the seconds of each call, at least of one."""
+    took, over = [], threading.Event()
+
+    def describe() -> None:
+        with closing(Caller(url)) as call:
+            while not over.wait(interval) or not took:
+                began = time.perf_counter()
+                call("describejobs", jobs=[job])
+                took.append(time.perf_counter() - began)
+
+    with ThreadPoolExecutor(1) as beside:
+        described = beside.submit(describe)
+        try:
+            yield took
+        finally:
+            over.set()
+        described.result()
 
 
 async def _send(url: URL, requests: Iterator[bytes], connections: int) -> Sent:

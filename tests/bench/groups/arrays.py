@@ -1,17 +1,14 @@
 """An array of ten thousand: the time to accept and to cancel it, and of other requests meanwhile."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.bench.figures import Figure, at_most, interleaved, within
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_most, compared, within
 from tests.bench.services import DISABLED_QUEUE, create_queues, simulated
-from tests.bench.wire import Caller, p99
+from tests.bench.wire import Caller, describing, p99
 
 SINGLE = {"jobName": "single", "jobQueue": DISABLED_QUEUE, "jobDefinition": "true"}
 POLL_INTERVAL = 0.002  # seconds
@@ -21,14 +18,12 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "data") as service:
         create_queues(service.client())
         call, size = Caller(service.url), scale.array
-        baseline, measured = interleaved(
-            scale.ones, lambda: accepted(call), lambda: accepted(call, arrayProperties={"size": size})
-        )  # fmt: skip
-        yield Figure(
+        yield compared(
+            scale.ones,
+            lambda: accepted(call),
+            lambda: accepted(call, arrayProperties={"size": size}),
             name=f"ms to accept an array of {size:,}",
             against="one job",
-            measured=measured,
-            baseline=baseline,
             goal=at_most(3),
         )
         found = [cancelled(service.url, call, size) for _ in range(scale.pairs)]
@@ -62,16 +57,12 @@ def cancelled(url: str, call: Caller, size: int) -> tuple[float, list[float]]:
     job = call("submitjob", **SINGLE, arrayProperties={"size": size})["jobId"]
     while sum(summary(call, job).values()) < size:
         time.sleep(0.1)
-    with ThreadPoolExecutor(1) as beside:
-        over = threading.Event()
-        took = beside.submit(describe_until, url, other, over)
+    with describing(url, other, interval=POLL_INTERVAL) as described:
         began = time.perf_counter()
         call("canceljob", jobId=job, reason="measured")
         wait_until_failed(call, job)
         ended = time.perf_counter()
         until_written(url, f"{job}:{size - 1}")
-        over.set()
-        described = took.result()
     assert failed(call, job) == size, "of the children of a FAILED array not all are FAILED"
     return (ended - began) * 1000, described
 
@@ -108,13 +99,3 @@ def failed(call: Caller, job: str) -> int:
 
 def summary(call: Caller, job: str) -> dict[str, int]:
     return call("describejobs", jobs=[job])["jobs"][0]["arrayProperties"]["statusSummary"]
-
-
-def describe_until(url: str, job: str, over: threading.Event) -> list[float]:
-    call, took = Caller(url), []
-    while not over.wait(POLL_INTERVAL) or not took:
-        began = time.perf_counter()
-        call("describejobs", jobs=[job])
-        took.append(time.perf_counter() - began)
-    call.close()
-    return took

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from aiohttp import ClientSession
 
-from tests.bench.figures import Figure
+from tests.bench.figures import Figure, Scale
 from tests.bench.groups.events import busy_server
 from tests.bench.groups.pages import Page, durations, large_server
 from tests.bench.readers import costs
-from tests.bench.scale import Scale
 from tests.bench.services import QUEUE
 from tests.bench.wire import Caller
 from tests.service.waiting import container

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from batchq.compute.docker.create_request import INSTANCE, JOB
 from tests.bench.bare import Bare
-from tests.bench.figures import Figure, at_least, at_most, interleaved
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_least, at_most, compared, interleaved
 from tests.bench.services import NO_NETWORK, QUEUE, create_queues, network_of, on_docker
 from tests.support.docker_api import docker_api
 from tests.support.processes import cpu_of
@@ -57,42 +56,34 @@ def against_the_sdk(scale: Scale, service: Service) -> Iterator[Figure]:
 
 
 def against_none(scale: Scale, service: Service) -> Figure:
-    baseline, measured = interleaved(
-        scale.pairs, lambda: by_batchq(service, scale.jobs, NO_NETWORK)[0], lambda: by_batchq(service, scale.jobs)[0]
-    )  # fmt: skip
-    return Figure(
+    return compared(
+        scale.pairs,
+        lambda: by_batchq(service, scale.jobs, NO_NETWORK)[0],
+        lambda: by_batchq(service, scale.jobs)[0],
         name=f"containers/s, {scale.jobs} x `true`, network shared",
         against="the same on network none",
-        measured=measured,
-        baseline=baseline,
         goal=at_least(1.5),
     )
 
 
 def against_the_command(scale: Scale, service: Service) -> Figure:
-    baseline, measured = interleaved(
-        scale.pairs, lambda: by_command(scale.jobs), lambda: by_batchq(service, scale.jobs)[0]
-    )  # fmt: skip
-    return Figure(
+    return compared(
+        scale.pairs,
+        lambda: by_command(scale.jobs),
+        lambda: by_batchq(service, scale.jobs)[0],
         name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once, network shared",
         against=f"`xargs -P{PROCESSES} docker run --rm`",
-        measured=measured,
-        baseline=baseline,
         goal=at_least(2.2),
     )
 
 
 def against_the_command_on_none(scale: Scale, service: Service) -> Figure:
-    baseline, measured = interleaved(
+    return compared(
         scale.pairs,
         lambda: by_command(scale.jobs, "--network", "none"),
         lambda: by_batchq(service, scale.jobs, NO_NETWORK)[0],
-    )
-    return Figure(
         name=f"containers/s, {scale.jobs} x `true`, {PROCESSES} at once, network none",
         against=f"`xargs -P{PROCESSES} docker run --rm --network none`",
-        measured=measured,
-        baseline=baseline,
         goal=at_least(1.0),
     )
 

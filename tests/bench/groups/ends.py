@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.bare import Bare
-from tests.bench.figures import Figure, at_most_more, interleaved
-from tests.bench.pipes import Pipes
-from tests.bench.scale import Scale
-from tests.bench.services import EXITS_ON_RELEASE, QUEUE, create_queues, network_of, on_docker
+from tests.bench.figures import Figure, Scale, at_most_more, compared
+from tests.bench.services import EXITS_ON_RELEASE, QUEUE, Pipes, create_queues, network_of, on_docker
 from tests.bench.wire import Caller
 
 
@@ -19,21 +17,21 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with on_docker(folder / "data") as service:
         create_queues(service.client(), shared=pipes.folder)
         call = Caller(service.url)
-        baseline, measured = interleaved(scale.ones, lambda: death_reported(bare, pipes), lambda: end_seen(call, pipes))
-        yield Figure(
+        yield compared(
+            scale.ones,
+            lambda: death_reported(bare, pipes),
+            lambda: end_seen(call, pipes),
             name="ms from a process's exit to its job's end being seen",
             against="to the die event, bare SDK",
-            measured=measured,
-            baseline=baseline,
             goal=at_most_more(10),
         )
         network = network_of(service)
-        baseline, measured = interleaved(scale.ones, lambda: by_command(network), lambda: one_job(call))
-        yield Figure(
+        yield compared(
+            scale.ones,
+            lambda: by_command(network),
+            lambda: one_job(call),
             name="ms from the submission of `true` to SUCCEEDED being seen",
             against="`docker run --rm` of the same on the same network",
-            measured=measured,
-            baseline=baseline,
             goal=at_most_more(40),
         )
         call.close()

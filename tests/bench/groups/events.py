@@ -11,9 +11,8 @@ from pathlib import Path
 from aiohttp import ClientSession
 
 from batchq.compute.simulated.script import VARIABLE
-from tests.bench.figures import Figure, within
+from tests.bench.figures import Figure, Scale, within
 from tests.bench.readers import CHANGES, Load, costs
-from tests.bench.scale import Scale
 from tests.bench.services import QUEUE, create_queues, define, simulated
 from tests.bench.wire import p99
 from tests.support.service import Service

@@ -13,8 +13,7 @@ from batchq.domain.job import Status
 from batchq.ports.history import FeedFilter
 from batchq.store import history, rows, statements
 from batchq.store.statements import Begin, execute_each, run_transaction
-from tests.bench.figures import Figure, at_most, interleaved, within
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_most, compared, within
 from tests.support.builders import job, moment
 
 ENTRIES = 5  # of one commit
@@ -30,16 +29,12 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         closing(_database(folder / "jobs", scale.rows)) as old,
     ):
         old.execute(OF_JOBS)
-        baseline, measured = interleaved(
+        yield compared(
             scale.pairs,
             lambda: _commits(old, scale, _insert_into_table_of_jobs),
             lambda: _commits(feed, scale, _insert_into_feed),
-        )
-        yield Figure(
             name=f"us of CPU of a commit of {ENTRIES} history entries",
             against="numbers within each job",
-            measured=measured,
-            baseline=baseline,
             goal=at_most(1.05),
         )
         yield Figure(

@@ -10,8 +10,7 @@ import aiosqlite
 
 from batchq.compute.simulated.script import Script
 from tests.bench.engines import running
-from tests.bench.figures import Figure, at_least, interleaved, no_less_than
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_least, interleaved, no_less_than
 from tests.support import builders, scripts
 
 QUEUE, AT_ONCE, CLIENTS = "default", 100, 32

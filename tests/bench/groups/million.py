@@ -13,8 +13,7 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from tests.bench.engines import running
-from tests.bench.figures import Figure, at_most, interleaved, within
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_most, compared, interleaved, within
 from tests.bench.services import environment, on_docker, simulated
 from tests.bench.wire import Caller
 from tests.store.many import filled, id_of
@@ -80,16 +79,12 @@ def looks(scale: Scale, folder: Path) -> Iterator[Figure]:
         for it in (few, many):
             environment(it.client(), QUEUE, 1, state="DISABLED")
         for name, look in (("DescribeJobs of 100", described), ("a page of ListJobs", listed)):
-            baseline, measured = interleaved(
+            yield compared(
                 scale.pairs,
                 lambda look=look: look(callers[0], scale.few, scale.looks),
                 lambda look=look: look(callers[1], scale.many, scale.looks),
-            )
-            yield Figure(
                 name=f"ms for {name}, of {scale.many:,} jobs",
                 against=f"of {scale.few:,}",
-                measured=measured,
-                baseline=baseline,
                 goal=at_most(1.5),
             )
         for it in callers:

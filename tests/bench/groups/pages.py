@@ -10,8 +10,7 @@ from pathlib import Path
 from batchq.domain.ids import Tag
 from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
-from tests.bench.figures import Figure, within
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, within
 from tests.bench.services import environment, simulated
 from tests.bench.wire import Caller, p99
 from tests.store.many import filled, id_of

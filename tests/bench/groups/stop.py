@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.bare import STOP_THREADS, Bare
-from tests.bench.figures import Figure, at_most, at_most_more, interleaved
-from tests.bench.pipes import Pipes
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_most, at_most_more, compared
 from tests.bench.services import (
     EXITS_ON_SIGTERM,
     GRACE,
     IGNORES_SIGTERM,
     QUEUE,
     REPORTS_SIGTERM,
+    Pipes,
     create_queues,
     on_docker,
 )
@@ -28,12 +27,12 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with on_docker(folder / "data") as service:
         create_queues(service.client(), at_once=scale.stopped, shared=pipes.folder)
         call = Caller(service.url)
-        baseline, measured = interleaved(scale.ones, lambda: signalled(bare, pipes), lambda: terminated(call, pipes))
-        yield Figure(
+        yield compared(
+            scale.ones,
+            lambda: signalled(bare, pipes),
+            lambda: terminated(call, pipes),
             name="ms from TerminateJob to SIGTERM seen in the container",
             against="the SDK's `kill`",
-            measured=measured,
-            baseline=baseline,
             goal=at_most_more(10),
         )
         yield exiting_jobs(scale, service, bare)
@@ -44,31 +43,23 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
 
 
 def exiting_jobs(scale: Scale, service: Service, bare: Bare) -> Figure:
-    baseline, measured = interleaved(
+    return compared(
         scale.pairs,
         lambda: all_signalled(bare, scale.stopped),
         lambda: all_terminated(service, "exits", scale.stopped),
-    )
-    return Figure(
         name=f"s until {scale.stopped} jobs that handle SIGTERM, terminated at once, have ended",
         against=f"the SDK's `kill` by {STOP_THREADS} threads",
-        measured=measured,
-        baseline=baseline,
         goal=at_most(1.1),
     )
 
 
 def ignoring_jobs(scale: Scale, service: Service, bare: Bare) -> Figure:
-    baseline, measured = interleaved(
+    return compared(
         scale.pairs,
         lambda: all_killed(bare, scale.stopped) - GRACE,
         lambda: all_terminated(service, "ignores", scale.stopped) - GRACE,
-    )
-    return Figure(
         name=f"s until {scale.stopped} jobs that ignore SIGTERM have ended, less the grace period",
         against="the SDK's `kill`, a timer, `kill`",
-        measured=measured,
-        baseline=baseline,
         goal=at_most(1.15),
     )
 

@@ -10,8 +10,7 @@ import boto3
 from botocore.config import Config
 
 from tests.bench.beside import beside
-from tests.bench.figures import Figure, at_least, interleaved
-from tests.bench.scale import Scale
+from tests.bench.figures import Figure, Scale, at_least, compared
 from tests.bench.services import DISABLED_QUEUE, create_queues, simulated
 from tests.bench.wire import request, send
 
@@ -34,28 +33,20 @@ SUBMIT = {
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "data") as service, beside("parsing") as parsing, beside("instant") as instant:
         create_queues(service.client())
-        baseline, measured = interleaved(
+        yield compared(
             scale.pairs,
             lambda: submitted_raw(parsing, scale.submits),
             lambda: submitted_raw(service.url, scale.submits),
-        )
-        yield Figure(
             name=f"SubmitJob/s, durable, {CONNECTIONS} connections",
             against="the same server's handler, parsing and validating only",
-            measured=measured,
-            baseline=baseline,
             goal=at_least(0.5),
         )
-        baseline, measured = interleaved(
+        yield compared(
             scale.pairs,
             lambda: submitted_by_boto3(instant, scale.calls),
             lambda: submitted_by_boto3(service.url, scale.calls),
-        )
-        yield Figure(
             name=f"SubmitJob/s by boto3, 1 process of {THREADS} threads",
             against="a server that replies at once",
-            measured=measured,
-            baseline=baseline,
             goal=at_least(0.9),
         )
 
