@@ -305,11 +305,6 @@ def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
     return unauthenticated
 
 
-def public_health(health: HealthReport) -> HealthReport:
-    """The part of the health report that unauthenticated requests get."""
-    return HealthReport(status=health.status)
-
-
 def require(caller: Caller, permission: Permission, operation: str) -> None:
     """Raise HttpRefusal (403) unless the caller has the permission.
 

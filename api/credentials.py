@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 from urllib.parse import quote, unquote
 
 from botocore.auth import SigV4Auth
@@ -22,6 +22,7 @@ from botocore.credentials import Credentials
 from botocore.utils import normalize_url_path
 from msgspec import Struct
 
+from batchq.accounts.files import AccessKey
 from batchq.api.http import FailureKind, HttpRefusal
 
 SKEW = timedelta(minutes=5)  # AWS: five, in either direction
@@ -40,13 +41,6 @@ _SIGV4 = re.compile(
 _SDK_HMAC = re.compile(rf"SDK-HMAC-SHA256 +Access=(?P<key>[\w.+=@-]{{1,128}}) *, *{_SIGNED}", re.ASCII)
 _TARGET = re.compile(r"/[!-\"$-~]*")
 _QUERY = re.compile(r"[!\"$-~]*")
-
-
-class SigningKey(Protocol):
-    """An access key, as far as verification needs it."""
-
-    @property
-    def secret(self) -> str: ...
 
 
 class SignedRequest(Struct, frozen=True, kw_only=True):
@@ -72,7 +66,7 @@ class SignatureVerifier(ABC):
     #: A header that begins with it must be signed. The header of the date, and of the hash of the body, begin with it.
     _prefix: ClassVar[str]
 
-    def __init__(self, *, find: Callable[[str], SigningKey | None], now: Callable[[], datetime]) -> None:
+    def __init__(self, *, find: Callable[[str], AccessKey | None], now: Callable[[], datetime]) -> None:
         self._find = find
         self._now = now
 
@@ -264,7 +258,7 @@ HeaderScheme = Literal[Scheme.SIGV4, Scheme.SDK_HMAC, Scheme.BEARER, Scheme.AUTH
 class CredentialVerifier:
     """Verifies the credential of a request. The arguments are those of SignatureVerifier."""
 
-    def __init__(self, *, find: Callable[[str], SigningKey | None], now: Callable[[], datetime]) -> None:
+    def __init__(self, *, find: Callable[[str], AccessKey | None], now: Callable[[], datetime]) -> None:
         self._find = find
         self._sigv4 = SigV4Verifier(find=find, now=now)
         self._sdk_hmac = SdkHmacVerifier(find=find, now=now)

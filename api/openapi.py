@@ -18,7 +18,7 @@ from batchq import __version__
 from batchq.api.credentials import Scheme
 from batchq.api.dialect_profiles import PROFILES, TARGET, DialectProfile, DialectProfiles
 from batchq.api.http import reply
-from batchq.api.middleware import JSON, WITH_BODY
+from batchq.api.middleware import JSON
 from batchq.api.schemas import (
     Additions,
     AwsAnswer,
@@ -103,7 +103,6 @@ PERMITTED: Mapping[Permission, str] = {
 }
 
 _STRING: Json = {"type": "string"}
-_OBJECT: Json = {"type": "object"}
 _ERROR: Json = {"type": "object", "required": ["message"], "properties": {"message": _STRING, "__type": _STRING}}
 
 
@@ -217,10 +216,7 @@ def _is_page(route: web.AbstractRoute, profiles: DialectProfiles) -> bool:
 
 
 def openapi_document(app: web.Application, *, signed: bool) -> Description:
-    """Return the OpenAPI document. A route without an OperationDoc is described by its path and method.
-
-    `signed`: see `mount`.
-    """
+    """Return the OpenAPI document. `signed`: as for `mount_openapi`."""
     refs, schemas = _schemas(
         [it for docs in app[_DOCS].values() for it in docs],
         additions={k: it for each in app[_ADDITIONS] for k, it in each.items()},
@@ -273,16 +269,9 @@ def _operations(
     """The operations of a route, each with its path."""
     assert route.resource is not None
     path = route.resource.canonical
-    if not docs:
-        yield path, _undocumented(route, path, profiles.find(path, ""))
     for it in docs:
         profile = profiles.find(path, it.target)
         yield f"{path}#{TARGET}={it.target}" if it.target else path, _documented(it, path, refs, profile)
-
-
-def _undocumented(route: web.AbstractRoute, path: str, profile: DialectProfile) -> Json:
-    body = {"requestBody": _content(_OBJECT)} if route.method in WITH_BODY else {}
-    return {"operationId": route.handler.__name__, "parameters": _in_path(path), **body, "responses": _errors(profile)}
 
 
 def _documented(it: OperationDoc, path: str, refs: _Refs, profile: DialectProfile) -> Json:
@@ -325,14 +314,14 @@ def _text(it: OperationDoc) -> str:
 
 def _success(it: OperationDoc, refs: _Refs) -> Json:
     media = it.response_media or it.media
-    content = {} if it.status is HTTPStatus.NO_CONTENT else _content(_answer(it, refs, media), media)
+    content = {} if it.status is HTTPStatus.NO_CONTENT else _content(_answer(it, refs), media)
     return {"description": it.status.phrase, **content}
 
 
-def _answer(it: OperationDoc, refs: _Refs, media: str) -> Json:
+def _answer(it: OperationDoc, refs: _Refs) -> Json:
     match it.answer:
         case None:
-            return _STRING if media == TEXT else _OBJECT
+            return _STRING
         case AwsAnswer() as answer:
             return refs.aws[answer]
         case tuple() as several:

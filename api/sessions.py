@@ -15,7 +15,8 @@ from urllib.parse import quote, unquote
 from itsdangerous import BadSignature, TimestampSigner
 from msgspec import Struct
 
-from batchq.api.credentials import DUMMY_SECRET, SigningKey
+from batchq.accounts.files import AccessKey
+from batchq.api.credentials import DUMMY_SECRET
 from batchq.api.http import FailureKind, HttpRefusal
 
 CODE_LIFETIME = timedelta(seconds=60)
@@ -87,7 +88,7 @@ class _Signer(TimestampSigner):
 class Sessions:
     """Creates and verifies sessions. Only the sessions that were ended are stored, in memory."""
 
-    def __init__(self, *, find: Callable[[str], SigningKey | None], instance: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, *, find: Callable[[str], AccessKey | None], instance: str, now: Callable[[], datetime]) -> None:
         """`find` returns the key of an id if it is active, else None. `now`: the wall clock's time."""
         self._find = find
         self._instance = instance

@@ -36,7 +36,6 @@ DOCUMENT_MEMBERS = {
     "context",
     "ecsSettings",
 }
-EC2_TYPES = ("EC2", "SPOT")
 FARGATE_TYPES = ("FARGATE", "FARGATE_SPOT")
 NOT_ON_FARGATE = (
     "allocationStrategy",
@@ -356,21 +355,16 @@ def _check_managed(resources: ComputeResource | None, unmanaged: int | None) -> 
     members = resources.model_dump(exclude_none=True)
     _check_unmanaged(unmanaged)
     _check_type(resources.type, members)
-    if resources.type in EC2_TYPES:
-        _check_ec2(resources)
+    if resources.type in {"EC2", "SPOT"} and not resources.instanceRole:
+        raise Invalid("Instance role is required.")
+    if resources.type in {"EC2", "SPOT"} and resources.minvCpus is None:
+        raise Invalid("Resource minvCpus is required.")
     _check_range(members)
 
 
 def _check_unmanaged(vcpus: int | None) -> None:
     if vcpus is not None:
         raise Invalid("unmanagedvCpus is not applicable for a MANAGED compute environment.")
-
-
-def _check_ec2(resources: ComputeResource) -> None:
-    if not resources.instanceRole:
-        raise Invalid("Instance role is required.")
-    if resources.minvCpus is None:
-        raise Invalid("Resource minvCpus is required.")
 
 
 def _check_type(kind: str, members: Document) -> None:

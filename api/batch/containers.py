@@ -154,9 +154,9 @@ class ContainerOverrides(WireModel):
 
 def to_single_container(given: ContainerProperties, *, on_fargate: bool) -> ContainerSpec:
     """The container of a job or node that has one container. Raises Invalid."""
-    return batch_container(
-        given, reserved=resources.checked_resources(given, fargate=on_fargate), on_fargate=on_fargate
-    )
+    reserved = resources.to_resources(given)
+    resources.check_resources(reserved, fargate=on_fargate)
+    return batch_container(given, reserved=reserved, on_fargate=on_fargate)
 
 
 def batch_container(given: ContainerProperties, *, reserved: Resources, on_fargate: bool) -> ContainerSpec:

@@ -28,7 +28,6 @@ from batchq.domain.times import milliseconds
 from batchq.errors import Invalid
 
 MAX_DESCRIBED = 100
-TOO_MANY = f"Maximum number of jobs supported is  {MAX_DESCRIBED} ."  # AWS: exactly these spaces
 Content = dict[str, Any]
 Registered = Mapping[str, Any]
 WHOLE_VCPU = 1000  # thousandths of a vCPU
@@ -43,7 +42,7 @@ class DescribeJobs(WireModel):
 async def describe_jobs(context: BatchContext, request: BatchRequest, body: DescribeJobs) -> Answer:
     """Describes up to 100 jobs by id. Jobs that do not exist are left out."""
     if len(body.jobs) > MAX_DESCRIBED:
-        raise Invalid(TOO_MANY)
+        raise Invalid(f"Maximum number of jobs supported is  {MAX_DESCRIBED} .")  # AWS: exactly these spaces
     named = (to_job_id(it) for it in (request.arns.listed(ArnKind.JOB, text) for text in body.jobs))
     found = await context.jobs.describe([it for it in named if it is not None], caller=request.caller)
     return {"jobs": [job_detail(job, definition, request.arns) for job, definition in found]}
@@ -341,16 +340,13 @@ def _effective(properties: Registered, spec: ContainerSpec) -> Content:
 
 def _resources(properties: Registered, spec: ContainerSpec) -> Content:
     """The effective resources, each in the form that the definition uses: as an entry, or as an older member."""
-    older = {member: value for member, value in _numbers(spec.resources).items() if member in properties}
+    numbers = {"vcpus": spec.resources.millicpus // WHOLE_VCPU, "memory": spec.resources.memory_mib}
+    older = {member: value for member, value in numbers.items() if member in properties}
     entries = {it["type"]: it for it in properties.get("resourceRequirements", ())}
     wanted = _entries(spec.resources)
     kept = {kind: wanted[kind] for kind in entries if kind in wanted}
     new = {kind: text for kind, text in wanted.items() if kind not in kept and _OLDER_MEMBERS.get(kind) not in older}
     return {**older, "resourceRequirements": [{"type": kind, "value": text} for kind, text in (kept | new).items()]}
-
-
-def _numbers(resources: Resources) -> dict[str, int]:
-    return {"vcpus": resources.millicpus // WHOLE_VCPU, "memory": resources.memory_mib}
 
 
 def _entries(resources: Resources) -> dict[str, str]:

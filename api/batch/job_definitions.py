@@ -1,7 +1,7 @@
 """Job definitions: register, deregister, describe."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -118,7 +118,8 @@ async def describe_job_definitions(
 
     AWS: the named revisions, or a page of all, optionally of one name or status.
     """
-    check_definition_selector(body)
+    if body.jobDefinitions and (body.jobDefinitionName or body.status or body.maxResults or body.nextToken):
+        raise Invalid("jobDefinitions cannot be used with other parameters.")
     found, more = await (_named(context, body, request) if body.jobDefinitions else _page(context, body, request))
     return {"jobDefinitions": [job_definition_detail(it, request.arns) for it in found], **more}
 
@@ -243,15 +244,12 @@ def parse_ref(text: str) -> DefinitionRef:
     return DefinitionRef(name=name, revision=int(revision))
 
 
-def check_definition_selector(given: DescribeJobDefinitions) -> None:
-    others = given.jobDefinitionName or given.status or given.maxResults or given.nextToken
-    if given.jobDefinitions and others:
-        raise Invalid("jobDefinitions cannot be used with other parameters.")
-
-
 def job_definition_detail(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
     """The response of DescribeJobDefinitions: the registered document, with the revision and its status."""
-    properties = parse_document(registered.document)
+    properties = dict(parse_document(registered.document))
+    for member, show in _SHOWN.items():
+        if member in properties:
+            properties[member] = show(properties[member])
     return {
         "jobDefinitionName": registered.ref.name,
         "jobDefinitionArn": arns.definition(registered.ref),
@@ -262,27 +260,10 @@ def job_definition_detail(registered: JobDefinition, arns: BatchArns) -> dict[st
         "containerOrchestrationType": "ECS",
         "platformCapabilities": ["EC2"],
         **properties,
-        **_filled(properties),
-        **(
-            {"retryStrategy": retry_strategy.registered_retry(properties["retryStrategy"])}
-            if "retryStrategy" in properties
-            else {}
-        ),
     }
 
 
-def _filled(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties of a document, with the empty lists that AWS returns for omitted members of containers."""
-    if "nodeProperties" in properties:
-        return {"nodeProperties": node_properties(properties["nodeProperties"])}
-    return (
-        {"containerProperties": with_empty_lists(properties["containerProperties"])}
-        if "containerProperties" in properties
-        else {}
-    )
-
-
-def node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
+def _node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
     ranges = [
         {**it, "container": with_empty_lists(it["container"])} if "container" in it else it
         for it in registered["nodeRangeProperties"]
@@ -292,3 +273,11 @@ def node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_empty_lists(container: Mapping[str, Any]) -> dict[str, Any]:
     return {member: [] for member in EMPTY_LISTS} | dict(container)
+
+
+_SHOWN: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "containerProperties": with_empty_lists,
+    "nodeProperties": _node_properties,
+    "retryStrategy": retry_strategy.registered_retry,
+}
+"""The members of a document that are returned in another form than they were registered."""

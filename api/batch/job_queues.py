@@ -32,8 +32,6 @@ REASONS = (
     "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
 )
 """AWS: the reasons for which a time limit can be set. A job may be blocked for other reasons, too."""
-CAPACITY_UNIT = "VCPU"
-"""AWS: the capacityUnit of jobs that do not run on Kubernetes."""
 Content = dict[str, object]
 
 QueueType = Literal["EKS", "ECS", "ECS_FARGATE", "SAGEMAKER_TRAINING", "ECS_MANAGED_INSTANCES"]
@@ -292,4 +290,4 @@ def _shares(snapshot: Snapshot) -> Content:
 
 
 def _usage(millicpus: int) -> Content:
-    return {"capacityUnit": CAPACITY_UNIT, "quantity": millicpus / 1000}
+    return {"capacityUnit": "VCPU", "quantity": millicpus / 1000}  # AWS: of jobs that do not run on Kubernetes

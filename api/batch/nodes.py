@@ -107,7 +107,9 @@ class EcsPropertiesOverride(WireModel):
 
 def to_task(given: EcsProperties, *, on_fargate: bool) -> Task:
     """AWS: exactly one task, of 1 to 10 containers, at least one of them essential. Raises Invalid."""
-    properties = single_task(given.taskProperties)
+    if len(given.taskProperties) != 1:
+        raise Invalid("taskProperties must have exactly 1 element.")
+    (properties,) = given.taskProperties
     if not 1 <= len(properties.containers) <= MAX_CONTAINERS:
         raise Invalid(f"A task must have 1 to {MAX_CONTAINERS} containers.")
     _check_modes(properties)
@@ -119,12 +121,6 @@ def to_task(given: EcsProperties, *, on_fargate: bool) -> Task:
     whole = Task(containers=made, share_ipc=properties.ipcMode == "task", share_pids=properties.pidMode == "task")
     resources.check_resources(whole.resources, fargate=on_fargate)
     return whole
-
-
-def single_task(tasks: Sequence[EcsTaskProperties]) -> EcsTaskProperties:
-    if len(tasks) != 1:
-        raise Invalid("taskProperties must have exactly 1 element.")
-    return tasks[0]
 
 
 def _check_modes(given: EcsTaskProperties) -> None:
@@ -265,7 +261,7 @@ def resize_gang(given: NodeProperties, count: int) -> Nodes:
 
     AWS: one range must be open-ended, and all ranges must begin below the number.
     """
-    if not any(is_open_ended(it.targetNodes) for it in given.nodeRangeProperties):
+    if not any(it.targetNodes.endswith(":") for it in given.nodeRangeProperties):
         raise Invalid("numNodes can be overridden only where a targetNodes range of the job definition is open-ended.")
     return _to_nodes(given, count)
 
@@ -288,10 +284,6 @@ def node_bounds(text: str) -> tuple[int, int | None]:
     if last is not None and last < first:
         raise Invalid(f"targetNodes {text} ends before it begins.")
     return first, last
-
-
-def is_open_ended(text: str) -> bool:
-    return text.endswith(":")
 
 
 def _to_nodes(given: NodeProperties, count: int) -> Nodes:

@@ -70,13 +70,6 @@ def requested_resources(given: ResourceMembers) -> RequestedResources:
     )
 
 
-def checked_resources(given: ResourceMembers, *, fargate: bool) -> Resources:
-    """The resources of the only container of a job definition or node. Raises Invalid."""
-    wanted = to_resources(given)
-    check_resources(wanted, fargate=fargate)
-    return wanted
-
-
 def to_resources(given: ResourceMembers) -> Resources:
     """The resources of a container in a job definition. Raises Invalid without vCPUs or memory."""
     wanted = requested_resources(given)

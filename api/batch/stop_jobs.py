@@ -29,12 +29,6 @@ class StopJobs(WireModel):
     reason: Text
 
 
-class StopMethod(Protocol):
-    """`JobService.cancel` or `JobService.terminate`."""
-
-    def __call__(self, job_id: JobId, reason: str, *, caller: Caller) -> Awaitable[None]: ...
-
-
 class StopManyMethod(Protocol):
     """`JobService.cancel_many` or `terminate_many`: returns the jobs for which it failed, and why."""
 
@@ -46,13 +40,17 @@ class StopManyMethod(Protocol):
 @takes(StopJob)
 async def cancel_job(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
-    return await _stop(context.jobs.cancel, request, body)
+    if found := _job_and_reason(request, body):
+        await context.jobs.cancel(*found, caller=request.caller)
+    return {}
 
 
 @takes(StopJob)
 async def terminate_job(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
-    return await _stop(context.jobs.terminate, request, body)
+    if found := _job_and_reason(request, body):
+        await context.jobs.terminate(*found, caller=request.caller)
+    return {}
 
 
 @takes(StopJobs)
@@ -75,13 +73,11 @@ def _job(text: str, request: BatchRequest) -> JobId | None:
     return to_job_id(request.arns.named(ArnKind.JOB, text))
 
 
-async def _stop(order: StopMethod, request: BatchRequest, body: StopJob) -> Answer:
-    """AWS: neither an unknown id nor a malformed one is an error."""
+def _job_and_reason(request: BatchRequest, body: StopJob) -> tuple[JobId, str] | None:
+    """None for a malformed id. AWS: neither an unknown id nor a malformed one is an error."""
     reason = validation.stop_reason_text(body.reason)
     job_id = _job(validation.required(body.jobId, "jobId"), request)
-    if job_id is not None:
-        await order(job_id, reason, caller=request.caller)
-    return {}
+    return None if job_id is None else (job_id, reason)
 
 
 async def _stop_many(order: StopManyMethod, request: BatchRequest, body: StopJobs) -> Answer:

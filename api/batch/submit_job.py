@@ -91,10 +91,12 @@ async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJ
 
 
 async def find_requested(context: BatchContext, text: str, request: BatchRequest) -> JobDefinition:
-    """The ACTIVE revision that a request names. Raises NotFound."""
-    name, revision = requested_definition(text, request.arns)
+    """The revision in a request's jobDefinition, or the newest ACTIVE one of the name. Raises Invalid, and NotFound."""
+    named = request.arns.definition_named(validation.required(text, "jobDefinition"))
+    if named is None:
+        raise unknown_definition(text)
     try:
-        return await context.catalog.definitions.find(name, revision, caller=request.caller)
+        return await context.catalog.definitions.find(*named, caller=request.caller)
     except NotFound:
         raise unknown_definition(text) from None
 
@@ -129,14 +131,6 @@ def batch_submission(
         scheduling_priority=given.schedulingPriorityOverride,
         key=key,
     )
-
-
-def requested_definition(text: str, arns: BatchArns) -> tuple[str, int | None]:
-    """The name and revision in a request's jobDefinition; None: the newest ACTIVE. Raises Invalid, and NotFound."""
-    found = arns.definition_named(validation.required(text, "jobDefinition"))
-    if found is None:
-        raise unknown_definition(text)
-    return found
 
 
 def unknown_definition(text: str) -> NotFound:
