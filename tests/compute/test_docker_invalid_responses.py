@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingUnixStreamServer
+from contextlib import suppress
 
 import pytest
 
@@ -12,6 +10,7 @@ from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import EngineError, ImageUnavailable
 from tests.support.containers import RUNTIME_CALLS
+from tests.support.fake_engine import engine, responds
 
 
 async def listen(runtime):
@@ -39,56 +38,6 @@ BODIES = [
 STATUSES = [200, 301, 404, 409, 500]
 
 
-@contextmanager
-def engine(folder, answer):
-    """A server that answers each request on a socket of the test by `answer(handler)`; its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def handle_one_request(self):
-            with suppress(OSError):
-                super().handle_one_request()
-
-        def do_GET(self):
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer(self)
-
-        do_POST = do_DELETE = do_GET  # noqa: N815 - as the library spells them
-
-        def address_string(self):
-            return "test"
-
-        def log_message(self, *_):
-            pass
-
-    path = folder / "engine.sock"
-    server = ThreadingUnixStreamServer(str(path), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"unix://{path}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def responds(status, body, *, speaks_version=True):
-    """The same response to every request; with `speaks_version` except that for the version."""
-
-    def answer(handler):
-        is_version = speaks_version and handler.path.endswith("/version")
-        content = b'{"ApiVersion": "1.41", "MinAPIVersion": "1.12"}' if is_version else body
-        handler.send_response(200 if is_version else status)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
-
-    return answer
-
-
 def breaks_off(handler):
     if handler.path.endswith("/version"):
         responds(200, b"")(handler)
@@ -101,12 +50,12 @@ def breaks_off(handler):
 
 
 async def breaks_nothing(url, calls):
-    """Each call returns or raises one of batchq's errors, in time."""
+    """Each call returns in time, or raises one of batchq's errors."""
     runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(receive_timeout=2, pull_receive_timeout=2))
     try:
         for call in calls:
             with suppress(EngineError):
-                async with asyncio.timeout(30):  # a few times its patience, on a busy machine too
+                async with asyncio.timeout(30):  # a few times the receive timeout, also on a busy machine
                     await call(runtime)
     finally:
         await runtime.close()

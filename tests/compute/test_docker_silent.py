@@ -8,8 +8,8 @@ from batchq.compute.docker.create_request import container_labels, container_nam
 from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import ContainerGone, EngineUnknown
-from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.support.containers import new_tag
+from tests.support.fake_engine import engine, responds
 
 INSTANCE = "i"
 LINE = b"2026-11-22T09:00:00.000000001Z hello\n"

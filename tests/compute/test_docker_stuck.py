@@ -13,10 +13,10 @@ from batchq.compute.docker.operation_pools import INITIAL_PAUSE, Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.support import processes
 from tests.support.containers import docker_runtime, new_tag, over, started, until_answered
 from tests.support.docker_api import docker_api
+from tests.support.fake_engine import engine, responds
 from tests.support.scripts import Script
 
 INSTANCE, MANY = "i", 30

@@ -14,8 +14,8 @@ from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, ImageUnavailable
-from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.support.containers import launch
+from tests.support.fake_engine import engine, responds
 
 INSTANCE = "i"
 FEW = Limits(create=2, start=2, pull=2)

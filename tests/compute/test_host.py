@@ -3,15 +3,11 @@
 import json
 import os
 import socket
-import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingUnixStreamServer
 
 import pytest
 from docker.errors import APIError, NotFound
-from requests import Response
 
 from batchq.clock import SystemClock
 from batchq.compute import shared
@@ -22,16 +18,11 @@ from batchq.doctor.facts import EngineFault, UnavailableEngine
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.builders import NOON
 from tests.support.containers import containers_of, docker_runtime, new_tag, started
+from tests.support.fake_engine import api_error, engine, responds
 from tests.support.scripts import Script
 
 BOOTED, BEGAN, NOW = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (8, 10, 12))
 BEFORE, AFTER = BEGAN - timedelta(minutes=1), BEGAN + timedelta(minutes=1)
-
-
-def answered(status):
-    response = Response()
-    response.status_code = status
-    return response
 
 
 class Client:
@@ -43,7 +34,7 @@ class Client:
 
     def inspect_network(self, name):
         if self._began is None:
-            raise NotFound(f"network {name} not found", response=answered(404))
+            raise api_error(404, f"network {name} not found", NotFound)
         return {"Created": self._began.isoformat()}
 
     def info(self):
@@ -80,12 +71,9 @@ def failed(began, exit_code=255):
     return Inspection(tag=new_tag(), state=state, started_at=began, stopped_at=ended, exit_code=exit_code)
 
 
-def test_without_live_restore_no_container_survives_the_engine():
-    assert host.lost_before(Client(), BOOTED, set()) == BEGAN
-
-
-def test_with_live_restore_containers_survive_the_engine_and_not_the_machine():
-    assert host.lost_before(Client(LiveRestoreEnabled=True), BOOTED, set()) == BOOTED
+@pytest.mark.parametrize(("live_restore", "lost_before"), [(False, BEGAN), (True, BOOTED)])
+def test_with_live_restore_containers_survive_the_engine_and_not_the_machine(live_restore, lost_before):
+    assert host.lost_before(Client(LiveRestoreEnabled=live_restore), BOOTED, set()) == lost_before
 
 
 @pytest.mark.parametrize(
@@ -123,42 +111,42 @@ def test_only_a_lasting_id_identifies_an_engine(members, engine_id):
     assert host.identity(Client(**members)).id == engine_id
 
 
+class Failing(Client):
+    """An engine that replies to the request for the network with this status."""
+
+    def __init__(self, status):
+        super().__init__()
+        self._status = status
+
+    def inspect_network(self, _):
+        raise api_error(self._status, "forbidden by administrative rules")
+
+
 @pytest.mark.parametrize("status", [403, 404, 405])
 def test_an_unreadable_engine_proves_no_loss_of_the_host(status):
-    class Guarded(Client):
-        def inspect_network(self, _):
-            raise APIError("forbidden by administrative rules", response=answered(status))
-
-    assert host.lost_before(Guarded(), BOOTED, set()) is None
+    assert host.lost_before(Failing(status), BOOTED, set()) is None
 
 
-def test_a_failing_engine_is_asked_again():
-    class Troubled(Client):
-        def inspect_network(self, _):
-            raise APIError("no", response=answered(500))
-
+def test_an_error_of_the_engine_is_raised():
     with pytest.raises(APIError):
-        host.lost_before(Troubled(), BOOTED, set())
+        host.lost_before(Failing(500), BOOTED, set())
 
 
 @pytest.mark.fault("EN05")
-def test_a_container_that_failed_and_started_before_was_lost_with_the_host():
-    assert shared.ended_with_host(failed(BEFORE), BEGAN)
-
-
 @pytest.mark.parametrize(
-    ("it", "before"),
+    ("it", "before", "lost"),
     [
-        (failed(AFTER), BEGAN),
-        (failed(BEGAN), BEGAN),
-        (failed(BEFORE), None),
-        (failed(BEFORE, exit_code=0), BEGAN),
-        (Inspection(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN),
+        (failed(BEFORE), BEGAN, True),
+        (failed(AFTER), BEGAN, False),
+        (failed(BEGAN), BEGAN, False),
+        (failed(BEFORE), None, False),
+        (failed(BEFORE, exit_code=0), BEGAN, False),
+        (Inspection(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN, False),
     ],
-    ids=["began after", "began just then", "unknown", "success", "runs"],
+    ids=["began before", "began after", "began just then", "unknown", "success", "runs"],
 )
-def test_other_containers_were_not_lost_with_the_host(it, before):
-    assert not shared.ended_with_host(it, before)
+def test_a_container_that_failed_and_started_before_was_lost_with_the_host(it, before, lost):
+    assert shared.ended_with_host(it, before) is lost
 
 
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
@@ -197,21 +185,22 @@ def test_an_engine_other_than_docker_counts_as_not_ended():
     assert not host.ended_since_create(Client(InitBinary=""), made(BEFORE))
 
 
-def test_the_time_of_the_boot_is_read_from_the_kernel(tmp_path):
-    (tmp_path / "stat").write_text("cpu 1 2 3\nbtime 1795219200\nprocesses 5\n")
-
-    assert host.booted_at(tmp_path / "stat") == datetime(2026, 11, 21, tzinfo=UTC)
-    assert host.booted_at(tmp_path / "none") is None
-
-
-@pytest.mark.parametrize("text", ["", "btime\n", "btime soon\n", "btime 99999999999999999999\n"], ids=repr)
-def test_a_kernel_without_a_boot_time_gives_none(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "booted_at"),
+    [
+        ("cpu 1 2 3\nbtime 1795219200\nprocesses 5\n", datetime(2026, 11, 21, tzinfo=UTC)),
+        ("", None),
+        ("btime\n", None),
+        ("btime soon\n", None),
+        ("btime 99999999999999999999\n", None),
+    ],
+    ids=repr,
+)
+def test_the_time_of_the_boot_is_read_from_the_kernel(tmp_path, text, booted_at):
     (tmp_path / "stat").write_text(text)
 
-    assert host.booted_at(tmp_path / "stat") is None
-
-
-def test_an_unreadable_boot_time_gives_none(tmp_path):
+    assert host.booted_at(tmp_path / "stat") == booted_at
+    assert host.booted_at(tmp_path / "none") is None
     assert host.booted_at(tmp_path) is None
 
 
@@ -239,30 +228,19 @@ class StoppedClock:
 
 
 @contextmanager
-def pretended(folder, **answers):
+def fake_engine(folder, info=INFO):
     """An engine with these replies to /version and /info; its address."""
-    replies = {"version": VERSION, "info": INFO} | answers
+    replies = {"version": VERSION, "info": info}
 
-    class Engine(BaseHTTPRequestHandler):
-        def do_GET(self):
-            body = json.dumps(replies[self.path.rpartition("/")[2]]).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(handler):
+        body = json.dumps(replies[handler.path.rpartition("/")[2]]).encode()
+        responds(200, body, speaks_version=False)(handler)
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingUnixStreamServer(str(folder / "engine.sock"), Engine) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"unix://{folder}/engine.sock"
-        server.shutdown()
+    with engine(folder, answer) as address:
+        yield address
 
 
-def trouble(address):
+def fault_at(address):
     found = examine_engine("0a1b2c3d", SystemClock(), base_url=address)
     assert isinstance(found, UnavailableEngine), found
     assert found.address == address
@@ -270,19 +248,19 @@ def trouble(address):
 
 
 def test_no_engine_exists(tmp_path):
-    assert trouble(f"unix://{tmp_path}/none.sock") is EngineFault.ABSENT
+    assert fault_at(f"unix://{tmp_path}/none.sock") is EngineFault.ABSENT
 
 
 def test_nothing_listens_at_the_socket(tmp_path):
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(f"{tmp_path}/engine.sock")
 
-    assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_LISTENING
+    assert fault_at(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_LISTENING
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without permissions")
 def test_the_user_has_no_permission(tmp_path):
-    with pretended(tmp_path) as address:
+    with fake_engine(tmp_path) as address:
         (tmp_path / "engine.sock").chmod(0o600)
         os.seteuid(65534)
         try:
@@ -299,16 +277,16 @@ def test_the_engine_accepts_connections_and_does_not_answer(tmp_path, monkeypatc
         silent.bind(f"{tmp_path}/engine.sock")
         silent.listen()
 
-        assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_RESPONDING
+        assert fault_at(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_RESPONDING
 
 
 def test_the_responder_is_no_engine(tmp_path):
-    with pretended(tmp_path, info=["no", "engine"]) as address:
-        assert trouble(address) is EngineFault.NOT_AN_ENGINE
+    with fake_engine(tmp_path, ["no", "engine"]) as address:
+        assert fault_at(address) is EngineFault.NOT_AN_ENGINE
 
 
 def test_the_capabilities_of_the_engine_are_reported(tmp_path):
-    with pretended(tmp_path) as address:
+    with fake_engine(tmp_path) as address:
         found = examine_engine(None, StoppedClock(NOON), base_url=address)
 
     assert (found.version, found.api, found.cgroup, found.live_restore) == ("24.0.7", "1.43", "2", True)
@@ -316,18 +294,19 @@ def test_the_capabilities_of_the_engine_are_reported(tmp_path):
     assert (found.disk, found.clock_offset, found.containers) == (None, 0.0, ())
 
 
-@pytest.mark.parametrize(("offset", "ahead"), [(-90, 90.0), (90, -90.0)])
-def test_the_clock_difference_is_reported(tmp_path, offset, ahead):
-    with pretended(tmp_path) as address:
-        assert (
-            examine_engine(None, StoppedClock(NOON + timedelta(seconds=offset)), base_url=address).clock_offset == ahead
-        )
-
-
-@pytest.mark.parametrize("time", ["", "noon", None])
-def test_an_engine_without_a_time_is_accepted(tmp_path, time):
-    with pretended(tmp_path, info=INFO | {"SystemTime": time}) as address:
-        assert examine_engine(None, StoppedClock(NOON), base_url=address).clock_offset is None
+@pytest.mark.parametrize(
+    ("time", "ahead"),
+    [
+        ((NOON + timedelta(seconds=90)).isoformat(), 90.0),
+        ((NOON - timedelta(seconds=90)).isoformat(), -90.0),
+        ("", None),
+        ("noon", None),
+        (None, None),
+    ],
+)
+def test_the_clock_difference_is_reported(tmp_path, time, ahead):
+    with fake_engine(tmp_path, INFO | {"SystemTime": time}) as address:
+        assert examine_engine(None, StoppedClock(NOON), base_url=address).clock_offset == ahead
 
 
 @pytest.mark.docker

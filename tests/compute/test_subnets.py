@@ -19,8 +19,8 @@ from batchq.compute.docker.network_objects import (
 from batchq.compute.docker.network_placement import NetworkPlacement
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown
-from tests.compute.test_docker_errors import answer
 from tests.support.containers import launch, new_tag
+from tests.support.fake_engine import api_error
 
 INSTANCE = "i1"
 DEFAULT_POOLS = 31  # subnets in Docker's default address pools
@@ -65,7 +65,7 @@ class Engine:
         return [it for it in self.bridges if _has(it, filters)]
 
     def inspect_container(self, name):
-        raise answer(404, f"No such container: {name}", NotFound)
+        raise api_error(404, f"No such container: {name}", NotFound)
 
     def create_container_from_config(self, config, *, name):
         self.rows[name] = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": config["Labels"]}
@@ -82,11 +82,11 @@ class Engine:
         if self._refusal:
             raise self._refusal
         if ipam is None and not self._pools:
-            raise answer(404, NO_POOL, NotFound)
+            raise api_error(404, NO_POOL, NotFound)
         self._pools -= ipam is None
         subnet = ipam["Config"][0]["Subnet"] if ipam else "172.18.0.0/16"
         if any(IPv4Network(subnet).overlaps(other) for other in self._hidden):
-            raise answer(403, OVERLAP)
+            raise api_error(403, OVERLAP)
         made = {"Id": name, "Labels": labels, "Created": "2026", "IPAM": {"Config": [{"Subnet": subnet}]}}
         self.bridges.append(made)
         return made
@@ -157,7 +157,7 @@ def test_without_any_free_subnet_the_outcome_is_unknown(full):
 
 
 def test_any_other_refusal_is_passed_on():
-    engine = Engine(refusal=answer(400, "invalid name"))
+    engine = Engine(refusal=api_error(400, "invalid name"))
 
     with pytest.raises(APIError):
         ensure_network(engine, "n", LABELS)

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.service.waiting import reaches, register
+from tests.support.fake_engine import engine, responds
 from tests.support.service import serving
 
 TOO_OLD = b'{"message": "client version 1.12 is too old. Minimum supported API version is 1.24"}'

@@ -2,8 +2,8 @@
 
 from contextlib import closing
 
-from tests.compute.test_docker_invalid_responses import engine
 from tests.support.docker_api import docker_api
+from tests.support.fake_engine import engine
 from tests.support.service import Service
 
 
