@@ -12,12 +12,11 @@ from docker.errors import APIError, NotFound
 from batchq.clock import SystemClock
 from batchq.compute import shared
 from batchq.compute.docker import host
-from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.host import examine_engine
 from batchq.doctor.facts import EngineFault, UnavailableEngine
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.builders import NOON
-from tests.support.containers import containers_of, docker_runtime, new_tag, started
+from tests.support.containers import docker_runtime, new_tag, started
 from tests.support.fake_engine import api_error, engine, responds
 from tests.support.scripts import Script
 
@@ -50,19 +49,6 @@ class Client:
 
 def made(at):
     return {"Id": "1", "Created": at.isoformat(), "State": {"Status": "created"}}
-
-
-class Inspected:
-    """An engine with one container, which failed."""
-
-    def __init__(self, tag, began):
-        self._tag = tag
-        self._began = began.isoformat()
-
-    def inspect_container(self, _):
-        state = {"Status": "exited", "ExitCode": 1, "StartedAt": self._began, "FinishedAt": NOW.isoformat()}
-        labels = container_labels("i", self._tag)
-        return {"Id": "1", "Created": self._began, "State": state, "Config": {"Labels": labels}}
 
 
 def failed(began, exit_code=255):
@@ -147,14 +133,6 @@ def test_an_error_of_the_engine_is_raised():
 )
 def test_a_container_that_failed_and_started_before_was_lost_with_the_host(it, before, lost):
     assert shared.ended_with_host(it, before) is lost
-
-
-@pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
-def test_an_inspection_reports_a_lost_host(began, lost):
-    tag = new_tag()
-    containers = containers_of("i", lost_before=lambda: BEGAN)
-
-    assert containers.inspect(Inspected(tag, began), tag).host_lost is lost
 
 
 @pytest.mark.fault("EN02")
