@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.compute.docker.create_request import SharedNetwork, attempt_name, shared_network_name
 from batchq.compute.docker.shared_networks import SharedNetworks
 from batchq.domain.catalog import Network
-from batchq.errors import EngineUnknown, NameTaken
+from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     docker_runtime,
@@ -27,7 +27,7 @@ from tests.support.containers import (
     until,
     wait_for_line,
 )
-from tests.support.scripts import IMAGE, Script
+from tests.support.scripts import Script
 
 pytestmark = pytest.mark.docker
 
@@ -134,24 +134,14 @@ async def test_names_are_resolved_as_in_other_containers(shared):
     ) == ["1"]
 
 
-async def test_a_pause_container_has_no_rights_and_no_job(shared, engine):
-    tag = await launched(shared, launch(LONG))
-
-    pause = pause_container_of(engine, shared)
-
-    assert [found.tag for found in await shared.survey()] == [tag]
-    assert pause["HostConfig"]["CapDrop"] == ["ALL"]
-    assert pause["Config"]["Entrypoint"] == ["/pause"]
-
-
 async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(shared, engine):
     tag = await launched(shared, launch(LONG))
-    async with shared.deaths() as news:
+    async with shared.deaths() as deaths:
         await dies(engine, shared)
         assert (await shared.inspect(tag)).state is ContainerState.RUNNING
         await shared.kill(tag)
 
-        assert tag_of(await anext(news)) == tag
+        assert tag_of(await anext(deaths)) == tag
 
 
 async def test_a_later_job_gets_a_new_pause_container(shared, engine):
@@ -249,15 +239,6 @@ async def test_a_dead_pause_container_is_replaced_when_it_is_needed(shared, engi
     assert networks.join(engine, LOCAL) != before
 
 
-async def test_a_foreign_container_is_no_pause_container(shared, engine):
-    foreign = engine.create_container(IMAGE, ["true"], name=shared_network_name(instance_of(shared), LOCAL))
-
-    with pytest.raises(NameTaken):
-        await shared.create(launch())
-
-    engine.remove_container(foreign["Id"])
-
-
 # The other modes
 
 
@@ -271,11 +252,6 @@ async def test_on_a_bridge_each_job_has_its_own_address(docker_engine):
 
 async def _wrote(runtime, tag):
     return await output(runtime, tag) != []
-
-
-async def test_without_a_network_only_loopback_exists(docker_engine):
-    async with docker_runtime(docker_engine, network=Network.NONE) as runtime:
-        assert await output_of(runtime, launch(**shell("ls /sys/class/net"))) == ["lo"]
 
 
 async def test_on_the_network_of_the_host_jobs_have_its_addresses(docker_engine, engine):

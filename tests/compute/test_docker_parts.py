@@ -23,7 +23,6 @@ from tests.support.containers import (
     new_tag,
     output_of,
     part_of,
-    tag_of,
     until,
     wait_for_line,
 )
@@ -174,15 +173,6 @@ async def test_a_pause_container_has_no_rights_and_no_job(runtime, engine):
     assert pause["HostConfig"]["RestartPolicy"]["Name"] == "no"
     assert pause["HostConfig"]["CapDrop"] == ["ALL"]
     assert pause["Config"]["Entrypoint"] == ["/pause"]
-
-
-async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):
-    tag = await launched(runtime, member_of(new_tag(), "main", LONG))
-    async with runtime.deaths() as news:
-        engine.kill(pause_container_of(engine, runtime, tag)["Id"])
-        await runtime.kill(tag)
-
-        assert tag_of(await anext(news)) == tag
 
 
 async def test_without_its_pause_container_a_container_has_no_address(runtime, engine):
