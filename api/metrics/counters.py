@@ -75,68 +75,37 @@ FAST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 MESSAGE_BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 
 
-class _JobMetrics:
-    """The metrics of jobs and attempts."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
-        queue, outcome = ("queue",), ("queue", "outcome")
-        start = partial(histogram, buckets=START_BUCKETS)
-        self.submitted = Children(
-            counter("batchq_jobs_submitted_total", "Jobs, and array children, that were created.", queue)
-        )
-        self.finished = Children(counter("batchq_jobs_finished_total", "Jobs that ended.", outcome))
-        self.attempts = Children(counter("batchq_attempts_total", "Attempts that ended.", outcome))
-        self.wait = Children(
-            histogram("batchq_job_wait_seconds", "From RUNNABLE to STARTING.", queue, buckets=WAIT_BUCKETS)
-        )
-        self.run = Children(
-            histogram("batchq_attempt_run_seconds", "How long attempts ran.", outcome, buckets=RUN_BUCKETS)
-        )
-        self.start = Children(start("batchq_attempt_start_seconds", "From STARTING to RUNNING.", ("environment",)))
-        self.signal = start("batchq_stop_signal_seconds", "From the order to stop to the stop signal.")
-        self.stop = Children(
-            start("batchq_stop_seconds", "From the order to stop to the end of the attempt.", ("how",))
-        )
-
-    def remove(self, queues: Sequence[str], environments: Sequence[str]) -> None:
-        """Remove the series of these queues and environments."""
-        for metric in (self.submitted, self.finished, self.attempts, self.wait, self.run):
-            for queue in queues:
-                metric.remove("queue", queue)
-        for environment in environments:
-            self.start.remove("environment", environment)
-
-
-class _SchedulerMetrics:
-    """The metrics of the scheduler, of the store and of calls of the container engine."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
-        fast = partial(histogram, buckets=FAST_BUCKETS)
-        self.calls = Children(
-            counter("batchq_engine_calls_total", "Calls of the container engine.", ("call", "outcome"))
-        )
-        self.call = Children(
-            histogram("batchq_engine_call_seconds", "Calls of the container engine.", ("call",), buckets=START_BUCKETS)
-        )
-        self.unit = fast("batchq_unit_of_work_seconds", "Duration of the scheduler's units of work.")
-        self.messages = histogram(
-            "batchq_unit_of_work_messages", "Messages that a unit of work handled.", buckets=MESSAGE_BUCKETS
-        )
-        self.commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
-
-
 class EngineMetrics:
     """Implements Observer. Counters begin at 0 with each start of the server, as is usual with Prometheus."""
 
     def __init__(self, registry: CollectorRegistry, names: Mapping[str, BoundedNames]) -> None:
         """`names`: the bounded names of the labels `queue` and `environment`."""
         self._queues, self._environments = names["queue"], names["environment"]
-        self._jobs = _JobMetrics(registry)
-        self._scheduler = _SchedulerMetrics(registry)
-
-    # ------------------------------------------------------------------------------------------------------ Observer
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        start, fast = partial(histogram, buckets=START_BUCKETS), partial(histogram, buckets=FAST_BUCKETS)
+        wait, run = partial(histogram, buckets=WAIT_BUCKETS), partial(histogram, buckets=RUN_BUCKETS)
+        queue, outcome = ("queue",), ("queue", "outcome")
+        self._submitted = Children(
+            counter("batchq_jobs_submitted_total", "Jobs, and array children, that were created.", queue)
+        )
+        self._finished = Children(counter("batchq_jobs_finished_total", "Jobs that ended.", outcome))
+        self._attempts = Children(counter("batchq_attempts_total", "Attempts that ended.", outcome))
+        self._wait = Children(wait("batchq_job_wait_seconds", "From RUNNABLE to STARTING.", queue))
+        self._run = Children(run("batchq_attempt_run_seconds", "How long attempts ran.", outcome))
+        self._start = Children(start("batchq_attempt_start_seconds", "From STARTING to RUNNING.", ("environment",)))
+        self._signal = start("batchq_stop_signal_seconds", "From the order to stop to the stop signal.")
+        self._stop = Children(
+            start("batchq_stop_seconds", "From the order to stop to the end of the attempt.", ("how",))
+        )
+        self._calls = Children(
+            counter("batchq_engine_calls_total", "Calls of the container engine.", ("call", "outcome"))
+        )
+        self._call = Children(start("batchq_engine_call_seconds", "Calls of the container engine.", ("call",)))
+        self._unit = fast("batchq_unit_of_work_seconds", "Duration of the scheduler's units of work.")
+        self._messages = histogram(
+            "batchq_unit_of_work_messages", "Messages that a unit of work handled.", buckets=MESSAGE_BUCKETS
+        )
+        self._commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
 
     def jobs_changed(self, changes: Sequence[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
         for transition in transitions:
@@ -146,21 +115,23 @@ class EngineMetrics:
                 self._observe_attempt(before, after, now)
 
     def unit_of_work(self, *, messages: int, seconds: float) -> None:
-        self._scheduler.unit.observe(seconds)
-        self._scheduler.messages.observe(messages)
+        self._unit.observe(seconds)
+        self._messages.observe(messages)
 
     def commit(self, seconds: float) -> None:
-        self._scheduler.commit.observe(seconds)
+        self._commit.observe(seconds)
 
     def engine_call(self, call: str, *, seconds: float, outcome: str) -> None:
-        self._scheduler.calls.of(call, outcome).inc()
-        self._scheduler.call.of(call).observe(seconds)
-
-    # --------------------------------------------------------------------------------------------------------------
+        self._calls.of(call, outcome).inc()
+        self._call.of(call).observe(seconds)
 
     def remove(self, queues: Sequence[str], environments: Sequence[str]) -> None:
         """Remove the series of deleted queues and environments."""
-        self._jobs.remove(queues, environments)
+        for queue in queues:
+            for metric in (self._submitted, self._finished, self._attempts, self._wait, self._run):
+                metric.remove("queue", queue)
+        for environment in environments:
+            self._start.remove("environment", environment)
 
     def _count(self, transition: StatusChanged) -> None:
         job = transition.job
@@ -168,22 +139,22 @@ class EngineMetrics:
             return
         queue = self._queues.label(job.spec.queue)
         if transition.before is None:
-            self._jobs.submitted.of(queue).inc()
+            self._submitted.of(queue).inc()
         if job.status in FINISHED:
-            self._jobs.finished.of(queue, job_outcome(job)).inc()
+            self._finished.of(queue, job_outcome(job)).inc()
 
     def _observe_attempt(self, before: Job | None, after: Job, now: datetime) -> None:
         queue, attempt = self._queues.label(after.spec.queue), after.attempt
         begun = None if before is None else before.attempt
         if attempt is not None and begun is None and attempt.placed_at is not None and after.runnable_at is not None:
-            self._jobs.wait.of(queue).observe(_seconds(after.runnable_at, attempt.placed_at))
+            self._wait.of(queue).observe(_seconds(after.runnable_at, attempt.placed_at))
         if before is None:
             return
         if attempt is not None and begun is not None and begun.started_at is None and attempt.started_at is not None:
             self._observe_start(attempt, now)
         ordered, order = before.stop, after.stop
         if ordered is not None and order is not None and ordered.signalled_at is None is not order.signalled_at:
-            self._jobs.signal.observe(_seconds(order.ordered_at, now))
+            self._signal.observe(_seconds(order.ordered_at, now))
         for ended in after.attempts[len(before.attempts) :]:
             if begun is not None and begun.started_at is None and ended.started_at is not None:
                 self._observe_start(ended, ended.started_at)
@@ -192,17 +163,17 @@ class EngineMetrics:
     def _observe_start(self, attempt: Attempt, at: datetime) -> None:
         if attempt.placed_at is not None:
             environment = self._environments.label(attempt.environment)
-            self._jobs.start.of(environment).observe(_seconds(attempt.placed_at, at))
+            self._start.of(environment).observe(_seconds(attempt.placed_at, at))
 
     def _observe_end(self, queue: str, job: Job, ended: Attempt, now: datetime) -> None:
         outcome = attempt_outcome(job, ended)
-        self._jobs.attempts.of(queue, outcome).inc()
+        self._attempts.of(queue, outcome).inc()
         if ended.started_at is not None and ended.stopped_at is not None and not ended.paused:
             result = "succeeded" if outcome == "succeeded" else "failed"
-            self._jobs.run.of(queue, result).observe(_seconds(ended.started_at, ended.stopped_at))
+            self._run.of(queue, result).observe(_seconds(ended.started_at, ended.stopped_at))
         if job.stop is not None:
             how = "signal" if job.stop.killed_at is None else "kill"
-            self._jobs.stop.of(how).observe(_seconds(job.stop.ordered_at, now))
+            self._stop.of(how).observe(_seconds(job.stop.ordered_at, now))
 
 
 def job_outcome(job: Job) -> str:

@@ -6,9 +6,9 @@ name that fits the machine is a flavor; the list has the usual ones.
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from batchq.api.modelarts.wire import (
     FLAVOR_NOT_FOUND,
@@ -96,13 +96,6 @@ class TrainingFlavorsAnswer(Struct, frozen=True, kw_only=True):
     flavors: tuple[TrainingFlavor, ...]
 
 
-class Flavor(NamedTuple):
-    """A size of a node with its id."""
-
-    id: str
-    size: Resources
-
-
 def selected(resource: TrainingResource, capacity: Resources) -> Resources:
     """The size of a node that a request selects. Raises ModelArtsRefusal for an unknown flavor, or without any."""
     custom = resource.main_container_customized_flavor
@@ -116,13 +109,13 @@ def selected(resource: TrainingResource, capacity: Resources) -> Resources:
     return size
 
 
-def flavor_of(size: Resources) -> Flavor:
-    """The flavor of this size. Its id is one that a request may have, if the size has a name."""
+def flavor_id(size: Resources) -> str:
+    """The id of the flavor of this size: one that a request may have, if the size has a name."""
     whole = size.memory_mib % _GIB == 0
     amounts = f"{size.millicpus / 1000:g}u{f'{size.memory_mib // _GIB}g' if whole else f'{size.memory_mib}m'}"
     if not size.gpus:
-        return Flavor(f"batchq.cpu.{amounts}", size)
-    return Flavor(f"batchq.gpu.{size.gpus}" + ("" if size == _gpu_size(size.gpus) else f".{amounts}"), size)
+        return f"batchq.cpu.{amounts}"
+    return f"batchq.gpu.{size.gpus}" + ("" if size == _gpu_size(size.gpus) else f".{amounts}")
 
 
 def flavor_name(size: Resources) -> str:
@@ -133,9 +126,8 @@ def flavor_name(size: Resources) -> str:
     return ", ".join([*gpus, vcpus, memory])
 
 
-def flavor_detail(it: Flavor, *, max_num: int | None = None) -> FlavorDetail:
-    """The description of a flavor. `max_num`: None in the description of a job."""
-    size = it.size
+def flavor_detail(size: Resources, *, max_num: int | None = None) -> FlavorDetail:
+    """The description of the flavor of this size. `max_num`: None in the description of a job."""
     whole, vcpus = size.memory_mib % _GIB == 0, size.millicpus / 1000
     memory = FlavorMemory(size=size.memory_mib // _GIB if whole else size.memory_mib, unit="GB" if whole else "MB")
     info = FlavorInfo(
@@ -145,37 +137,26 @@ def flavor_detail(it: Flavor, *, max_num: int | None = None) -> FlavorDetail:
         memory=memory,
     )
     kind = "GPU" if size.gpus else "CPU"
-    return FlavorDetail(flavor_type=kind, billing=BillingInfo(code=it.id, unit_num=1), flavor_info=info)
+    return FlavorDetail(flavor_type=kind, billing=BillingInfo(code=flavor_id(size), unit_num=1), flavor_info=info)
 
 
 def training_flavors(flavor_type: str | None, capacity: Resources) -> TrainingFlavorsAnswer:
     """The usual flavors that fit the machine. `flavor_type`: `CPU`, `GPU` or `Ascend`; None: all."""
-    found = tuple(
-        it for it in (_listed(flavor, capacity) for flavor in _usual(capacity)) if flavor_type in {None, it.flavor_type}
-    )
+    listed = (_listed(it, _nodes_that_fit(it, capacity)) for it in _usual_sizes())
+    found = tuple(it for it in listed if it.max_num and flavor_type in {None, it.flavor_type})
     return TrainingFlavorsAnswer(total_count=len(found), flavors=found)
 
 
-def _listed(it: Flavor, capacity: Resources) -> TrainingFlavor:
-    most = _nodes_that_fit(it.size, capacity)
-    detail = flavor_detail(it, max_num=most)
-    return TrainingFlavor(
-        flavor_id=it.id,
-        flavor_name=flavor_name(it.size),
-        flavor_type=detail.flavor_type,
-        max_num=most,
-        billing=detail.billing,
-        flavor_info=detail.flavor_info,
-    )
+def _listed(size: Resources, max_num: int) -> TrainingFlavor:
+    detail = asdict(flavor_detail(size, max_num=max_num))
+    return TrainingFlavor(flavor_id=flavor_id(size), flavor_name=flavor_name(size), max_num=max_num, **detail)
 
 
-def _usual(capacity: Resources) -> Iterator[Flavor]:
-    """Powers of two of vCPUs with 2 and 4 GiB each, and of GPUs, as far as they fit the machine."""
-    sizes = [2**exponent for exponent in range(MAX_SIZE.bit_length())]
-    wanted = [Resources(millicpus=1000 * it, memory_mib=it * gib * _GIB) for it in sizes for gib in (2, 4)]
-    for size in (*wanted, *map(_gpu_size, sizes)):
-        if _nodes_that_fit(size, capacity):
-            yield flavor_of(size)
+def _usual_sizes() -> Iterator[Resources]:
+    """Powers of two of vCPUs with 2 and 4 GiB each, and of GPUs."""
+    amounts = [2**exponent for exponent in range(MAX_SIZE.bit_length())]
+    yield from (Resources(millicpus=1000 * it, memory_mib=it * gib * _GIB) for it in amounts for gib in (2, 4))
+    yield from map(_gpu_size, amounts)
 
 
 def _size_of(flavor_id: str) -> Resources | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_name, flavor_of
+from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name
 from batchq.api.training_jobs import first_start, is_marked, running_time, stored_document
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Code
@@ -313,14 +313,13 @@ def _running_record(job: Job, it: Attempt, started_at: datetime) -> RunningRecor
 def _resource(job: Job, stored: Document) -> TrainingResourceAnswer:
     nodes: Nodes | None = job.spec.nodes
     size = job.spec.resources if nodes is None else nodes.task(nodes.main).resources
-    flavor = flavor_of(size)
     return TrainingResourceAnswer(
         policy=stored.get("policy") or "regular",
-        flavor_id=flavor.id,
+        flavor_id=flavor_id(size),
         flavor_name=flavor_name(size),
         node_count=1 if nodes is None else nodes.count,
         pool_id=job.spec.queue,
-        flavor_detail=flavor_detail(flavor),
+        flavor_detail=flavor_detail(size),
     )
 
 

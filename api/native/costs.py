@@ -28,6 +28,8 @@ from batchq.services.jobs import JobService
 
 LATEST = 253_402_214_400_000  # milliseconds: the last day of the year 9999
 
+_MILLISECOND = timedelta(milliseconds=1)
+
 Moment = Annotated[int, Field(ge=0, le=LATEST)]
 Word = Annotated[str, Field(min_length=1, max_length=256)]
 Limit = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -176,8 +178,8 @@ def _cost(cost: Cost) -> CostAnswer:
 def _report(by: CostGroup, report: CostReport) -> CostReportAnswer:
     return CostReportAnswer(
         by=by,
-        since=report.first.toordinal() * _DAY_MILLISECONDS - _EPOCH_MILLISECONDS,
-        until=(report.last.toordinal() + 1) * _DAY_MILLISECONDS - _EPOCH_MILLISECONDS,
+        since=(report.first - EPOCH.date()) // _MILLISECOND,
+        until=(report.last - EPOCH.date() + timedelta(days=1)) // _MILLISECOND,
         rows=tuple(map(_row, report.rows)),
         more=report.more,
     )
@@ -196,10 +198,6 @@ def _row(it: CostRow) -> CostRowAnswer:
 
 def _time(given: int | None) -> datetime | None:
     return None if given is None else EPOCH + timedelta(milliseconds=given)
-
-
-_DAY_MILLISECONDS = 86_400_000
-_EPOCH_MILLISECONDS = EPOCH.toordinal() * _DAY_MILLISECONDS
 
 
 class BudgetRequest(RequestBody):

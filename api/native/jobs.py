@@ -19,7 +19,7 @@ from batchq.api.stop_orders import (
     stop_step_answer,
 )
 from batchq.domain.access.accounts import Permission
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds
@@ -279,7 +279,14 @@ async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> 
 
     Checkpoints of a job whose record was removed after the retention period are listed for operators.
     """
-    return checkpoints_answer(call.job_id, await checkpoints.list(call.job_id, caller=call.caller))
+    found = await checkpoints.list(call.job_id, caller=call.caller)
+    complete = [it.id for it in found if it.complete]
+    return CheckpointsAnswer(
+        job_id=call.job_id,
+        checkpoints=tuple(map(_checkpoint, found)),
+        total_size_bytes=sum(it.size_bytes for it in found),
+        latest=complete[-1] if complete else None,
+    )
 
 
 @checkpoint_operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints")
@@ -297,16 +304,6 @@ async def delete_checkpoint(checkpoints: CheckpointService, call: Call[None]) ->
     """Deletes a checkpoint of a job."""
     await checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
     return DeleteCheckpointAnswer(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
-
-
-def checkpoints_answer(job_id: JobId, found: tuple[Checkpoint, ...]) -> CheckpointsAnswer:
-    complete = [it for it in found if it.complete]
-    return CheckpointsAnswer(
-        job_id=job_id,
-        checkpoints=tuple(map(_checkpoint, found)),
-        total_size_bytes=sum(it.size_bytes for it in found),
-        latest=complete[-1].id if complete else None,
-    )
 
 
 def _checkpoint(it: Checkpoint) -> CheckpointAnswer:

@@ -7,7 +7,7 @@ number of vCPUs and GiB, decimals included.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -54,6 +54,8 @@ _REFUSED = (
     "RemoteDebugConfig",
     "InfraCheckConfig",
     "SessionChainingConfig",
+    "EnableNetworkIsolation",
+    "EnableInterContainerTrafficEncryption",
 )
 """Members that the server cannot carry out."""
 
@@ -133,10 +135,6 @@ def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
     for member in _REFUSED:
         if getattr(body, member):
             raise validation_exception(f"{member} is not supported by this server.")
-    if body.EnableNetworkIsolation:
-        raise validation_exception("EnableNetworkIsolation is not supported by this server.")
-    if body.EnableInterContainerTrafficEncryption:
-        raise validation_exception("EnableInterContainerTrafficEncryption is not supported by this server.")
     if body.CheckpointConfig is not None and body.CheckpointConfig.LocalPath not in {None, CHECKPOINTS}:
         raise validation_exception(f"CheckpointConfig.LocalPath must be {CHECKPOINTS}.")
 
@@ -203,12 +201,8 @@ def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
     tags = {it.Key: it.Value for it in body.Tags or ()}
     if len(tags) > MAX_TAGS or len(tags) < len(body.Tags or ()):
         raise validation_exception(f"Tags must have at most {MAX_TAGS} different keys.")
-    return tuple((tags | dict(_own_tags(body))).items())
-
-
-def _own_tags(body: wire.SageMakerCreateTrainingJob) -> Iterator[tuple[str, str]]:
-    if body.CheckpointConfig is not None:
-        yield CHECKPOINTS_TAG, "true"
+    own = {} if body.CheckpointConfig is None else {CHECKPOINTS_TAG: "true"}
+    return tuple((tags | own).items())
 
 
 def _document(

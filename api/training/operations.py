@@ -51,15 +51,13 @@ MAX_LOG_LINES = 1000
 MAX_CHECKPOINTS = 10
 MAX_ROWS = 100
 
-Flag = Annotated[bool, Field(strict=False)]
-
 
 class GetTrainingJobQuery(RequestQuery):
     """What the answer contains."""
 
     #: Whether `metrics` and `progress` are read, which costs a search of the log while the job runs.
-    include_metrics: Flag = False
-    include_logs: Flag = False
+    include_metrics: bool = False
+    include_logs: bool = False
     #: The number of lines with `includeLogs`.
     log_lines: Annotated[int, Field(ge=1, le=MAX_LOG_LINES)] = 100
 

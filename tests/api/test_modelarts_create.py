@@ -5,6 +5,8 @@ import json
 import pytest
 
 from batchq.api.modelarts.context import read_settings
+from batchq.api.modelarts.flavors import training_flavors
+from batchq.domain.container import Resources
 from batchq.errors import LimitExceeded, StartImpossible
 from tests.api.modelarts import JOBS, creation
 
@@ -252,12 +254,27 @@ async def test_a_body_of_another_shape_is_refused(default_queue, http, data, cod
     assert (status, answer["error_code"]) == (400, f"ModelArts.{code}")
 
 
-async def test_flavors_fit_the_machine(default_queue, http):
-    _, _, answer = await http.send("GET", JOBS.replace("jobs", "job-flavors"))
-    _, _, gpus = await http.send("GET", JOBS.replace("jobs", "job-flavors") + "?flavor_type=GPU")
+@pytest.mark.parametrize(
+    ("kind", "flavors"),
+    [
+        ("CPU", {"cpu.1u2g": 4, "cpu.1u4g": 4, "cpu.2u4g": 2, "cpu.2u8g": 2, "cpu.4u8g": 1, "cpu.4u16g": 1}),
+        ("GPU", {"gpu.1": 1}),
+        ("Ascend", {}),
+    ],
+)
+def test_the_listed_flavors_fit_the_machine(kind, flavors):
+    machine = Resources(millicpus=4000, memory_mib=16 * 1024, gpus=2)
 
-    assert answer["total_count"] == len(answer["flavors"])
-    assert gpus == {"total_count": 0, "flavors": []}
+    answer = training_flavors(kind, machine)
+
+    assert {it.flavor_id.removeprefix("batchq."): it.max_num for it in answer.flavors} == flavors
+    assert answer.total_count == len(flavors)
+
+
+async def test_a_small_machine_has_no_flavors(http):
+    _, _, answer = await http.send("GET", JOBS.replace("jobs", "job-flavors") + "?flavor_type=CPU")
+
+    assert answer == {"total_count": 0, "flavors": []}
 
 
 async def test_engines_are_those_of_the_settings(http):
