@@ -1,13 +1,15 @@
+"""The container of a job: that of its definition with overrides and parameters."""
+
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain.container import (
     MAX_COMMAND_LENGTH,
     Overrides,
-    Resources,
     effective,
     length,
     merge_pairs,
@@ -21,77 +23,49 @@ TEXTS = st.lists(st.text())
 VARIABLES = st.lists(st.tuples(st.text(), st.text()))
 
 
-def test_without_overrides_and_parameters_a_job_gets_the_definitions_container():
-    spec = container(command=("echo", "hello"), environment=(("A", "1"),), user="nobody", gpus=1)
-
-    assert effective(spec, NOTHING, ()) == spec
-
-
-def test_an_overridden_command_replaces_the_whole_one():
-    spec = container(command=("echo", "hello"))
-
-    assert effective(spec, Overrides(command=("true",)), ()).command == ("true",)
+SPEC = container(
+    command=("echo", "Ref::word"), environment=(("A", "1"), ("B", "2")), user="nobody", privileged=True, gpus=1
+)
 
 
-def test_an_overridden_command_may_be_empty():
-    spec = container(command=("echo", "hello"))
-
-    assert effective(spec, Overrides(command=()), ()).command == ()
-
-
-def test_each_resource_is_overridden_separately():
-    spec = container(millicpus=1000, memory_mib=128, gpus=1)
-
-    assert effective(spec, Overrides(millicpus=250), ()).resources == Resources(millicpus=250, memory_mib=128, gpus=1)
-    assert effective(spec, Overrides(memory_mib=64), ()).resources == Resources(millicpus=1000, memory_mib=64, gpus=1)
-    assert effective(spec, Overrides(gpus=0), ()).resources == Resources(millicpus=1000, memory_mib=128, gpus=0)
-
-
-def test_members_without_overrides_are_those_of_the_definition():
-    spec = container(user="nobody", privileged=True)
-
-    made = effective(spec, Overrides(command=("true",), environment=(("A", "1"),), millicpus=1), ())
-
-    assert (made.image, made.user, made.privileged) == (spec.image, "nobody", True)
-
-
-def test_overridden_variables_replace_and_new_ones_are_added():
-    spec = container(environment=(("A", "1"), ("B", "2")))
-
-    made = effective(spec, Overrides(environment=(("C", "3"), ("A", "9"))), ())
-
-    assert made.environment == (("A", "9"), ("B", "2"), ("C", "3"))
+@pytest.mark.parametrize(
+    ("overrides", "parameters", "changes"),
+    [
+        (NOTHING, (), {}),
+        (NOTHING, (("word", "hello"),), {"command": ("echo", "hello")}),
+        (Overrides(command=("true",)), (), {"command": ("true",)}),
+        (Overrides(command=()), (), {"command": ()}),
+        (Overrides(command=("cat", "Ref::word")), (("word", "hi"),), {"command": ("cat", "hi")}),
+        (Overrides(millicpus=250), (), {"resources": replace(SPEC.resources, millicpus=250)}),
+        (Overrides(memory_mib=64), (), {"resources": replace(SPEC.resources, memory_mib=64)}),
+        (Overrides(gpus=0), (), {"resources": replace(SPEC.resources, gpus=0)}),
+        (
+            Overrides(environment=(("C", "3"), ("A", "9"))),
+            (),
+            {"environment": (("A", "9"), ("B", "2"), ("C", "3"))},
+        ),
+    ],
+)
+def test_overrides_and_parameters_change_only_what_they_name(overrides, parameters, changes):
+    assert effective(SPEC, overrides, parameters) == replace(SPEC, **changes)
 
 
-def test_parameters_are_substituted_in_an_overridden_command():
-    spec = container(command=("echo", "Ref::word"))
-
-    assert effective(spec, NOTHING, (("word", "hello"),)).command == ("echo", "hello")
-    assert effective(spec, Overrides(command=("cat", "Ref::word")), (("word", "hi"),)).command == ("cat", "hi")
-
-
-def test_a_placeholder_is_replaced_anywhere_in_a_word():
-    parameters = {"a": "x", "": "y"}
-
-    assert substitute(("Ref::a", "-Ref::a", "Ref::aRef::a b", "ref::a", "Ref::"), parameters) == (
-        "x",
-        "-x",
-        "xx b",
-        "ref::a",
-        "Ref::",
-    )
-
-
-def test_the_longest_known_name_is_replaced():
-    assert substitute(("Ref::words,Ref::word-s", "Ref::wo"), {"word": "1", "words": "2"}) == ("2,1-s", "Ref::wo")
-
-
-def test_a_placeholder_without_a_value_is_unchanged():
-    assert substitute(("Ref::a",), {}) == ("Ref::a",)
-
-
-def test_a_value_that_resembles_a_placeholder_is_not_substituted():
-    assert substitute(("Ref::a",), {"a": "Ref::b", "b": "no"}) == ("Ref::b",)
+@pytest.mark.parametrize(
+    ("words", "parameters", "expected"),
+    [
+        (
+            ("Ref::a", "-Ref::a", "Ref::aRef::a b", "ref::a", "Ref::"),
+            {"a": "x", "": "y"},
+            ("x", "-x", "xx b", "ref::a", "Ref::"),
+        ),
+        (("Ref::words,Ref::word-s", "Ref::wo"), {"word": "1", "words": "2"}, ("2,1-s", "Ref::wo")),
+        (("Ref::a",), {}, ("Ref::a",)),
+        (("Ref::a",), {"a": "Ref::b", "b": "no"}, ("Ref::b",)),
+    ],
+    ids=["anywhere in a word", "the longest known name", "no value", "values are not searched"],
+)
+def test_a_placeholder_is_replaced_by_its_value(words, parameters, expected):
+    assert substitute(words, parameters) == expected
 
 
 def test_parameters_that_make_a_command_too_long_are_refused():

@@ -1,3 +1,5 @@
+"""What follows for a job from its dependencies, and which jobs AWS accepts and then fails."""
+
 import pytest
 
 from batchq.domain import events as on
@@ -8,63 +10,46 @@ from batchq.domain.job import Status
 from batchq.domain.scheduling.dependencies import evaluate_dependencies, invalid_overrides
 from tests.support.builders import job
 
-DONE = job(status=Status.SUCCEEDED)
-FAILED = job(status=Status.FAILED)
-RUNS = job(status=Status.RUNNING)
+DONE, ALSO_DONE = job(status=Status.SUCCEEDED), job(status=Status.SUCCEEDED)
+FAILED, RUNS, UNDECIDED = job(status=Status.FAILED), job(status=Status.RUNNING), job(status=Status.SUBMITTED)
+UNKNOWN = JobId("unknown")
 
 
-def event_for(*dependencies):
-    return evaluate_dependencies(job(depends_on=dependencies), {it.id: it for it in dependencies})
+@pytest.mark.parametrize(
+    ("dependencies", "event"),
+    [
+        ((), on.DependenciesMet()),
+        ((DONE, ALSO_DONE), on.DependenciesMet()),
+        ((DONE, RUNS), on.DependenciesPending()),
+        ((UNDECIDED,), on.DependenciesPending()),
+        ((DONE, RUNS, FAILED), on.DependencyFailed(job_id=FAILED.id)),
+        ((UNKNOWN, DONE), on.DependencyFailed(job_id=UNKNOWN)),
+    ],
+)
+def test_the_dependencies_of_a_job_decide_what_follows(dependencies, event):
+    known = {it.id: it for it in dependencies if it is not UNKNOWN}
 
-
-def test_a_job_without_dependencies_is_ready():
-    assert evaluate_dependencies(job(), {}) == on.DependenciesMet()
-
-
-def test_a_job_is_ready_when_all_dependencies_have_succeeded():
-    assert event_for(DONE, job(status=Status.SUCCEEDED)) == on.DependenciesMet()
-
-
-def test_a_job_waits_for_the_last_of_its_dependencies():
-    assert event_for(DONE, RUNS) == on.DependenciesPending()
-
-
-def test_a_job_waits_for_an_undecided_dependency():
-    assert event_for(job(status=Status.SUBMITTED)) == on.DependenciesPending()
-
-
-def test_a_failed_dependency_fails_the_job_while_others_run():
-    assert event_for(DONE, RUNS, FAILED) == on.DependencyFailed(job_id=FAILED.id)
-
-
-def test_an_unknown_dependency_has_failed():
-    forgetful = job(depends_on=(JobId("forgotten"), DONE))
-
-    assert evaluate_dependencies(forgetful, {DONE.id: DONE}) == on.DependencyFailed(job_id=JobId("forgotten"))
-
-
-FRAME = len('{"command":[""],"environment":[]}')
-BOUND = Overrides(command=("a" * (8192 - FRAME),))
-BEYOND = {
-    "command": Overrides(command=("a" * (8193 - FRAME),)),
-    "environment": Overrides(environment=(("NAME", "a" * 8192),)),
-}
-
-
-def test_overrides_and_tags_at_the_limit_are_valid():
-    assert invalid_overrides(BOUND, 50) is None
-
-
-@pytest.mark.parametrize("overrides", BEYOND.values(), ids=BEYOND)
-def test_longer_overrides_are_invalid(overrides):
-    assert invalid_overrides(overrides, 0) == status_reasons.OVERRIDES_TOO_LONG
-
-
-def test_more_tags_are_invalid():
-    assert invalid_overrides(BOUND, 51) == status_reasons.TOO_MANY_TAGS
+    assert evaluate_dependencies(job(depends_on=dependencies), known) == event
 
 
 def test_an_invalid_job_fails_whatever_its_dependencies():
-    assert evaluate_dependencies(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.FoundInvalid(
-        reason="why"
-    )
+    found = evaluate_dependencies(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS})
+
+    assert found == on.FoundInvalid(reason="why")
+
+
+FRAME = len('{"command":[""],"environment":[]}')
+LONGEST = Overrides(command=("a" * (8192 - FRAME),))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "tags", "why"),
+    [
+        (LONGEST, 50, None),
+        (LONGEST, 51, status_reasons.TOO_MANY_TAGS),
+        (Overrides(command=("a" * (8193 - FRAME),)), 0, status_reasons.OVERRIDES_TOO_LONG),
+        (Overrides(environment=(("NAME", "a" * 8192),)), 0, status_reasons.OVERRIDES_TOO_LONG),
+    ],
+)
+def test_longer_overrides_and_more_tags_are_invalid(overrides, tags, why):
+    assert invalid_overrides(overrides, tags) == why

@@ -20,11 +20,7 @@ from tests.domain.lives import runnable, running
 from tests.support.builders import NOON, attempt, job, job_id, spec
 
 TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
-
-
 ID = job_id(1)
-
-
 FIRST = Tag(job_id=ID, attempt=1)
 
 
@@ -54,12 +50,9 @@ def test_the_ids_of_this_version_are_those_of_the_next():
     assert FIRST.log_id == "fea4ef722a8a5ba6b2753f6a1cd804b7"
 
 
-def test_a_log_stream_is_named_as_aws_batch_does():
-    assert stream_name("a-definition", FIRST) == f"a-definition/default/{FIRST.task_id}"
-
-
-def test_a_log_stream_has_no_more_than_200_characters_of_the_definitions_name():
-    assert stream_name("x" * 201, FIRST) == f"{'x' * 200}/default/{FIRST.task_id}"
+@pytest.mark.parametrize(("name", "shown"), [("a-definition", "a-definition"), ("x" * 201, "x" * 200)])
+def test_a_log_stream_is_named_as_aws_batch_does(name, shown):
+    assert stream_name(name, FIRST) == f"{shown}/default/{FIRST.task_id}"
 
 
 def test_the_tag_of_an_active_job_is_its_attempt():
@@ -75,56 +68,36 @@ def test_a_job_that_is_not_active_has_no_tag():
         _ = job.tag
 
 
-WHOLE = JobId("00000000-0000-4000-8000-000000000001")
-
-
 ENDLESS = "1" * 5000  # more digits than Python reads as a number
+NOT_NUMBERS = pytest.mark.parametrize("text", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
 
 
-def test_the_id_of_a_child_names_its_array_and_its_index():
-    assert parent_of(child_id(WHOLE, 9999)) == (WHOLE, 9999)
+def test_the_id_of_a_child_or_node_names_its_job_and_its_index():
+    assert parent_of(child_id(ID, 9999)) == (ID, 9999)
+    assert node_of(node_id(ID, 12)) == (ID, 12)
 
 
-def test_the_id_of_a_node_names_its_job_and_its_number():
-    assert node_of(node_id(WHOLE, 12)) == (WHOLE, 12)
-
-
-@pytest.mark.parametrize("index", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
-def test_other_ids_name_no_child(index):
-    assert parent_of(JobId(f"{WHOLE}:{index}")) is None
-
-
-@pytest.mark.parametrize("number", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
-def test_other_ids_name_a_whole_job(number):
-    assert node_of(JobId(f"{WHOLE}#{number}")) == (f"{WHOLE}#{number}", None)
+@NOT_NUMBERS
+def test_other_ids_name_a_whole_job(text):
+    assert parent_of(JobId(f"{ID}:{text}")) is None
+    assert node_of(JobId(f"{ID}#{text}")) == (f"{ID}#{text}", None)
 
 
 def test_tags_of_one_job_hash_as_well_as_those_of_many():
-    tags = [Tag(job_id=WHOLE, attempt=1, container_key=f"{node}:app") for node in range(1000)]
+    tags = [Tag(job_id=ID, attempt=1, container_key=f"{node}:app") for node in range(1000)]
 
     assert len({hash(it) for it in tags}) == len(tags)
 
 
-def test_each_ended_attempt_has_a_tag():
-    done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2)))
+def test_each_container_of_each_attempt_has_a_tag():
+    containers = (AttemptContainer(key="0/app"), AttemptContainer(key="1/app"))
+    ended = (attempt(number=1), attempt(number=2, containers=containers))
+    active = job(status=Status.RUNNING, attempts=ended)
 
-    assert [str(it) for it in container_tags(done)] == [f"{done.id}/1", f"{done.id}/2"]
+    tags = container_tags(active)
 
-
-def test_an_attempt_with_several_containers_has_a_tag_for_each():
-    parts = (AttemptContainer(key="0/app"), AttemptContainer(key="1/app"))
-    done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2, containers=parts)))
-
-    assert [str(it) for it in container_tags(done)] == [f"{done.id}/1", f"{done.id}/2/0/app", f"{done.id}/2/1/app"]
-
-
-def test_the_attempt_under_way_has_a_tag():
-    running_job = job(status=Status.RUNNING, attempts=(attempt(number=1),))
-
-    assert container_tags(running_job)[-1] == running_job.tag
-
-
-def test_a_job_without_attempts_has_no_tag():
+    assert [str(it) for it in tags[:3]] == [f"{active.id}/1", f"{active.id}/2/0/app", f"{active.id}/2/1/app"]
+    assert tags[3:] == (active.tag,)
     assert container_tags(job(status=Status.FAILED)) == ()
 
 

@@ -1,4 +1,4 @@
-"""The whole table of transitions. Effects of single cells are in test_attempts and test_terminate."""
+"""The whole table of transitions. Times and reasons of single cells are in test_attempts."""
 
 from itertools import product
 from typing import get_args
@@ -47,7 +47,7 @@ LIVES = {
     Status.SUCCEEDED: succeeded,
     Status.FAILED: failed,
 }
-HAPPENINGS = {
+EVENTS = {
     on.DependenciesPending: on.DependenciesPending(),
     on.DependenciesMet: on.DependenciesMet(),
     on.DependencyFailed: on.DependencyFailed(job_id=job_id(7)),
@@ -79,44 +79,30 @@ HAPPENINGS = {
     on.ResumeRequested: on.ResumeRequested(),
     on.ForceFailed: force_fail(),
 }
-NEWS = set(get_args(on.AttemptEvent))
+ATTEMPT_EVENTS = set(get_args(on.AttemptEvent))
+
+QUEUED = [Status.SUBMITTED, Status.PENDING, Status.RUNNABLE]
+HOLDS = [on.HoldRequested, on.ReleaseRequested, on.PauseRequested, on.ResumeRequested]
+ENDS = [on.CancelRequested, on.TerminateRequested, on.StopForced]
 
 # The new status of a job with one attempt, and the effects. Jobs have a stop order where noted.
 CELLS = {
+    **dict.fromkeys(product(QUEUED, ENDS), (Status.FAILED, [])),
+    **{(status, event): (status, []) for status, event in product(QUEUED, HOLDS)},
+    **{(status, event): (status, []) for status, event in product(ACTIVE, [on.ReleaseRequested, on.ResumeRequested])},
     (Status.SUBMITTED, on.DependenciesPending): (Status.PENDING, []),
     (Status.SUBMITTED, on.DependenciesMet): (Status.RUNNABLE, []),
     (Status.SUBMITTED, on.DependencyFailed): (Status.FAILED, []),
     (Status.SUBMITTED, on.FoundInvalid): (Status.FAILED, []),
-    (Status.SUBMITTED, on.CancelRequested): (Status.FAILED, []),
-    (Status.SUBMITTED, on.TerminateRequested): (Status.FAILED, []),
-    (Status.SUBMITTED, on.StopForced): (Status.FAILED, []),
-    (Status.SUBMITTED, on.HoldRequested): (Status.SUBMITTED, []),
-    (Status.SUBMITTED, on.ReleaseRequested): (Status.SUBMITTED, []),
-    (Status.SUBMITTED, on.PauseRequested): (Status.SUBMITTED, []),
-    (Status.SUBMITTED, on.ResumeRequested): (Status.SUBMITTED, []),
     (Status.PENDING, on.DependenciesPending): (Status.PENDING, []),
     (Status.PENDING, on.DependenciesMet): (Status.RUNNABLE, []),
     (Status.PENDING, on.DependencyFailed): (Status.FAILED, []),
     (Status.PENDING, on.FoundInvalid): (Status.FAILED, []),
-    (Status.PENDING, on.CancelRequested): (Status.FAILED, []),
-    (Status.PENDING, on.TerminateRequested): (Status.FAILED, []),
-    (Status.PENDING, on.StopForced): (Status.FAILED, []),
-    (Status.PENDING, on.HoldRequested): (Status.PENDING, []),
-    (Status.PENDING, on.ReleaseRequested): (Status.PENDING, []),
-    (Status.PENDING, on.PauseRequested): (Status.PENDING, []),
-    (Status.PENDING, on.ResumeRequested): (Status.PENDING, []),
     (Status.RUNNABLE, on.FoundUnschedulable): (Status.RUNNABLE, []),
     (Status.RUNNABLE, on.FoundSchedulable): (Status.RUNNABLE, []),
     (Status.RUNNABLE, on.FoundBlocked): (Status.RUNNABLE, []),
     (Status.RUNNABLE, on.BlockedTooLong): (Status.FAILED, []),
     (Status.RUNNABLE, on.Placed): (Status.STARTING, [do.StartContainer]),
-    (Status.RUNNABLE, on.CancelRequested): (Status.FAILED, []),
-    (Status.RUNNABLE, on.TerminateRequested): (Status.FAILED, []),
-    (Status.RUNNABLE, on.StopForced): (Status.FAILED, []),
-    (Status.RUNNABLE, on.HoldRequested): (Status.RUNNABLE, []),
-    (Status.RUNNABLE, on.ReleaseRequested): (Status.RUNNABLE, []),
-    (Status.RUNNABLE, on.PauseRequested): (Status.RUNNABLE, []),
-    (Status.RUNNABLE, on.ResumeRequested): (Status.RUNNABLE, []),
     (Status.STARTING, on.ContainerCreated): (Status.STARTING, []),
     (Status.STARTING, on.ContainerDiscarded): (Status.STARTING, []),
     (Status.STARTING, on.ContainerStarted): (Status.RUNNING, []),
@@ -129,8 +115,6 @@ CELLS = {
     (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
     (Status.STARTING, on.StopForced): (Status.STARTING, [do.AbandonStart]),
     (Status.STARTING, on.PauseRequested): (Status.STARTING, [do.AbandonStart]),
-    (Status.STARTING, on.ReleaseRequested): (Status.STARTING, []),
-    (Status.STARTING, on.ResumeRequested): (Status.STARTING, []),
     (Status.STARTING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
     (Status.RUNNING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.CleanUpContainer]),
@@ -144,27 +128,10 @@ CELLS = {
     (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),
     (Status.RUNNING, on.StopForced): (Status.RUNNING, [do.KillContainer]),
     (Status.RUNNING, on.PauseRequested): (Status.RUNNING, [do.StopContainer]),
-    (Status.RUNNING, on.ReleaseRequested): (Status.RUNNING, []),
-    (Status.RUNNING, on.ResumeRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
 }
-LATE = {
-    on.DependenciesPending,
-    on.DependenciesMet,
-    on.DependencyFailed,
-    on.FoundInvalid,
-    on.FoundUnschedulable,
-    on.FoundSchedulable,
-    on.FoundBlocked,
-    on.BlockedTooLong,
-    on.CancelRequested,
-    on.TerminateRequested,
-    on.StopForced,
-    on.ForceFailed,
-}
-QUEUED = [Status.SUBMITTED, Status.PENDING, Status.RUNNABLE]
-HOLDS = [on.HoldRequested, on.ReleaseRequested, on.PauseRequested, on.ResumeRequested]
-# What a caller may ask, and is refused for this status: why, and what to do.
+LATE = EVENTS.keys() - ATTEMPT_EVENTS - {on.Placed, *HOLDS}
+# The requests that are refused in this status, with the reason and the advice.
 REFUSED = {
     **dict.fromkeys(product(QUEUED, [on.ForceFailed]), "has no container to give up: terminate it"),
     **dict.fromkeys(product(ACTIVE, [on.HoldRequested]), "cannot be held: pause it"),
@@ -176,8 +143,8 @@ BEFORE = {
     on.GraceExpired: (terminate(), signal_delivered()),
 }
 LEGAL = set(CELLS) | set(product(FINISHED, LATE)) | set(REFUSED)
-NEWS_OF_NO_ATTEMPT = set(product(set(LIVES) - {Status.STARTING, Status.RUNNING}, NEWS))
-ILLEGAL = set(product(LIVES, HAPPENINGS)) - LEGAL - NEWS_OF_NO_ATTEMPT
+WITHOUT_ATTEMPT = set(product(set(LIVES) - {Status.STARTING, Status.RUNNING}, ATTEMPT_EVENTS))
+ILLEGAL = set(product(LIVES, EVENTS)) - LEGAL - WITHOUT_ATTEMPT
 
 
 def cells(chosen):
@@ -190,14 +157,14 @@ def test_these_cells_are_legal_and_no_others():
 
 def test_the_table_has_a_row_for_each_status_and_these_are_all_events():
     assert set(TRANSITIONS) == set(LIVES) == set(Status)
-    assert set(HAPPENINGS) == NEWS | set(get_args(on.Event)) - {on.AttemptEvent}
+    assert set(EVENTS) == ATTEMPT_EVENTS | set(get_args(on.Event)) - {on.AttemptEvent}
 
 
 @pytest.mark.parametrize(("status", "event"), cells(CELLS))
 def test_a_legal_event_leads_to_the_status_of_the_table(status, event):
     before = after(LIVES[status](), *BEFORE.get(event, ()))
 
-    later, effects = step(before, HAPPENINGS[event], NOON)
+    later, effects = step(before, EVENTS[event], NOON)
 
     assert (later.status, [type(it) for it in effects]) == CELLS[status, event]
     assert [it.tag.job_id for it in effects] == [before.id for _ in effects]
@@ -208,21 +175,14 @@ def test_an_impossible_request_is_refused_with_advice(status, event):
     job = LIVES[status]()
 
     with pytest.raises(Invalid, match=rf"^Job {job.id} is {status}.*{REFUSED[status, event]}\.$"):
-        step(job, HAPPENINGS[event], NOON)
+        step(job, EVENTS[event], NOON)
 
 
-@pytest.mark.parametrize(("status", "event"), cells(product(FINISHED, HAPPENINGS.keys() - {on.Placed, *HOLDS})))
-def test_late_events_do_not_change_a_finished_job(status, event):
-    over = LIVES[status]()
-
-    assert step(over, HAPPENINGS[event], NOON) == (over, ())
-
-
-@pytest.mark.parametrize(("status", "event"), cells(NEWS_OF_NO_ATTEMPT))
-def test_events_of_an_attempt_not_under_way_are_dropped(status, event):
+@pytest.mark.parametrize(("status", "event"), cells({*product(FINISHED, LATE), *WITHOUT_ATTEMPT}))
+def test_late_events_change_nothing(status, event):
     job = LIVES[status]()
 
-    assert step(job, HAPPENINGS[event], NOON) == (job, ())
+    assert step(job, EVENTS[event], NOON) == (job, ())
 
 
 @pytest.mark.parametrize(("status", "event"), cells(ILLEGAL))
@@ -230,7 +190,7 @@ def test_an_illegal_event_raises_with_the_recent_history(status, event):
     job = LIVES[status]()
 
     with pytest.raises(IllegalTransition, match=rf"{event.__name__} cannot happen to {job.id}: {status}"):
-        step(job, HAPPENINGS[event], NOON)
+        step(job, EVENTS[event], NOON)
 
 
 def test_a_job_follows_only_these_edges():

@@ -17,30 +17,24 @@ def rule(action=EXIT, **fields):
     return ExitRule(action=action, **fields)
 
 
-def test_without_rules_a_failure_is_retried():
-    assert evaluate_on_exit((), ENDED) is RETRY
+RULES = (rule(EXIT, on_exit_code="1"), rule(RETRY, on_exit_code="137"), rule(EXIT, on_exit_code="*"))
+LOST_HOSTS_ONLY = (rule(RETRY, on_status_reason="Host EC2*"), rule(EXIT, on_reason="*"))  # AWS's documentation
 
 
-def test_a_failure_that_matches_no_rule_is_retried():
-    assert evaluate_on_exit((rule(on_exit_code="1"), rule(on_reason="other")), ENDED) is RETRY
-
-
-def test_the_first_rule_that_matches_decides():
-    rules = (rule(EXIT, on_exit_code="1"), rule(RETRY, on_exit_code="137"), rule(EXIT, on_exit_code="*"))
-
-    assert evaluate_on_exit(rules, ENDED) is RETRY
-    assert evaluate_on_exit(rules[::-1], ENDED) is EXIT
-
-
-def test_a_forbidden_container_is_not_retried_whatever_the_rules():
-    again = job(retry=retry(10, rule(RETRY)))
-
-    assert verdict(again, attempt(forbidden=True)) is Verdict.FAIL
-    assert verdict(again, attempt()) is Verdict.RETRY
-
-
-def test_a_rule_without_conditions_matches_everything():
-    assert evaluate_on_exit((rule(EXIT),), attempt()) is EXIT
+@pytest.mark.parametrize(
+    ("rules", "ended", "action"),
+    [
+        ((), ENDED, RETRY),
+        ((rule(on_exit_code="1"), rule(on_reason="other")), ENDED, RETRY),
+        ((rule(EXIT),), attempt(), EXIT),
+        (RULES, ENDED, RETRY),
+        (RULES[::-1], ENDED, EXIT),
+        (LOST_HOSTS_ONLY, ENDED, RETRY),
+        (LOST_HOSTS_ONLY, attempt(exit_code=1, status_reason="Essential container in task exited"), EXIT),
+    ],
+)
+def test_the_first_rule_that_matches_decides_and_without_one_a_failure_is_retried(rules, ended, action):
+    assert evaluate_on_exit(rules, ended) is action
 
 
 @pytest.mark.parametrize(
@@ -113,41 +107,33 @@ def test_the_longest_pattern_matches_the_longest_reason_quickly(pattern):
         assert not matches(rule(on_reason=pattern), attempt(reason="a" * 100_000))
 
 
-def test_the_rules_of_awss_documentation_retry_lost_hosts_only():
-    recipe = (rule(RETRY, on_status_reason="Host EC2*"), rule(EXIT, on_reason="*"))
-
-    assert evaluate_on_exit(recipe, ENDED) is RETRY
-    assert evaluate_on_exit(recipe, attempt(exit_code=1, status_reason="Essential container in task exited")) is EXIT
+STRICT, EAGER = retry(10, rule(EXIT, on_exit_code="137")), retry(3, rule(RETRY))
 
 
-def test_exit_prevents_further_attempts():
-    strict = job(retry=retry(10, rule(EXIT, on_exit_code="137")))
-
-    assert verdict(strict, ENDED) is Verdict.FAIL
-
-
-def test_retry_adds_no_attempts():
-    eager = job(retry=retry(2, rule(RETRY)))
-
-    assert verdict(eager, attempt(number=1, exit_code=1)) is Verdict.RETRY
-    assert verdict(eager, attempt(number=2, exit_code=1)) is Verdict.FAIL
-
-
-def test_exit_0_succeeds_whatever_the_rules():
-    assert verdict(job(retry=retry(3, rule(RETRY))), attempt(exit_code=0)) is Verdict.SUCCEED
-
-
-def test_exit_0_of_a_job_with_a_remembered_cancel_succeeds():
-    assert verdict(job(stop_orders=(cancel(),)), attempt(exit_code=0)) is Verdict.SUCCEED
-
-
-def test_a_remembered_cancel_takes_precedence_over_the_rules():
-    assert verdict(job(stop_orders=(cancel(""),), retry=retry(3, rule(RETRY))), attempt(exit_code=1)) is Verdict.FAIL
-
-
-def test_a_stop_order_takes_precedence_over_exit_0():
-    assert verdict(job(attempts=3, stop_orders=(stop(),)), attempt(exit_code=0)) is Verdict.FAIL
-
-
-def test_an_end_without_an_exit_code_is_no_success():
-    assert verdict(job(attempts=2), attempt(exit_code=None)) is Verdict.RETRY
+@pytest.mark.parametrize(
+    ("job", "ended", "expected"),
+    [
+        (job(retry=STRICT), ENDED, Verdict.FAIL),
+        (job(retry=EAGER), attempt(number=2, exit_code=1), Verdict.RETRY),
+        (job(retry=EAGER), attempt(number=3, exit_code=1), Verdict.FAIL),
+        (job(retry=EAGER), attempt(exit_code=0), Verdict.SUCCEED),
+        (job(retry=EAGER), attempt(exit_code=None), Verdict.RETRY),
+        (job(retry=EAGER), attempt(forbidden=True), Verdict.FAIL),
+        (job(stop_orders=(cancel(),)), attempt(exit_code=0), Verdict.SUCCEED),
+        (job(stop_orders=(cancel(""),), retry=EAGER), attempt(exit_code=1), Verdict.FAIL),
+        (job(stop_orders=(stop(),), attempts=3), attempt(exit_code=0), Verdict.FAIL),
+    ],
+    ids=[
+        "a rule ends the job",
+        "an attempt is left",
+        "no attempt is left",
+        "exit code 0",
+        "no exit code",
+        "forbidden",
+        "exit code 0 after a cancel",
+        "a cancel",
+        "exit code 0 after a stop order",
+    ],
+)
+def test_the_verdict_on_an_ended_attempt(job, ended, expected):
+    assert verdict(job, ended) is expected
