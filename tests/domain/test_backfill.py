@@ -58,126 +58,118 @@ def licences(amount, *, returns=True):
     return Stock(amount=amount, returns=returns)
 
 
-# ----------------------------------------------------------------------------------------------------------- beside it
+HEAD = one(millicpus=4000)
+SOON = one(longest=MINUTE)
+ENDS_IN_AN_HOUR = under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta())
+TWO = [environment(), environment("other")]
 
 
-def test_capacity_beside_the_head_may_be_used():
-    free = room(under_way(gpus=2))
-    assert isinstance(free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"]), Insufficient)
-
-    assert free.place_if_no_delay(one(millicpus=2000), ["local"]) == LOCAL
-    assert isinstance(free.place_if_no_delay(one(millicpus=1), ["local"]), Insufficient)
+def starts(room, candidate, names=("local",)):
+    """Whether the candidate starts behind a waiting head."""
+    return isinstance(room.place_if_no_delay(candidate, names), Fits)
 
 
-def test_memory_of_the_head_is_reserved_too():
-    free = room(under_way(millicpus=4000, memory_mib=1), environments=[environment(), environment("other")])
+@pytest.mark.parametrize(
+    ("active", "head", "most"),
+    [
+        ([under_way(gpus=2)], one(millicpus=1000, gpus=1), one(millicpus=2000)),
+        ([under_way(millicpus=1000)], None, one(millicpus=3000)),
+    ],
+    ids=["beside the reservation", "without a head"],
+)
+def test_capacity_beside_the_head_may_be_used_once(active, head, most):
+    free = room(*active)
+    if head is None:
+        assert not starts(free, HEAD)
+    else:
+        assert isinstance(free.place_or_reserve(head, ["local"]), Insufficient)
+
+    assert starts(free, most)
+    assert not starts(free, one(millicpus=1))
+
+
+def test_memory_of_the_head_is_reserved_in_all_environments():
+    free = room(under_way(millicpus=4000, memory_mib=1), environments=TWO)
     assert isinstance(free.place_or_reserve(one(memory_mib=6_000), ["local"]), Insufficient)
 
-    assert isinstance(free.place_if_no_delay(one(memory_mib=2_000), ["other"]), Insufficient)
-    assert free.place_if_no_delay(one(memory_mib=1_999), ["other"]) == Fits(environment="other")
-
-
-def test_a_backfill_candidate_that_does_not_fit_reserves_nothing():
-    free = room(under_way(millicpus=1000))
-
-    assert isinstance(free.place_if_no_delay(one(millicpus=4000), ["local"]), Insufficient)
-    assert free.place_if_no_delay(one(millicpus=3000), ["local"]) == LOCAL
+    assert not starts(free, one(memory_mib=2_000), ["other"])
+    assert starts(free, one(memory_mib=1_999), ["other"])
 
 
 def test_reservations_of_two_heads_are_added():
     free = room(under_way(gpus=2))
-    free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"])
-    free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"])
+    for _ in range(2):
+        free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"])
 
-    assert isinstance(free.place_if_no_delay(one(millicpus=1001), ["local"]), Insufficient)
-    assert free.place_if_no_delay(one(millicpus=1000), ["local"]) == LOCAL
-
-
-# ----------------------------------------------------------------------------------------------- before its known start
+    assert not starts(free, one(millicpus=1001))
+    assert starts(free, one(millicpus=1000))
 
 
-def test_a_job_that_ends_before_the_known_start_may_use_reserved_capacity():
-    free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
+@pytest.mark.parametrize(
+    ("active", "longest", "expected"),
+    [
+        ([ENDS_IN_AN_HOUR], HOUR - ALLOWANCES - MINUTE, True),
+        ([ENDS_IN_AN_HOUR], HOUR - ALLOWANCES, False),
+        ([ENDS_IN_AN_HOUR], None, False),
+        ([under_way(millicpus=1000, timeout=HOUR, stop_grace=2 * MINUTE)], HOUR - ALLOWANCES + MINUTE, True),
+        ([under_way(millicpus=1000), ENDS_IN_AN_HOUR], MINUTE, False),
+        ([after(running(stop_grace=HOUR), terminate())], MINUTE, True),
+        ([job(status=Status.STARTING, timeout=HOUR)], HOUR - MINUTE, True),
+        ([job(status=Status.STARTING, timeout=HOUR)], HOUR, False),
+    ],
+    ids=[
+        "ends before the start of the head",
+        "may end later",
+        "has no timeout",
+        "the grace period of a running job counts",
+        "the start of the head is not known",
+        "a stopping job ends within its grace period",
+        "a job that has not started has its whole timeout",
+        "a job that has not started ends before",
+    ],
+)
+def test_a_job_that_ends_before_the_known_start_of_the_head_may_use_its_capacity(active, longest, expected):
+    free = room(*active)
+    free.place_or_reserve(HEAD, ["local"])
 
-    assert free.place_if_no_delay(one(longest=HOUR - ALLOWANCES - MINUTE), ["local"]) == LOCAL
-
-
-@pytest.mark.parametrize("longest", [None, HOUR - ALLOWANCES])
-def test_a_job_that_may_end_later_may_not_use_reserved_capacity(longest):
-    free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
-
-    assert isinstance(free.place_if_no_delay(one(longest=longest), ["local"]), Insufficient)
-
-
-def test_the_grace_period_of_running_jobs_counts():
-    free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=2 * MINUTE))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
-
-    assert free.place_if_no_delay(one(longest=HOUR - ALLOWANCES + MINUTE), ["local"]) == LOCAL
-
-
-def test_without_timeouts_the_start_is_unknown():
-    free = room(under_way(millicpus=1000), under_way(millicpus=1000, timeout=HOUR))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
-
-    assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
+    assert starts(free, one(longest=longest)) is expected
 
 
 def test_only_the_necessary_ends_are_counted():
     free = room(under_way(millicpus=1000), under_way(millicpus=2000, timeout=HOUR))
     free.place_or_reserve(one(millicpus=3000), ["local"])
 
-    assert free.place_if_no_delay(one(longest=MINUTE), ["local"]) == LOCAL
+    assert starts(free, SOON)
 
 
 def test_ends_in_other_environments_do_not_count():
-    environments = [environment(), environment("other")]
-    free = room(under_way(millicpus=1000, timeout=HOUR, on="other"), under_way(), environments=environments)
-    free.place_or_reserve(one(millicpus=4000), ["local"])
+    free = room(under_way(millicpus=1000, timeout=HOUR, on="other"), under_way(), environments=TWO)
+    free.place_or_reserve(HEAD, ["local"])
 
-    assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
+    assert not starts(free, SOON)
 
 
 def test_the_first_environment_with_capacity_counts():
-    environments = [environment(), environment("other")]
-    soon, late = under_way(timeout=HOUR, on="other"), under_way(timeout=3 * HOUR)
-    free = room(soon, late, environments=environments)
-    free.place_or_reserve(one(millicpus=4000), ["local", "other"])
+    free = room(under_way(timeout=HOUR, on="other"), under_way(timeout=3 * HOUR), environments=TWO)
+    free.place_or_reserve(HEAD, ["local", "other"])
 
-    assert isinstance(free.place_if_no_delay(one(longest=2 * HOUR), ["local"]), Insufficient)
-    assert free.place_if_no_delay(one(longest=HOUR / 2), ["local"]) == LOCAL
+    assert not starts(free, one(longest=2 * HOUR))
+    assert starts(free, one(longest=HOUR / 2))
 
 
 def test_a_job_past_its_timeout_may_end_at_once():
     free = room(under_way(millicpus=1000, timeout=MINUTE), now=at(3600))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
+    free.place_or_reserve(HEAD, ["local"])
 
-    assert isinstance(free.place_if_no_delay(one(longest=timedelta(seconds=1)), ["local"]), Insufficient)
-
-
-def test_a_stopping_job_ends_within_its_grace_period():
-    free = room(after(running(stop_grace=HOUR), terminate()))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
-
-    assert free.place_if_no_delay(one(longest=MINUTE), ["local"]) == LOCAL
-
-
-def test_a_job_that_has_not_started_has_its_whole_timeout():
-    free = room(job(status=Status.STARTING, timeout=HOUR))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
-
-    assert free.place_if_no_delay(one(longest=HOUR - MINUTE), ["local"]) == LOCAL
-    assert isinstance(free.place_if_no_delay(one(longest=HOUR), ["local"]), Insufficient)
+    assert not starts(free, one(longest=timedelta(seconds=1)))
 
 
 def test_a_second_head_does_not_count_on_reserved_capacity():
-    free = room(under_way(millicpus=1000, timeout=HOUR))
-    free.place_or_reserve(one(millicpus=4000), ["local"])
+    free = room(ENDS_IN_AN_HOUR)
+    free.place_or_reserve(HEAD, ["local"])
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
+    assert not starts(free, SOON)
 
 
 def test_a_promised_start_is_never_postponed():
@@ -189,7 +181,7 @@ def test_a_promised_start_is_never_postponed():
     later.place_or_reserve(one(millicpus=4000, number=7), ["local"])
 
     assert later.promises == first.promises
-    assert isinstance(later.place_if_no_delay(one(longest=HOUR / 2), ["local"]), Insufficient)
+    assert not starts(later, one(longest=HOUR / 2))
 
 
 def test_a_promised_start_may_become_earlier():
@@ -208,15 +200,11 @@ def test_a_promised_start_may_become_earlier():
 def test_units_in_use_are_not_available():
     free = room(under_way(needs=(need(2),)), licence=licences(3))
 
-    assert isinstance(free.place_if_no_delay(one(need(2)), ["local"]), Insufficient)
-    assert free.place_if_no_delay(one(need(1)), ["local"]) == LOCAL
-    assert isinstance(free.place_if_no_delay(one(need(1)), ["local"]), Insufficient)
+    assert [starts(free, one(need(quantity))) for quantity in (2, 1, 1)] == [False, True, False]
 
 
 def test_consumed_units_are_counted_once():
-    free = room(under_way(needs=(need(2),)), licence=licences(1, returns=False))
-
-    assert free.place_if_no_delay(one(need(1)), ["local"]) == LOCAL
+    assert starts(room(under_way(needs=(need(2),)), licence=licences(1, returns=False)), one(need(1)))
 
 
 def test_a_job_with_more_units_than_exist_is_unschedulable():
@@ -247,15 +235,15 @@ def test_reserved_units_do_not_block_jobs_without_units():
     free = room(under_way(needs=(need(2),)), licence=licences(3))
     free.place_or_reserve(one(need(2), millicpus=1000), ["local"])
 
-    assert isinstance(free.place_if_no_delay(one(need(1)), ["local"]), Insufficient)
-    assert free.place_if_no_delay(one(millicpus=2000), ["local"]) == LOCAL
+    assert not starts(free, one(need(1)))
+    assert starts(free, one(millicpus=2000))
 
 
 def test_units_are_released_at_the_timeout():
     free = room(under_way(needs=(need(2),), timeout=HOUR), licence=licences(3))
     free.place_or_reserve(one(need(3)), ["local"])
 
-    assert free.place_if_no_delay(one(need(1), longest=MINUTE), ["local"]) == LOCAL
+    assert starts(free, one(need(1), longest=MINUTE))
 
 
 # -------------------------------------------------------------------------------------------------------------- reasons

@@ -49,8 +49,7 @@ def ended(*parts, status=Status.SUCCEEDED, **changes):
 def test_a_node_has_the_queued_status_of_its_job(status):
     job = builders.job(nodes=GANG, status=status)
 
-    assert [it.status for it in views.node_views(job)] == [status] * 3
-    assert [it.id for it in views.node_views(job)] == [f"{job.id}#0", f"{job.id}#1", f"{job.id}#2"]
+    assert [(it.status, it.id) for it in views.node_views(job)] == [(status, f"{job.id}#{node}") for node in range(3)]
 
 
 def test_a_node_has_its_own_containers_only():
@@ -84,28 +83,66 @@ STATES = [
 
 
 @pytest.mark.parametrize(("parts", "status"), STATES)
-def test_another_node_has_a_status_of_its_own_while_the_job_runs(parts, status):
+def test_another_node_has_a_status_of_its_own_and_keeps_it_after_the_job(parts, status):
     assert views.node_view(running(part("1/default"), *parts), 0).status is status
+    if status not in {Status.STARTING, Status.RUNNING}:
+        assert views.node_view(ended(over("1/default"), *parts), 0).status is status
 
 
-@pytest.mark.parametrize(("parts", "status"), STATES[4:])
-def test_another_node_keeps_its_status_after_the_job(parts, status):
-    job = ended(over("1/default"), *parts)
+MAIN, MAIN_ENDED = part("1/default"), over("1/default", 143)
+NEVER_STARTED = part("0/default", AttemptContainerState.ENDED, started_at=None, reason="CannotPullContainerError: no")
+NEVER_NEEDED = part("0/default", AttemptContainerState.ENDED, started_at=None, stopped_at=LATER)
+LOST = part("0/default", AttemptContainerState.ENDED, reason=status_reasons.DISAPPEARED, stopped_at=LATER)
+ORDER, LATE_ORDER = builders.stop(reason="enough"), builders.stop(ordered_at=LATER + timedelta(seconds=1))
 
-    assert views.node_view(job, 0).status is status
 
-
-def test_a_node_that_ended_before_the_job_has_a_finished_attempt():
-    job = running(part("1/default"), over("0/default", 7))
-
+@pytest.mark.parametrize(
+    ("job", "status", "reason", "is_terminated"),
+    [
+        (running(MAIN, over("0/default", 7)), Status.FAILED, status_reasons.EXITED, False),
+        (running(MAIN, NEVER_STARTED), Status.FAILED, status_reasons.NOT_STARTED, False),
+        (running(MAIN, LOST), Status.FAILED, status_reasons.DISAPPEARED, False),
+        (ended(over("1/default"), NEVER_NEEDED), Status.FAILED, status_reasons.EXITED, False),
+        (
+            ended(MAIN_ENDED, over("0/default", 143, stop_ordered=True), stop_orders=(ORDER,)),
+            Status.FAILED,
+            "enough",
+            True,
+        ),
+        (ended(MAIN_ENDED, over("0/default"), stop_orders=(ORDER,)), Status.SUCCEEDED, status_reasons.EXITED, False),
+        (
+            ended(MAIN_ENDED, over("0/default", 7, stop_ordered=True), stop_orders=(LATE_ORDER,)),
+            Status.FAILED,
+            status_reasons.EXITED,
+            False,
+        ),
+    ],
+    ids=[
+        "ended before the job",
+        "did not start",
+        "was lost",
+        "waited until the end",
+        "was stopped with its job",
+        "succeeded before the terminate",
+        "was stopped before the terminate",
+    ],
+)
+def test_another_node_ends_with_a_reason_of_its_own(job, status, reason, is_terminated):
     seen = views.node_view(job, 0)
 
+    assert (seen.status, seen.status_reason, seen.is_terminated) == (status, reason, is_terminated)
     assert seen.attempt is None
-    assert (seen.attempts[0].exit_code, seen.stopped_at, seen.status_reason) == (7, LATER, status_reasons.EXITED)
+    last, (container,) = seen.attempts[-1], seen.attempts[-1].containers
+    assert (last.exit_code, last.reason, last.started_at) == (
+        container.exit_code,
+        container.reason,
+        container.started_at,
+    )
+    assert (seen.started_at, seen.stopped_at) == (container.started_at, container.stopped_at or job.stopped_at)
 
 
 def test_a_node_ends_when_its_last_container_does():
-    job = running(part("1/default"), over("2/side"), over("2/work"), part("2/more", stop_ordered=True))
+    job = running(MAIN, over("2/side"), over("2/work"), part("2/more", stop_ordered=True))
 
     assert views.node_view(job, 2).status is Status.RUNNING
 
@@ -114,80 +151,31 @@ def test_the_first_ended_essential_container_decides_a_node():
     sooner = LATER - timedelta(seconds=1)
     parts = (over("2/side", 9, stopped_at=NOON), over("2/work", 143), over("2/more", 0, stopped_at=sooner))
 
-    seen = views.node_view(running(part("1/default"), *parts), 2)
+    seen = views.node_view(running(MAIN, *parts), 2)
 
     assert (seen.status, seen.attempts[0].decided_by) == (Status.SUCCEEDED, "2/more")
 
 
-def test_a_node_that_did_not_start_has_a_reason():
-    parts = (part("0/default", AttemptContainerState.ENDED, started_at=None, reason="CannotPullContainerError: no"),)
-
-    seen = views.node_view(running(part("1/default"), *parts), 0)
-
-    assert (seen.status, seen.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
-    assert (seen.attempts[0].reason, seen.attempts[0].started_at) == ("CannotPullContainerError: no", None)
+ALONE = {"stop_ordered": True, "terminated_by": builders.stop(reason="not you")}
 
 
-def test_a_node_that_waited_until_the_end_has_no_start_failure():
-    never = part("0/default", AttemptContainerState.ENDED, started_at=None, stopped_at=LATER)
-
-    seen = views.node_view(ended(over("1/default"), never), 0)
-
-    assert (seen.status, seen.status_reason, seen.started_at) == (Status.FAILED, status_reasons.EXITED, None)
-
-
-def test_a_node_whose_container_was_lost_has_the_reason():
-    lost = part("0/default", AttemptContainerState.ENDED, reason=status_reasons.DISAPPEARED, stopped_at=LATER)
-
-    assert views.node_view(running(part("1/default"), lost), 0).status_reason == status_reasons.DISAPPEARED
-
-
-def test_a_node_stopped_with_its_job_has_the_callers_reason():
-    job = ended(over("1/default", 143), over("0/default", 143, stop_ordered=True), status=Status.FAILED)
-
-    seen = views.node_view(replace(job, stop_orders=(builders.stop(reason="enough"),)), 0)
-
-    assert (seen.status_reason, seen.is_terminated) == ("enough", True)
-
-
-def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
-    job = ended(over("1/default", 143), over("0/default", 0), status=Status.FAILED)
-
-    seen = views.node_view(replace(job, stop_orders=(builders.stop(),)), 0)
-
-    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, status_reasons.EXITED)
-
-
-@pytest.mark.parametrize("exit_code", [0, 143])
-def test_a_node_terminated_alone_has_the_callers_reason(exit_code):
-    job = running(
-        part("1/default"),
-        over("0/default", exit_code, stop_ordered=True, terminated_by=builders.stop(reason="not you")),
-    )
+@pytest.mark.parametrize(
+    ("container", "status"),
+    [
+        (part("0/default", **ALONE), Status.RUNNING),
+        (over("0/default", 0, **ALONE), Status.FAILED),
+        (over("0/default", 143, **ALONE), Status.FAILED),
+    ],
+)
+def test_a_node_terminated_alone_has_the_callers_reason(container, status):
+    job = running(MAIN, container)
 
     seen = views.node_view(job, 0)
 
-    assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.FAILED, "not you", True)
-    assert (seen.attempts[0].exit_code, seen.attempts[0].status_reason) == (exit_code, "not you")
+    assert (seen.status, seen.status_reason, seen.is_terminated) == (status, "not you", True)
+    last = seen.attempt or seen.attempts[0]
+    assert (last.exit_code, last.status_reason) == (container.exit_code, "not you")
     assert not views.node_view(job, 1).is_terminated
-
-
-def test_a_terminated_node_runs_until_its_containers_exit():
-    job = running(
-        part("1/default"), part("0/default", stop_ordered=True, terminated_by=builders.stop(reason="not you"))
-    )
-
-    seen = views.node_view(job, 0)
-
-    assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.RUNNING, "not you", True)
-
-
-def test_a_node_stopped_before_its_job_keeps_its_own_end():
-    job = ended(over("1/default", 143), over("0/default", 7, stop_ordered=True), status=Status.FAILED)
-
-    seen = views.node_view(replace(job, stop_orders=(builders.stop(ordered_at=LATER + timedelta(seconds=1)),)), 0)
-
-    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.FAILED, False, status_reasons.EXITED)
 
 
 def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():

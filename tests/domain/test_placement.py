@@ -1,4 +1,4 @@
-"""The resources that jobs hold, updated as they change."""
+"""Where jobs are placed, and the resources that they hold, updated as they change."""
 
 from datetime import timedelta
 from itertools import count
@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.catalog import State
@@ -24,141 +25,82 @@ from tests.support.builders import NOON, attempt, environment, job, job_id, reso
 
 numbers = count(1)
 HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
-TOO_FAT = status_reasons.too_large([("MiB of memory", 8_001, 8_000)])
 
 
-class Free:
-    """A room, to which resources are offered as jobs."""
-
-    def __init__(self, room):
-        self.room = room
-
-    def place_or_reserve(self, wanted, names, **fields):
-        return self.room.place_or_reserve(wants(wanted, **fields), names)
-
-    def place_if_no_delay(self, wanted, names, **fields):
-        return self.room.place_if_no_delay(wants(wanted, **fields), names)
-
-    def could_hold(self, wanted, names, **fields):
-        return self.room.could_hold(wants(wanted, **fields), names)
-
-
-def room(*environments, host=HOST, active=(), stocks=None, promised=None):
-    site = Cluster(environments={it.name: it for it in environments}, host=host, stocks=stocks or {})
-    return Free(FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON, promised=promised))
-
-
-def wants(wanted, **fields):
-    return Candidate(**{"job_id": job_id(next(numbers)), "order": 0, "resources": wanted} | fields)
-
-
-def waits(outcome):
-    return isinstance(outcome, Insufficient)
+def room(*environments, active=()):
+    site = Cluster(environments={it.name: it for it in environments}, host=HOST, stocks={})
+    return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON)
 
 
 def small(**changes):
-    return resources(**{"millicpus": 1000, "memory_mib": 1} | changes)
+    """A candidate that requests one vCPU and 1 MiB."""
+    wanted = resources(**{"millicpus": 1000, "memory_mib": 1} | changes)
+    return Candidate(job_id=job_id(next(numbers)), order=0, resources=wanted)
 
 
-def running(*, on="local", **fields):
-    return job(status=Status.RUNNING, attempt=attempt(environment=on), **fields)
-
-
-# -------------------------------------------------------------------------------------------------------- no overcommit
+def running(**fields):
+    return job(status=Status.RUNNING, attempt=attempt(environment="local"), **fields)
 
 
 def test_an_environment_reduced_below_its_usage_takes_no_job():
     free = room(environment("local", max_millicpus=2000), active=[running(millicpus=3000)])
 
-    assert waits(free.place_or_reserve(small(millicpus=1), ["local"]))
-
-
-# ---------------------------------------------------------------------------------------------------------------- where
+    assert isinstance(free.place_or_reserve(small(millicpus=1), ["local"]), Insufficient)
 
 
 @pytest.mark.parametrize("names", [["off"], ["gone"], []])
 def test_without_an_enabled_environment_a_job_waits_and_blocks_no_other(names):
     free = room(environment("off", state=State.DISABLED), environment("local"))
 
-    assert waits(free.place_or_reserve(small(millicpus=999_999), names))
+    assert isinstance(free.place_or_reserve(small(millicpus=999_999), names), Insufficient)
     assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
 
 
-# ------------------------------------------------------------------------------------------------------------ hold back
-
-
-# ---------------------------------------------------------------------------------------------------- unschedulable
+LOCAL, SMALL = environment("local"), environment("small", max_millicpus=2000)
+BIG_BUT_OFF = environment("big", max_millicpus=9000, state=State.DISABLED)
+MEMORY, GPUS = ("MiB of memory", 8_001, 8_000), ("GPUs", 3, 2)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "figures"),
+    ("environments", "wanted", "reason"),
     [
-        ({"memory_mib": 8_001}, "8001 MiB of memory (there are 8000)"),
-        ({"gpus": 3}, "3 GPUs (there are 2)"),
-        ({"memory_mib": 8_001, "gpus": 3}, "8001 MiB of memory (there are 8000), 3 GPUs (there are 2)"),
+        ([LOCAL], {"memory_mib": 8_001}, status_reasons.too_large([MEMORY])),
+        ([LOCAL], {"gpus": 3}, status_reasons.too_large([GPUS])),
+        ([LOCAL], {"memory_mib": 8_001, "gpus": 3}, status_reasons.too_large([MEMORY, GPUS])),
+        ([LOCAL], {"millicpus": 4001, "memory_mib": 8_001}, status_reasons.too_many_vcpus(4001, 4000)),
+        ([SMALL, LOCAL], {"millicpus": 3000, "memory_mib": 8_001}, status_reasons.too_large([MEMORY])),
+        ([SMALL, LOCAL], {"millicpus": 4000, "memory_mib": 8_001}, status_reasons.too_large([MEMORY])),
+        ([BIG_BUT_OFF, LOCAL], {"millicpus": 9000}, status_reasons.too_many_vcpus(9000, 4000)),
     ],
 )
-def test_more_memory_or_gpus_than_the_host_has_is_unschedulable_with_figures(wanted, figures):
-    free = room(environment("local"))
+def test_a_job_that_no_enabled_environment_could_hold_is_unschedulable_with_figures(environments, wanted, reason):
+    free, names = room(*environments), [it.name for it in environments]
 
-    assert free.place_or_reserve(small(**wanted), ["local"]) == Unschedulable(
-        reason=f"{status_reasons.TOO_LARGE} It asks for {figures}."
+    assert not free.could_hold(small(**wanted), names)
+    assert free.place_or_reserve(small(**wanted), names) == Unschedulable(reason=reason)
+
+
+def test_the_figures_are_in_the_status_reason():
+    assert status_reasons.too_large([MEMORY, GPUS]) == (
+        f"{status_reasons.TOO_LARGE} It asks for 8001 MiB of memory (there are 8000), 3 GPUs (there are 2)."
     )
-
-
-def test_lacking_vcpus_are_reported_before_lacking_memory():
-    free = room(environment("local", max_millicpus=4000))
-
-    assert free.place_or_reserve(small(millicpus=4001, memory_mib=8_001), ["local"]) == Unschedulable(
-        reason=status_reasons.too_many_vcpus(4001, 4000)
-    )
-
-
-@pytest.mark.parametrize("millicpus", [3000, 4000])
-def test_vcpus_are_not_reported_if_one_environment_has_them(millicpus):
-    free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
-
-    assert free.place_or_reserve(small(millicpus=millicpus, memory_mib=8_001), ["a", "b"]) == Unschedulable(
-        reason=TOO_FAT
-    )
-
-
-def test_a_disabled_environment_makes_no_job_schedulable():
-    free = room(environment("big", max_millicpus=9000, state=State.DISABLED), environment("local"))
-
-    assert free.place_or_reserve(small(millicpus=9000), ["big", "local"]) == Unschedulable(
-        reason=status_reasons.too_many_vcpus(9000, 4000)
-    )
-
-
-# ----------------------------------------------------------------------------------------------------------- could hold
 
 
 def test_a_full_environment_could_hold_the_job():
-    free = room(environment("local"), active=[running(millicpus=4000, memory_mib=8_000, gpus=2)])
+    most = {"millicpus": 4000, "memory_mib": 8_000, "gpus": 2}
 
-    assert free.could_hold(small(millicpus=4000, memory_mib=8_000, gpus=2), ["local"])
-
-
-@pytest.mark.parametrize("wanted", [{"millicpus": 4001}, {"memory_mib": 8_001}, {"gpus": 3}])
-def test_an_environment_or_host_too_small_could_not_hold_it(wanted):
-    assert not room(environment("local")).could_hold(small(**wanted), ["local"])
+    assert room(LOCAL, active=[running(**most)]).could_hold(small(**most), ["local"])
 
 
 def test_a_disabled_or_deleted_environment_could_not_hold_it():
-    free = room(environment("off", state=State.DISABLED))
-
-    assert not free.could_hold(small(), ["off", "gone"])
-
-
-# ---------------------------------------------------------------------------------------------------------- the machine
+    assert not room(environment("off", state=State.DISABLED)).could_hold(small(), ["off", "gone"])
 
 
 @pytest.mark.parametrize(("has", "gives"), [(8_000, 7_200), (20_480, 18_432), (20_490, 18_442), (64_000, 61_952)])
 def test_the_machine_reserves_a_tenth_of_its_memory_and_at_most_2_gib(has, gives):
-    assert usable(resources(millicpus=4000, memory_mib=has, gpus=1)) == resources(
-        millicpus=4000, memory_mib=gives, gpus=1
-    )
+    machine = resources(millicpus=4000, memory_mib=has, gpus=1)
+
+    assert usable(machine) == replace(machine, memory_mib=gives)
 
 
 NEEDS = ((), (ConsumableRequirement(resource="licences", quantity=2),))
