@@ -206,10 +206,7 @@ def exhausted_budgets(
     """The budgets that let no job start. Each comes with its account and the accounts below it."""
     return tuple(
         ExhaustedBudget(
-            key=budget.key,
-            accounts=covered_by(budget.key, below),
-            since=found[0].at,
-            until=period_end(budget, now),
+            key=budget.key, accounts=covered_by(budget.key, below), since=found[0].at, until=period_end(budget, now)
         )
         for budget, below in budgets
         if (found := present_crossings(budget, now))

@@ -84,11 +84,7 @@ def rounded(amount: Decimal) -> Decimal:
 
 
 def cost_of(
-    job: Job,
-    now: datetime,
-    *,
-    stored: int = 0,
-    metrics: Mapping[str, MetricValue] = _NO_METRICS,
+    job: Job, now: datetime, *, stored: int = 0, metrics: Mapping[str, MetricValue] = _NO_METRICS
 ) -> Cost | None:
     """What the job has cost until `now`; None for a job that was submitted without prices, never 0.
 

@@ -208,10 +208,7 @@ def check_rules(rules: list[MetricRule]) -> None:
 def training_plan(tags: Tags) -> TrainingPlan:
     """The plan that the tags of a submission make. Raises Invalid."""
     given = dict(tags)
-    return TrainingPlan(
-        total_epochs=_total(given, TOTAL_EPOCHS_TAG),
-        total_steps=_total(given, TOTAL_STEPS_TAG),
-    )
+    return TrainingPlan(total_epochs=_total(given, TOTAL_EPOCHS_TAG), total_steps=_total(given, TOTAL_STEPS_TAG))
 
 
 def _total(tags: Mapping[str, str], key: str) -> int | None:

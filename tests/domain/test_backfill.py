@@ -8,14 +8,7 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.backfill import START_ALLOWANCE, STOP_ALLOWANCE
-from batchq.domain.scheduling.capacity import (
-    Candidate,
-    Cluster,
-    Fits,
-    FreeCapacity,
-    Insufficient,
-    Unschedulable,
-)
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
 from batchq.domain.scheduling.resources import Stock, Usage
 from tests.domain.lives import after, at, running, terminate
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources

@@ -2,9 +2,7 @@
 
 import pytest
 
-from batchq.domain.bulk_stop import (
-    JobFilter,
-)
+from batchq.domain.bulk_stop import JobFilter
 from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Status

@@ -10,14 +10,7 @@ from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
 from batchq.domain.scheduling.backfill import Reservation, Reservations
-from batchq.domain.scheduling.capacity import (
-    Candidate,
-    Cluster,
-    Fits,
-    FreeCapacity,
-    Insufficient,
-    Unschedulable,
-)
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
 from batchq.domain.scheduling.resources import Usage
 from tests.domain.lives import at
 from tests.support.builders import NOON, attempt, environment, job, job_id

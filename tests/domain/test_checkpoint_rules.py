@@ -5,12 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.container import Mount, Tmpfs
-from batchq.domain.training import (
-    MOUNT_POINT,
-    CheckpointRules,
-    check_mounts,
-    checkpoint_rules,
-)
+from batchq.domain.training import MOUNT_POINT, CheckpointRules, check_mounts, checkpoint_rules
 from batchq.errors import Invalid
 from tests.support.builders import container
 

@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.container import (
-    MAX_COMMAND_LENGTH,
-    Overrides,
-    effective,
-    length,
-    merge_pairs,
-    substitute,
-)
+from batchq.domain.container import MAX_COMMAND_LENGTH, Overrides, effective, length, merge_pairs, substitute
 from batchq.errors import Invalid
 from tests.support.builders import container
 
@@ -39,11 +32,7 @@ SPEC = container(
         (Overrides(millicpus=250), (), {"resources": replace(SPEC.resources, millicpus=250)}),
         (Overrides(memory_mib=64), (), {"resources": replace(SPEC.resources, memory_mib=64)}),
         (Overrides(gpus=0), (), {"resources": replace(SPEC.resources, gpus=0)}),
-        (
-            Overrides(environment=(("C", "3"), ("A", "9"))),
-            (),
-            {"environment": (("A", "9"), ("B", "2"), ("C", "3"))},
-        ),
+        (Overrides(environment=(("C", "3"), ("A", "9"))), (), {"environment": (("A", "9"), ("B", "2"), ("C", "3"))}),
     ],
 )
 def test_overrides_and_parameters_change_only_what_they_name(overrides, parameters, changes):

@@ -2,16 +2,7 @@
 
 import pytest
 
-from batchq.domain.access.accounts import (
-    ROOT,
-    Account,
-    Caller,
-    ContainerPolicy,
-    Directory,
-    Owner,
-    Role,
-    User,
-)
+from batchq.domain.access.accounts import ROOT, Account, Caller, ContainerPolicy, Directory, Owner, Role, User
 from batchq.domain.access.container_policy import below, container_refusal, require_allowed_containers, user_and_group
 from batchq.domain.container import Device, Logging, Mount, Secret, Ulimit
 from batchq.errors import Invalid
@@ -104,9 +95,7 @@ def test_a_user_that_is_no_positive_number_may_be_root(user):
 
 @pytest.mark.fault("SE32")
 @pytest.mark.parametrize(
-    "number",
-    [str(2**31), str(2**32), "9" * 20, "1" * 5000],
-    ids=["2**31", "2**32", "20 digits", "5000 digits"],
+    "number", [str(2**31), str(2**32), "9" * 20, "1" * 5000], ids=["2**31", "2**32", "20 digits", "5000 digits"]
 )
 def test_a_number_that_the_engine_reads_differently_may_be_root(number):
     assert user_and_group(number) is None

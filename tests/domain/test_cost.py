@@ -11,16 +11,7 @@ from msgspec.structs import replace
 from batchq.domain import budgets
 from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
 from batchq.domain.bulk_stop import Kind
-from batchq.domain.cost import (
-    Amounts,
-    byte_hours,
-    cost_between,
-    cost_by_day,
-    cost_of,
-    hourly,
-    rounded,
-    spending_of,
-)
+from batchq.domain.cost import Amounts, byte_hours, cost_between, cost_by_day, cost_of, hourly, rounded, spending_of
 from batchq.domain.job import Status
 from batchq.domain.prices import prices_of
 from batchq.domain.training import MetricValue, TrainingPlan, metric_rules, training_plan

@@ -68,12 +68,7 @@ def test_places_are_ordinal_numbers(place, text):
 
 
 @pytest.mark.parametrize(
-    ("items", "text"),
-    [
-        (["a"], "a"),
-        (["a", "b"], "a and b"),
-        (list("abcde"), "a, b, c and 2 more"),
-    ],
+    ("items", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (list("abcde"), "a, b, c and 2 more")]
 )
 def test_lists_name_three_items_and_count_the_rest(items, text):
     assert words.list_words(items) == text

@@ -89,8 +89,7 @@ def test_a_clock_set_back_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("scheme", "decay"),
-    [(policy(), MIN_DECAY), (policy(decay=TEN_MINUTES * 6), TEN_MINUTES * 6), (None, MIN_DECAY)],
+    ("scheme", "decay"), [(policy(), MIN_DECAY), (policy(decay=TEN_MINUTES * 6), TEN_MINUTES * 6), (None, MIN_DECAY)]
 )
 def test_the_window_is_that_of_the_policy_or_the_minimum(scheme, decay):
     assert decay_window(scheme) == decay
@@ -258,10 +257,7 @@ class Shop:
 
 
 @settings(max_examples=examples(8), deadline=None, phases=[Phase.generate])
-@given(
-    weights=some.lists(some.sampled_from([0.25, 0.5, 1.0, 2.0]), min_size=2, max_size=4),
-    data=some.data(),
-)
+@given(weights=some.lists(some.sampled_from([0.25, 0.5, 1.0, 2.0]), min_size=2, max_size=4), data=some.data())
 def test_over_a_long_time_each_share_gets_its_fraction(weights, data):
     names = "abcd"[: len(weights)]
     sizes = {name: data.draw(some.integers(1, 4)) * 1000 for name in names}

@@ -319,12 +319,7 @@ def test_the_generated_histories_cover_all_cases():
     look()
 
     assert seen >= {*LATER, do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.CleanUpContainer}
-    assert seen >= {
-        (None, False, 3),
-        (None, True, 1),
-        (StopKind.TIMEOUT, False, 1),
-        (StopKind.TERMINATE, False, 2),
-    }
+    assert seen >= {(None, False, 3), (None, True, 1), (StopKind.TIMEOUT, False, 1), (StopKind.TERMINATE, False, 2)}
 
 
 def _was_forced(job):

@@ -55,13 +55,7 @@ def test_a_later_address_is_stored():
 def test_the_end_of_its_essential_container_stops_another_node():
     job = multi_node_job(gang(2, each=task(app(), sidecar())))
 
-    running = after(
-        job,
-        runs("0/app"),
-        runs("0/sidecar"),
-        runs("1/app"),
-        runs("1/sidecar"),
-    )
+    running = after(job, runs("0/app"), runs("0/sidecar"), runs("1/app"), runs("1/sidecar"))
 
     assert effects_of(running, ends("1/app", 1)) == ["stop 1/sidecar", "clear 1/app"]
 

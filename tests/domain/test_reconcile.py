@@ -3,22 +3,8 @@
 from batchq.domain import effects as do
 from batchq.domain.ids import Tag
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile
-from tests.domain.lives import (
-    after,
-    exited,
-    placed,
-    runnable,
-    running,
-)
-from tests.domain.part_lives import (
-    app,
-    described,
-    ends,
-    multi_node_job,
-    runs,
-    sidecar,
-    task_job,
-)
+from tests.domain.lives import after, exited, placed, runnable, running
+from tests.domain.part_lives import app, described, ends, multi_node_job, runs, sidecar, task_job
 
 NOTHING = ((), (), ())
 
@@ -89,12 +75,7 @@ def effects(job, *, seen=(), expected=()):
 
 
 def test_an_ended_container_that_still_exists_is_cleaned_up():
-    job = after(
-        task_job(app(), sidecar()),
-        runs("0/app"),
-        runs("0/sidecar"),
-        ends("0/sidecar"),
-    )
+    job = after(task_job(app(), sidecar()), runs("0/app"), runs("0/sidecar"), ends("0/sidecar"))
 
     seen = [lives(tag(job, "0/app")), is_over(tag(job, "0/sidecar"))]
 
@@ -108,12 +89,7 @@ def test_a_container_that_exists_without_a_start_is_cleaned_up():
 
 
 def test_all_containers_of_a_finished_job_are_cleaned_up():
-    job = after(
-        task_job(app(), sidecar()),
-        ends("0/app"),
-        runs("0/sidecar"),
-        ends("0/sidecar"),
-    )
+    job = after(task_job(app(), sidecar()), ends("0/app"), runs("0/sidecar"), ends("0/sidecar"))
 
     seen = [is_over(tag(job, key)) for key in ("0/app", "0/sidecar")]
 

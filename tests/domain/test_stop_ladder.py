@@ -164,12 +164,7 @@ def test_a_start_on_another_node_is_abandoned_when_the_checkpoint_step_is_over()
 
 
 def test_the_other_nodes_keep_the_grace_and_signal_of_the_request():
-    job = after(
-        multi_node_job(checkpoints=USR1),
-        runs("0/app"),
-        runs("1/app"),
-        runs("2/app"),
-    )
+    job = after(multi_node_job(checkpoints=USR1), runs("0/app"), runs("1/app"), runs("2/app"))
     event = on.TerminateRequested(reason="", grace=timedelta(seconds=3), signal="SIGINT", checkpoint=True)
 
     stopping = after(job, event, is_signalled("0/app"), checkpoint_seen())
@@ -179,12 +174,7 @@ def test_the_other_nodes_keep_the_grace_and_signal_of_the_request():
 
 def test_a_missing_checkpoint_of_a_gang_is_stored_with_the_order():
     job = after(
-        multi_node_job(checkpoints=USR1),
-        runs("0/app"),
-        runs("1/app"),
-        runs("2/app"),
-        CHECKPOINT,
-        is_signalled("0/app"),
+        multi_node_job(checkpoints=USR1), runs("0/app"), runs("1/app"), runs("2/app"), CHECKPOINT, is_signalled("0/app")
     )
 
     assert after(job, grace_ended("0/app")).stop.checkpoint_error == "none after 120 s"

@@ -11,12 +11,7 @@ from batchq.domain.job import Status
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
 from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind
-from tests.domain.lives import (
-    after,
-    at,
-    running,
-    signal_delivered,
-)
+from tests.domain.lives import after, at, running, signal_delivered
 from tests.domain.part_lives import grace_ended, is_signalled, multi_node_job, runs
 from tests.support.builders import NOON, job
 
@@ -29,12 +24,7 @@ def facts(of):
 
 
 def running_gang():
-    return after(
-        multi_node_job(),
-        runs("0/app", address="10.0.0.2"),
-        runs("1/app"),
-        runs("2/app"),
-    )
+    return after(multi_node_job(), runs("0/app", address="10.0.0.2"), runs("1/app"), runs("2/app"))
 
 
 @pytest.mark.parametrize(("requested", "stored"), [(at(720), at(5)), (at(4), at(4))])

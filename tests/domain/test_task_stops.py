@@ -37,33 +37,19 @@ def test_a_terminate_before_any_container_ran_uses_no_attempt():
 
     over = after(job, terminate("enough"), is_abandoned(APP), is_abandoned(SIDECAR))
 
-    assert effects_of(job, terminate(), is_abandoned(APP), is_abandoned(SIDECAR)) == [
-        "clear 0/app",
-        "clear 0/sidecar",
-    ]
+    assert effects_of(job, terminate(), is_abandoned(APP), is_abandoned(SIDECAR)) == ["clear 0/app", "clear 0/sidecar"]
     assert (outcome(over), over.attempts) == ((Status.FAILED, "enough", False, True), ())
 
 
 def test_a_terminate_after_a_non_essential_container_ran_uses_an_attempt():
-    job = after(
-        task_job(init(), app(after={"init": "SUCCESS"})),
-        runs(INIT),
-        terminate("enough"),
-        ends(INIT, 143),
-    )
+    job = after(task_job(init(), app(after={"init": "SUCCESS"})), runs(INIT), terminate("enough"), ends(INIT, 143))
 
     assert (job.status, job.attempts[0].exit_code, job.attempts[0].status_reason) == (Status.FAILED, None, "enough")
 
 
 def test_an_abandoned_container_does_not_decide_after_another_ran():
     other = task_container("other")
-    job = after(
-        task_job(app(), other),
-        runs("0/other"),
-        terminate(),
-        is_abandoned(APP),
-        ends("0/other", 143),
-    )
+    job = after(task_job(app(), other), runs("0/other"), terminate(), is_abandoned(APP), ends("0/other", 143))
 
     assert (job.attempts[0].decided_by, job.attempts[0].exit_code) == ("0/other", 143)
 
@@ -74,12 +60,7 @@ def test_an_abandoned_container_does_not_decide_after_another_ran():
 def stopping(**changes):
     """An app that is over, and a sidecar that runs and is to stop."""
     fields = {name: changes.pop(name) for name in changes.keys() & {"stop_timeout"}}
-    return after(
-        task_job(app(), sidecar(**fields), **changes),
-        runs(APP),
-        runs(SIDECAR),
-        ends(APP),
-    )
+    return after(task_job(app(), sidecar(**fields), **changes), runs(APP), runs(SIDECAR), ends(APP))
 
 
 def test_a_container_may_have_its_own_grace_period():
@@ -122,14 +103,7 @@ def waiting(**changes):
 def test_a_start_timeout_of_a_non_essential_container_stops_the_task():
     job = task_job(init(start_timeout=MINUTE), app(), sidecar(after={"init": "COMPLETE"}))
 
-    over = after(
-        job,
-        runs(INIT),
-        runs(APP),
-        starts_too_late(INIT),
-        ends(APP, 0),
-        ends(INIT, 0),
-    )
+    over = after(job, runs(INIT), runs(APP), starts_too_late(INIT), ends(APP, 0), ends(INIT, 0))
 
     assert (over.status, over.attempts[0].decided_by, over.attempts[0].exit_code) == (Status.FAILED, SIDECAR, None)
 
@@ -148,14 +122,7 @@ def test_a_waiting_container_is_stopped_without_a_failure():
     last = task_container("last", essential=False, after={"sidecar": "SUCCESS"})
     job = task_job(init(start_timeout=MINUTE), sidecar(), last, app(after={"init": "SUCCESS"}))
 
-    over = after(
-        job,
-        runs(INIT),
-        runs(SIDECAR),
-        starts_too_late(INIT),
-        ends(SIDECAR, 143),
-        ends(INIT, 143),
-    ).attempts[0]
+    over = after(job, runs(INIT), runs(SIDECAR), starts_too_late(INIT), ends(SIDECAR, 143), ends(INIT, 143)).attempts[0]
 
     assert [it.key for it in over.containers if it.reason is not None] == [APP]
 

@@ -3,27 +3,9 @@
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.job import Status
-from batchq.domain.task import (
-    NodeRange,
-    Nodes,
-    Task,
-    TaskContainer,
-    effective_nodes,
-    effective_task,
-    together,
-)
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer, effective_nodes, effective_task, together
 from tests.domain.lives import after, at
-from tests.domain.part_lives import (
-    app,
-    cannot_start,
-    ends,
-    is_lost,
-    part,
-    runs,
-    sidecar,
-    states,
-    task_job,
-)
+from tests.domain.part_lives import app, cannot_start, ends, is_lost, part, runs, sidecar, states, task_job
 from tests.support import builders
 from tests.support.builders import retry, task_container
 

@@ -118,8 +118,7 @@ arrays = some.fixed_dictionaries(
     }
 )
 submits = some.one_of(
-    plain.map(lambda it: Submit(**it)),
-    some.tuples(plain, arrays).map(lambda it: Submit(**it[0], **it[1])),
+    plain.map(lambda it: Submit(**it)), some.tuples(plain, arrays).map(lambda it: Submit(**it[0], **it[1]))
 )
 orders = some.builds(
     Order,

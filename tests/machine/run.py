@@ -189,12 +189,7 @@ class Runner:
         except (Invalid, NotFound) as why:
             refused = str(why)
         reply = HoldReply(
-            kind=kind,
-            of=job_id,
-            refused=refused,
-            sent=sent,
-            granted=self._commits.number,
-            at=_uptime(self._record),
+            kind=kind, of=job_id, refused=refused, sent=sent, granted=self._commits.number, at=_uptime(self._record)
         )
         self._record.holds.append(reply)
 

@@ -52,9 +52,7 @@ PAUSED_AT_ITS_END = Sequence(
 @example(sequence=PAUSED_AT_ITS_END)
 @given(sequence=sequences)
 @settings(
-    max_examples=examples(200),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 def test_the_outcome_of_each_job_is_one_that_the_model_allows(sequence):
     check(sequence)

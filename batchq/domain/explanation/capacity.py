@@ -122,11 +122,7 @@ def _unit_figures(job: Job, cluster: Cluster | None) -> tuple[dict[str, Fact], d
     for need in job.spec.needs:
         stock = None if cluster is None else cluster.stocks.get(need.resource)
         if stock is not None and need.quantity > stock.amount:
-            facts: dict[str, Fact] = {
-                "resource": need.resource,
-                "required": need.quantity,
-                "limit": stock.amount,
-            }
+            facts: dict[str, Fact] = {"resource": need.resource, "required": need.quantity, "limit": stock.amount}
             return facts, {name: words.number(it) if isinstance(it, int) else str(it) for name, it in facts.items()}
     return {}, {}
 

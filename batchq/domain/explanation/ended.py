@@ -104,11 +104,7 @@ def _not_ended(job: Job) -> list[AttemptContainer]:
 _BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
 _KILLED = 137  # the exit code after SIGKILL; Docker loses about one event of 50 about a lack of memory (decision 0055)
 _PULL_FAILED = "CannotPull"
-_CODES = {
-    StopKind.CANCEL: Code.CANCELLED,
-    StopKind.TERMINATE: Code.TERMINATED,
-    StopKind.FORCE_FAIL: Code.FORCE_FAILED,
-}
+_CODES = {StopKind.CANCEL: Code.CANCELLED, StopKind.TERMINATE: Code.TERMINATED, StopKind.FORCE_FAIL: Code.FORCE_FAILED}
 
 
 def explain_ended(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
@@ -167,10 +163,7 @@ def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
     if order.kind is StopKind.CANCEL and reason.startswith(_BLOCKED):
         return _blocked_too_long(job, reason.removeprefix(_BLOCKED))
     return explanation(
-        _CODES[order.kind],
-        since=job.stopped_at,
-        facts=facts | order_facts(order),
-        words=text | order_words(order, now),
+        _CODES[order.kind], since=job.stopped_at, facts=facts | order_facts(order), words=text | order_words(order, now)
     )
 
 

@@ -110,10 +110,7 @@ def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested |
         return on.CancelRequested(reason=order.reason, user=order.user, requested_at=order.ordered_at)
     if order.forced_at is not None:
         return on.StopForced(
-            reason=order.reason,
-            user=order.user,
-            requested_at=order.ordered_at,
-            keep_checkpoints=order.keep_checkpoints,
+            reason=order.reason, user=order.user, requested_at=order.ordered_at, keep_checkpoints=order.keep_checkpoints
         )
     stop_step = order.steps[-1]
     return on.TerminateRequested(

@@ -306,11 +306,7 @@ def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | N
     A final checkpoint is requested of the running containers of the main node and, if the stop signal is the request,
     of those of all nodes.
     """
-    graces = (
-        None if own is None else own.grace,
-        task_container_of(job, container).stop_timeout,
-        job.spec.stop_grace,
-    )
+    graces = (None if own is None else own.grace, task_container_of(job, container).stop_timeout, job.spec.stop_grace)
     rules = job.spec.checkpoints
     requested = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
     on_main = container.node == main_node(job) or (rules is not None and rules.signal is None)

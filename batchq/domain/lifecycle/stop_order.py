@@ -96,11 +96,7 @@ def order_pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     """Store the order of a pause of the attempt under way. A final checkpoint is requested if the job can write one."""
     assert job.attempt is not None, f"{job.id} has no attempt to pause"
     order = StopOrder(
-        kind=StopKind.PAUSE,
-        reason=event.reason,
-        user=event.user,
-        ordered_at=now,
-        attempt=job.attempt.number,
+        kind=StopKind.PAUSE, reason=event.reason, user=event.user, ordered_at=now, attempt=job.attempt.number
     )
     return with_order(job, with_ladder(job, order, checkpoint=True))
 

@@ -32,14 +32,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, Job, Status
-from batchq.domain.lifecycle import (
-    arrays,
-    containers,
-    forced_failure,
-    holds,
-    ladder,
-    stop_order,
-)
+from batchq.domain.lifecycle import arrays, containers, forced_failure, holds, ladder, stop_order
 from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,

@@ -66,10 +66,7 @@ def accrued(use: ShareUse, now: datetime, decay: timedelta) -> ShareUse:
 
 
 def updated_usage(
-    uses: Mapping[ShareKey, ShareUse],
-    changes: Iterable[Change],
-    now: datetime,
-    decays: Mapping[QueueName, timedelta],
+    uses: Mapping[ShareKey, ShareUse], changes: Iterable[Change], now: datetime, decays: Mapping[QueueName, timedelta]
 ) -> dict[ShareKey, ShareUse]:
     """The usage, as of `now`, of each share that these changes concern. `decays`: the window of each queue."""
     changed: dict[ShareKey, ShareUse] = {}
