@@ -106,3 +106,15 @@ async def boto(url):
 async def raw(url):
     async with aiohttp.ClientSession() as session:
         yield Raw(session, url)
+
+
+@pytest.fixture
+def refused(raw):
+    """Send an invalid request; returns the text of the error."""
+
+    async def refused(operation, content=None, *, body=None, code="InvalidParameterException"):
+        status, headers, answer = await raw.post(operation, content, body=body)
+        assert (status, headers["x-amzn-ErrorType"], answer["__type"]) == (400, code, code)
+        return answer["message"]
+
+    return refused

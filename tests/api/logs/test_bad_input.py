@@ -19,74 +19,48 @@ NOT_JSON = {
     "very deep": b"[" * 100_000,
     "NaN": b'{"limit": NaN}',
 }
-NUMBERS = [b"-1", b"9" * 5000, b'"5"', b"5.5"]
+NUMBERS = [
+    *((it, number) for it in (b"startTime", b"endTime", b"limit") for number in (b"-1", b"9" * 5000, b'"5"', b"5.5")),
+    *((b"limit", number) for number in (b"0", b"10001", b"%d" % 2**63)),
+]
 
 
 @pytest.mark.fault("IN01", "IN02", "IN03")
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
-async def test_what_is_not_json_is_refused(raw, operation, body):
-    status, headers, answer = await raw.post(operation, body=body)
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "InvalidParameterException")
-    assert answer["__type"] == "InvalidParameterException"
-    assert answer["message"]
+async def test_what_is_not_json_is_refused(refused, operation, body):
+    assert await refused(operation, body=body)
 
 
 @pytest.mark.fault("IN04", "IN07")
-@pytest.mark.parametrize("member", [b"startTime", b"endTime", b"limit"])
-@pytest.mark.parametrize("number", NUMBERS)
-async def test_an_invalid_number_is_refused(raw, backend, member, number):
+@pytest.mark.parametrize(("member", "number"), NUMBERS, ids=lambda it: it.decode()[:20])
+@pytest.mark.parametrize("operation", ["GetLogEvents", "FilterLogEvents"])
+async def test_an_invalid_number_is_refused(refused, backend, operation, member, number):
     await backend.runs("a", name="x")
 
-    status, headers, _ = await raw.post("GetLogEvents", body=b'{%s, "%s": %s}' % (OF_A_STREAM, member, number))
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "InvalidParameterException")
-
-
-@pytest.mark.parametrize("limit", [0, 10_001, -5, 2**63])
-async def test_a_limit_out_of_range_is_refused(raw, backend, limit):
-    await backend.runs("a", name="x")
-
-    for operation in ("GetLogEvents", "FilterLogEvents"):
-        status, _, _ = await raw.post(operation, {"logGroupName": GROUP, "logStreamName": "x", "limit": limit})
-        assert status == 400
-
-
-@pytest.mark.parametrize("limit", [1, 10_000])
-async def test_a_limit_at_the_end_of_the_range_is_accepted(raw, backend, limit):
-    await backend.runs("a", name="x")
-
-    status, _, _ = await raw.post("GetLogEvents", {"logGroupName": GROUP, "logStreamName": "x", "limit": limit})
-
-    assert status == 200
+    await refused(operation, body=b'{%s, "%s": %s}' % (OF_A_STREAM, member, number))
 
 
 @pytest.mark.fault("IN06")
 async def test_unknown_members_are_ignored_and_the_last_duplicate_counts(raw, backend):
     await backend.runs("a", "b", name="x")
-    body = b'{%s, "limit": 1, "__proto__": {}, "limit": 2, "unmask": true}' % OF_A_STREAM
 
-    status, _, answer = await raw.post("GetLogEvents", body=body)
-
-    assert (status, len(answer["events"])) == (200, 2)
+    for limit, found in ((1, 1), (2, 2), (10_000, 2)):
+        body = b'{%s, "limit": 5, "__proto__": {}, "limit": %d, "unmask": true}' % (OF_A_STREAM, limit)
+        status, _, answer = await raw.post("GetLogEvents", body=body)
+        assert (status, len(answer["events"])) == (200, found)
 
 
 @pytest.mark.parametrize(
-    "target", ["Logs_20140328.PutLogEvents", "Logs_20140328.", "Batch.GetLogEvents", "GetLogEvents", "x" * 5000, "*"]
+    "target",
+    ["Logs_20140328.PutLogEvents", "Logs_20140328.", "Batch.GetLogEvents", "GetLogEvents", "x" * 5000, "*", None],
 )
 async def test_an_unknown_operation_is_named_in_the_error(raw, target):
     status, headers, answer = await raw.post("", {}, X_Amz_Target=target)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "UnknownOperationException")
-    assert target[:200] in answer["message"]
+    assert (target or "is missing")[:200] in answer["message"]
     assert len(answer["message"]) < 300
-
-
-async def test_a_call_without_an_operation_is_refused(raw):
-    status, headers, _ = await raw.post("", {}, X_Amz_Target=None)
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "UnknownOperationException")
 
 
 @pytest.mark.parametrize("operation", [*OPERATIONS, "PutLogEvents"])

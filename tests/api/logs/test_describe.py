@@ -41,20 +41,25 @@ async def test_a_stream_has_its_times_and_its_arn(boto, backend):
     }
 
 
-async def test_an_empty_stream_has_no_event_times(boto, backend):
-    await backend.runs()
-
-    (found,) = (await boto.describe_log_streams(logGroupName=GROUP))["logStreams"]
-
-    assert found.keys() == {"logStreamName", "creationTime", "arn", "storedBytes"}
-
-
-async def test_fractions_of_a_millisecond_are_cut_off(boto, backend):
+async def test_an_empty_stream_has_its_creation_to_the_millisecond_and_no_event_times(boto, backend):
     await backend.runs(created_at=NOON + timedelta(microseconds=1999))
 
     (found,) = (await boto.describe_log_streams(logGroupName=GROUP))["logStreams"]
 
+    assert found.keys() == {"logStreamName", "creationTime", "arn", "storedBytes"}
     assert found["creationTime"] == STARTED + 1
+
+
+async def test_invalid_queries_for_streams_are_refused(boto, three, refused):
+    token = (await boto.describe_log_streams(logGroupName=GROUP, limit=1))["nextToken"]
+    ordered = {"logGroupName": GROUP, "orderBy": "LastEventTime", "logStreamNamePrefix": "a"}
+    other = {"logGroupName": "/aws/batch/other"}
+
+    message = await refused("DescribeLogStreams", ordered)
+    await refused("DescribeLogStreams", {"logGroupName": GROUP, "nextToken": token, "descending": True})
+    await refused("DescribeLogStreams", other, code="ResourceNotFoundException")
+
+    assert message == "Cannot order by LastEventTime with a logStreamNamePrefix."
 
 
 @pytest.mark.parametrize("size", [1, 2, 50])
@@ -70,31 +75,6 @@ async def test_fractions_of_a_millisecond_are_cut_off(boto, backend):
 )
 async def test_streams_are_paged_in_each_order(boto, three, members, found, size):
     assert await names(boto, PaginationConfig={"PageSize": size}, **members) == found
-
-
-async def test_the_newest_stream_is_the_first_by_last_event_time(boto, three):
-    response = await boto.describe_log_streams(logGroupName=GROUP, orderBy="LastEventTime", descending=True, limit=1)
-
-    assert response["logStreams"][0]["logStreamName"] == three[-1].name
-
-
-async def test_a_prefix_cannot_be_combined_with_the_order_of_time(boto):
-    with pytest.raises(
-        boto.exceptions.InvalidParameterException, match=r"Cannot order by LastEventTime with a logStreamNamePrefix\."
-    ):
-        await boto.describe_log_streams(logGroupName=GROUP, orderBy="LastEventTime", logStreamNamePrefix="a")
-
-
-async def test_a_token_of_another_order_is_refused(boto, three):
-    token = (await boto.describe_log_streams(logGroupName=GROUP, limit=1))["nextToken"]
-
-    with pytest.raises(boto.exceptions.InvalidParameterException):
-        await boto.describe_log_streams(logGroupName=GROUP, nextToken=token, descending=True)
-
-
-async def test_streams_of_another_group_do_not_exist(boto):
-    with pytest.raises(boto.exceptions.ResourceNotFoundException):
-        await boto.describe_log_streams(logGroupName="/aws/batch/other")
 
 
 async def test_a_page_of_one_log_group_continues_with_the_other(boto):

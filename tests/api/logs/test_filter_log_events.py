@@ -25,6 +25,7 @@ async def two(backend):
 
 
 async def test_an_event_has_its_stream_and_an_id(boto, backend):
+    assert (await boto.filter_log_events(logGroupName=GROUP))["events"] == []
     stream = await backend.runs("a")
 
     page = await boto.filter_log_events(logGroupName=GROUP)
@@ -38,13 +39,7 @@ async def test_an_event_has_its_stream_and_an_id(boto, backend):
         "ingestionTime": STARTED,
     }
     assert (len(event_id), event_id.isdecimal()) == (56, True)
-    assert page["searchedLogStreams"] == []
-
-
-async def test_a_search_without_matches_returns_one_empty_page(boto):
-    page = await boto.filter_log_events(logGroupName=GROUP)
-
-    assert (page["events"], "nextToken" in page) == ([], False)
+    assert (page["searchedLogStreams"], "nextToken" in page) == ([], False)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 8, 9])
@@ -81,33 +76,27 @@ async def test_events_are_selected_by_time_and_pattern(boto, two):
     assert sorted(messages(page)) == ["b", "c", "g"]
 
 
-async def test_an_unsupported_pattern_is_refused(boto):
-    with pytest.raises(boto.exceptions.InvalidParameterException, match="JSON are not supported"):
-        await boto.filter_log_events(logGroupName=GROUP, filterPattern='{ $.level = "ERROR" }')
+REFUSED = [
+    ({"filterPattern": '{ $.level = "ERROR" }'}, "JSON are not supported"),
+    ({"logStreamNames": ["x"], "logStreamNamePrefix": "x"}, "are mutually exclusive"),
+    *(({"nextToken": it}, "") for it in ("a", "AAAA", "[]", "\u2603", "x" * 2000)),
+]
 
 
-async def test_an_unknown_stream_is_refused(boto, two):
-    with pytest.raises(boto.exceptions.ResourceNotFoundException, match="The specified log stream does not exist"):
-        await boto.filter_log_events(logGroupName=GROUP, logStreamNames=[two[0].name, "unknown"])
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=lambda it: str(it)[:60])
+async def test_invalid_queries_are_refused(refused, two, members, text):
+    assert text in await refused("FilterLogEvents", {"logGroupName": GROUP} | members)
 
 
-async def test_names_and_a_prefix_exclude_each_other(boto):
-    with pytest.raises(boto.exceptions.InvalidParameterException):
-        await boto.filter_log_events(logGroupName=GROUP, logStreamNames=["x"], logStreamNamePrefix="x")
+async def test_an_unknown_stream_and_a_token_of_another_query_are_refused(boto, two, refused):
+    token = (await boto.filter_log_events(logGroupName=GROUP, limit=1))["nextToken"]
+    unknown = {"logGroupName": GROUP, "logStreamNames": [two[0].name, "unknown"]}
 
+    message = await refused("FilterLogEvents", unknown, code="ResourceNotFoundException")
+    for changed in ({"filterPattern": "a"}, {"startTime": 5}, {"logStreamNamePrefix": "x"}):
+        await refused("FilterLogEvents", {"logGroupName": GROUP, "nextToken": token} | changed)
 
-@pytest.mark.parametrize("changed", [{"filterPattern": "a"}, {"startTime": 5}, {"logStreamNamePrefix": "x"}])
-async def test_a_token_of_another_query_is_refused(boto, two, changed):
-    page = await boto.filter_log_events(logGroupName=GROUP, limit=1)
-
-    with pytest.raises(boto.exceptions.InvalidParameterException):
-        await boto.filter_log_events(logGroupName=GROUP, nextToken=page["nextToken"], **changed)
-
-
-@pytest.mark.parametrize("token", ["a", "AAAA", "[]", "\u2603", "x" * 2000])
-async def test_a_forged_token_is_refused(boto, two, token):
-    with pytest.raises(boto.exceptions.InvalidParameterException):
-        await boto.filter_log_events(logGroupName=GROUP, nextToken=token)
+    assert message == "The specified log stream does not exist."
 
 
 async def test_aws_logs_tail_prints_each_line_once(boto, backend, two):

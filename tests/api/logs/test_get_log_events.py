@@ -17,61 +17,33 @@ def messages(page):
     return [event["message"] for event in page["events"]]
 
 
-async def all_forwards(boto, stream, **members):
-    """Read as Airflow does: from the head, until the token repeats."""
-    found, token = [], None
-    while True:
-        more = {} if token is None else {"nextToken": token}
-        page = await get(boto, stream, startFromHead=True, **members, **more)
-        found += messages(page)
-        if page["nextForwardToken"] == token:
-            return found
-        token = page["nextForwardToken"]
+async def read_all(boto, stream, token="nextForwardToken", **members):
+    """Read as Airflow does: from one end of the stream, until the token repeats."""
+    pages, last = [], None
+    while not pages or pages[-1][token] != last:
+        more = {} if not pages else {"nextToken": (last := pages[-1][token])}
+        pages.append(await get(boto, stream, startFromHead=token == "nextForwardToken", **members, **more))
+    ordered = pages if token == "nextForwardToken" else reversed(pages)
+    return [message for page in ordered for message in messages(page)]
 
 
-async def all_backwards(boto, stream, **members):
-    found, token = [], None
-    while True:
-        more = {} if token is None else {"nextToken": token}
-        page = await get(boto, stream, **members, **more)
-        found = messages(page) + found
-        if page["nextBackwardToken"] == token:
-            return found
-        token = page["nextBackwardToken"]
+async def test_a_page_has_the_last_events_oldest_first_and_tokens_in_both_directions(boto, backend):
+    stream = await backend.runs("a", "b")
+
+    page = await get(boto, stream, limit=1)
+
+    assert page["events"] == [{"timestamp": STARTED + 1, "message": "b", "ingestionTime": STARTED + 1}]
+    for name, start in (("nextForwardToken", "f/"), ("nextBackwardToken", "b/")):
+        assert (page[name][:2], len(page[name]), page[name][2:].isdecimal()) == (start, 58, True)
 
 
-async def test_an_event_has_a_message_and_two_times_in_milliseconds(boto, backend):
-    stream = await backend.runs("a")
-
-    page = await get(boto, stream)
-
-    assert page["events"] == [{"timestamp": STARTED, "message": "a", "ingestionTime": STARTED}]
-
-
+@pytest.mark.parametrize("token", ["nextForwardToken", "nextBackwardToken"])
+@pytest.mark.parametrize("lines", ["abcdefg", ""])
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-async def test_the_forward_loop_ends_and_returns_each_line_once(boto, backend, limit):
-    stream = await backend.runs(*"abcdefg")
+async def test_the_loop_in_each_direction_ends_and_returns_each_line_once(boto, backend, limit, lines, token):
+    stream = await backend.runs(*lines)
 
-    assert await all_forwards(boto, stream, limit=limit) == [*"abcdefg"]
-
-
-@pytest.mark.parametrize("limit", [1, 2, 7, 100])
-async def test_the_backward_loop_ends_and_returns_each_line_once(boto, backend, limit):
-    stream = await backend.runs(*"abcdefg")
-
-    assert await all_backwards(boto, stream, limit=limit) == [*"abcdefg"]
-
-
-async def test_both_loops_end_on_an_empty_stream(boto, backend):
-    stream = await backend.runs()
-
-    assert await all_forwards(boto, stream) == await all_backwards(boto, stream) == []
-
-
-async def test_by_default_the_last_events_are_returned_oldest_first(boto, backend):
-    stream = await backend.runs(*"abcde")
-
-    assert messages(await get(boto, stream, limit=2)) == ["d", "e"]
+    assert await read_all(boto, stream, token, limit=limit) == [*lines]
 
 
 async def test_the_last_page_has_tokens_in_both_directions(boto, backend):
@@ -101,20 +73,21 @@ async def test_the_start_time_is_inclusive_and_the_end_time_exclusive(boto, back
     stream = await backend.runs(*"abcde")
     span = {"startTime": STARTED + 1, "endTime": STARTED + 3}
 
-    assert await all_forwards(boto, stream, limit=1, **span) == await all_backwards(boto, stream, **span) == ["b", "c"]
+    assert await read_all(boto, stream, limit=1, **span) == ["b", "c"]
+    assert await read_all(boto, stream, "nextBackwardToken", **span) == ["b", "c"]
 
 
 async def test_a_page_has_at_most_a_mebibyte(boto, backend):
     stream = await backend.runs(*["x" * 200_000] * 12)
 
     assert len(messages(await get(boto, stream))) == 5
-    assert len(await all_backwards(boto, stream)) == 12
+    assert len(await read_all(boto, stream, "nextBackwardToken")) == 12
 
 
 async def test_log_text_is_returned_unchanged(boto, backend):
     stream = await backend.runs("\0\x1b[1m\t", "É☃𝄞\u2028", '{"a": "b\\n"}', "\ufffd")
 
-    assert await all_forwards(boto, stream) == ["\0\x1b[1m\t", "É☃𝄞\u2028", '{"a": "b\\n"}', "\ufffd"]
+    assert await read_all(boto, stream) == ["\0\x1b[1m\t", "É☃𝄞\u2028", '{"a": "b\\n"}', "\ufffd"]
 
 
 @pytest.mark.parametrize(
@@ -126,90 +99,41 @@ async def test_the_group_can_be_named_by_its_identifier(boto, backend, group):
     assert messages(await boto.get_log_events(logGroupIdentifier=group, logStreamName=stream.name)) == ["a"]
 
 
-async def test_an_unknown_stream_gets_the_error_of_aws(boto):
-    with pytest.raises(boto.exceptions.ResourceNotFoundException) as why:
-        await boto.get_log_events(logGroupName=GROUP, logStreamName="a/default/b")
+OTHER = {"logGroupName": "/aws/batch/other"}
+UNKNOWN = [
+    *(OTHER, {"logGroupName": FULL_NAME[:512]}, {"logGroupIdentifier": "/aws/batch/other"}),
+    {"logGroupIdentifier": f"arn:aws:logs:us-east-1:999999999999:log-group:{GROUP}"},
+    {"logGroupIdentifier": f"{FULL_NAME}:log-stream:x"},
+]
 
-    assert why.value.response["Error"]["Message"] == "The specified log stream does not exist."
 
+async def test_an_unknown_group_or_stream_gets_the_error_of_aws(refused, backend):
+    stream, not_found = await backend.runs("a"), "ResourceNotFoundException"
 
-@pytest.mark.parametrize(
-    "group",
-    [
-        {"logGroupName": "/aws/batch/other"},
-        {"logGroupName": FULL_NAME[:512]},
-        {"logGroupIdentifier": "/aws/batch/other"},
-        {"logGroupIdentifier": f"arn:aws:logs:us-east-1:999999999999:log-group:{GROUP}"},
-        {"logGroupIdentifier": f"{FULL_NAME}:log-stream:x"},
-    ],
-)
-async def test_an_unknown_group_gets_the_error_of_aws(raw, backend, group):
-    stream = await backend.runs("a")
-
-    status, headers, answer = await raw.post("GetLogEvents", {**group, "logStreamName": stream.name})
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "ResourceNotFoundException")
-    assert answer == {"__type": "ResourceNotFoundException", "message": "The specified log group does not exist."}
+    for group in UNKNOWN:
+        message = await refused("GetLogEvents", {**group, "logStreamName": stream.name}, code=not_found)
+        assert message == "The specified log group does not exist."
+    unknown = {"logGroupName": GROUP, "logStreamName": "a/default/b"}
+    assert await refused("GetLogEvents", unknown, code=not_found) == "The specified log stream does not exist."
 
 
 @pytest.mark.parametrize("group", [{}, {"logGroupName": GROUP, "logGroupIdentifier": GROUP}])
-async def test_exactly_one_group_must_be_named(raw, backend, group):
+async def test_exactly_one_group_must_be_named(refused, backend, group):
     stream = await backend.runs("a")
 
-    status, headers, _ = await raw.post("GetLogEvents", {**group, "logStreamName": stream.name})
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "InvalidParameterException")
+    assert "Exactly one of" in await refused("GetLogEvents", {**group, "logStreamName": stream.name})
 
 
-# -------------------------------------------------------------------------------------------------------------- tokens
-
-
-@pytest.mark.parametrize(
-    "token",
-    [
-        "f",
-        "f/",
-        "x/" + "0" * 56,
-        "f/" + "0" * 55,
-        "f/" + "9" * 56,
-        "b/" + "0" * 56,
-        "f/" + "\u0660" * 56,
-        "a" * 2000,
-        " ",
-        "🦆",
-    ],
-)
-async def test_a_forged_token_is_refused(boto, backend, token):
-    stream = await backend.runs("a")
-
-    with pytest.raises(boto.exceptions.InvalidParameterException):
-        await get(boto, stream, nextToken=token)
-
-
-async def test_a_token_with_an_invalid_position_is_refused(boto, backend):
-    stream = await backend.runs("a")
-    token = (await get(boto, stream))["nextForwardToken"]
-
-    with pytest.raises(boto.exceptions.InvalidParameterException):
-        await get(boto, stream, nextToken=f"{token[:-2]}77")
-
-
-async def test_a_token_of_another_stream_is_refused(boto, backend):
+async def test_a_token_of_another_stream_and_a_forged_one_are_refused(refused, boto, backend):
     stream, other = await backend.runs("a"), await backend.runs("b")
-    token = (await get(boto, other))["nextForwardToken"]
+    ours, others = [(await get(boto, it))["nextForwardToken"] for it in (stream, other)]
+    members = {"logGroupName": GROUP, "logStreamName": stream.name}
+    of_no_digits = "f", "f/", "x/" + "0" * 56, "f/" + "0" * 55, "f/" + "\u0660" * 56, "a" * 2000, " ", "🦆"
 
-    with pytest.raises(boto.exceptions.InvalidParameterException):
-        await get(boto, stream, nextToken=token)
-
-
-async def test_tokens_have_the_format_of_aws(boto, backend):
-    stream = await backend.runs("a")
-
-    page = await get(boto, stream)
-
-    tokens = [page["nextForwardToken"], page["nextBackwardToken"]]
-    assert [token[:2] for token in tokens] == ["f/", "b/"]
-    assert all(len(token) == 58 and token[2:].isdecimal() for token in tokens)
+    for token in (others, "f/" + "9" * 56, "b/" + "0" * 56, *of_no_digits):
+        assert await refused("GetLogEvents", members | {"nextToken": token}) == "The specified nextToken is invalid."
+    message = await refused("GetLogEvents", members | {"nextToken": f"{ours[:-2]}77"})
+    assert message == "invalid position in the log: 77"
 
 
 class Unreadable(InlineLogFiles):
