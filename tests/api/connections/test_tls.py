@@ -30,32 +30,16 @@ def files(authority):
 
 @pytest.fixture
 async def wire(files):
-    async def quick(_):
+    """A server whose handler requires that the connection is known as encrypted."""
+
+    async def quick(request):
+        assert isinstance(request.transport.get_extra_info("sslcontext"), ssl.SSLContext)
         return web.Response(text="quick")
 
     app = web.Application()
     app.add_routes([web.get("/quick", quick)])
     wire = Wire(app, files=files)
     yield wire
-    asyncio.get_running_loop().live_really()
-    await wire.close()
-
-
-async def test_a_connection_with_tls_is_known_as_encrypted(files):
-    found = []
-
-    async def record(request):
-        found.append(request.transport.get_extra_info("sslcontext"))
-        return web.Response(text="quick")
-
-    app = web.Application()
-    app.add_routes([web.get("/quick", record)])
-    wire = Wire(app, files=files)
-    await wire.serve()
-    reader, _ = await wire.connect(GET)
-
-    assert await is_answered(reader)
-    assert isinstance(found[0], ssl.SSLContext)
     asyncio.get_running_loop().live_really()
     await wire.close()
 
@@ -73,17 +57,6 @@ async def test_an_unfinished_handshake_is_disconnected(wire, sent):
     let_pass(PATIENCE)
 
     assert await is_cut(reader)
-
-
-@pytest.mark.fault("IN10")
-async def test_an_unfinished_handshake_makes_room_for_a_new_connection(wire):
-    await wire.serve(ConnectionLimits(connections=1))
-    waiting, _ = await wire.connect_in_the_clear(HELLO)
-
-    reader, _ = await wire.connect(GET)
-
-    assert await is_answered(reader)
-    assert await is_cut(waiting)
 
 
 @pytest.mark.fault("IN10")
@@ -113,15 +86,19 @@ async def test_a_client_without_tls_is_disconnected_without_a_log_line(wire, cap
 
 
 @pytest.mark.fault("IN11")
-async def test_a_client_that_disconnects_during_the_handshake_frees_its_place(wire, caplog):
+@pytest.mark.fault("IN10")
+@pytest.mark.parametrize("disconnects", [True, False])
+async def test_a_handshake_that_is_not_finished_makes_room_for_a_new_connection(wire, caplog, disconnects):
     await wire.serve(ConnectionLimits(connections=1))
-    _, writer = await wire.connect_in_the_clear(HELLO)
-    writer.close()
-    await writer.wait_closed()
+    waiting, writer = await wire.connect_in_the_clear(HELLO)
+    if disconnects:
+        writer.close()
+        await writer.wait_closed()
 
     reader, _ = await wire.connect(GET)
 
     assert await is_answered(reader)
+    assert await is_cut(waiting)
     assert caplog.records == []
 
 
@@ -159,10 +136,6 @@ async def decrypted(client, received, reader):
             continue
 
 
-def test_tls_versions_before_1_2_are_refused(files):
-    assert files.certificate().context().minimum_version is ssl.TLSVersion.TLSv1_2
-
-
 def test_a_renewed_certificate_is_loaded_once_for_new_connections(authority, files):
     certificate = files.certificate()
     before = certificate.context()
@@ -170,6 +143,7 @@ def test_a_renewed_certificate_is_loaded_once_for_new_connections(authority, fil
     authority.issue()
 
     after = certificate.context()
+    assert after.minimum_version is ssl.TLSVersion.TLSv1_2
     assert after is not before
     assert certificate.context() is after
 
@@ -193,21 +167,9 @@ def serial(writer):
     return writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]
 
 
-def spoil_mode(files):
-    files.key.chmod(0o644)
-
-
-def spoil_chain(files):
-    files.chain.write_text("no certificate")
-
-
 def swap_key(files):
     another = Authority(files.key.parent).issue("another")
     another.key.replace(files.key)
-
-
-def remove_key(files):
-    files.key.unlink()
 
 
 def lock_key(files):
@@ -218,11 +180,11 @@ def lock_key(files):
 
 
 SPOILT = {
-    "all users can read the key": (spoil_mode, "all users can read the private key in"),
-    "no certificate": (spoil_chain, "is not a PEM certificate of the private key in"),
+    "all users can read the key": (lambda it: it.key.chmod(0o644), "all users can read the private key in"),
+    "no certificate": (lambda it: it.chain.write_text("x"), "is not a PEM certificate of the private key in"),
     "the key of another": (swap_key, "is not a PEM certificate of the private key in"),
     "a key with a passphrase": (lock_key, "is encrypted with a passphrase"),
-    "no key": (remove_key, "cannot read .*server.key: No such file"),
+    "no key": (lambda it: it.key.unlink(), "cannot read .*server.key: No such file"),
 }
 
 
