@@ -95,6 +95,13 @@ class JobQueue:
         return jobs[0]
 
 
+def submit_script(service, script, name="script"):
+    """Register and submit a job that plays the script. Returns its id."""
+    batch = service.client()
+    batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=playing(script))
+    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
+
+
 def playing(script):
     """containerProperties of a simulated job."""
     name, value = script_variable(script)

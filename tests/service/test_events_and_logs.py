@@ -6,7 +6,7 @@ import time
 import pytest
 
 from batchq.compute.simulated.script import Script
-from tests.service.job_queue import playing
+from tests.service.job_queue import submit_script
 from tests.service.waiting import reaches
 from tests.support.service import PATIENCE
 
@@ -19,12 +19,6 @@ def get(service, path):
     return answer
 
 
-def submit(service, name="short", script=SHORT):
-    batch = service.client()
-    batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=playing(script))
-    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
-
-
 class Reader(threading.Thread):
     """Follows the events from the beginning; continues after the last number when the server is back."""
 
@@ -33,12 +27,12 @@ class Reader(threading.Thread):
         self.service = service
         self.events = []
         self.failures = 0
-        self.leaves = threading.Event()
+        self.stopping = threading.Event()
         self.start()
 
     def run(self):
         after = 0
-        while not self.leaves.is_set():
+        while not self.stopping.is_set():
             try:
                 page = get(self.service, f"events?after={after}&wait=1&limit=7")
             except OSError:
@@ -59,7 +53,7 @@ class Reader(threading.Thread):
             time.sleep(0.05)
 
     def end(self):
-        self.leaves.set()
+        self.stopping.set()
         self.join()
 
 
@@ -67,7 +61,7 @@ def test_a_reader_gets_every_number_once_and_in_order_although_the_server_is_kil
     reader, jobs = Reader(simulated), []
     try:
         for _ in range(3):
-            jobs += [submit(simulated) for _ in range(10)]
+            jobs += [submit_script(simulated, SHORT) for _ in range(10)]
             simulated.kill()
             simulated.start()
         reader.wait_for_ends(jobs)
@@ -81,7 +75,7 @@ def test_a_reader_gets_every_number_once_and_in_order_although_the_server_is_kil
 
 
 def test_an_event_names_the_job_and_its_status(shared):
-    job = submit(shared, "Named")
+    job = submit_script(shared, SHORT, "Named")
     reaches(shared.client(), job, "SUCCEEDED")
 
     first, *_, last = get(shared, f"events?after=0&jobs={job}")["events"]
@@ -95,7 +89,7 @@ def test_an_event_names_the_job_and_its_status(shared):
 
 def test_a_reader_without_a_number_begins_now_and_is_answered_soon(shared):
     now = get(shared, "events")
-    job = submit(shared)
+    job = submit_script(shared, SHORT)
     began = time.monotonic()
 
     page = get(shared, f"events?after={now['next']}&wait=20&jobs={job}&statuses=SUCCEEDED")
@@ -108,7 +102,7 @@ def test_a_reader_without_a_number_begins_now_and_is_answered_soon(shared):
 
 
 def test_a_log_is_followed_to_its_end(shared):
-    job = submit(shared)
+    job = submit_script(shared, SHORT)
     lines, after = [], None
     while True:
         position = "" if after is None else f"&after={after}"
@@ -123,46 +117,42 @@ def test_a_log_is_followed_to_its_end(shared):
     assert get(shared, f"jobs/{job}/log?tail=1")["lines"][0]["message"] == "another line"
 
 
-BAD = {
-    "events?after=-1": "'after' is not valid",
-    "events?after=x": "'after' is not valid",
-    "events?after=0&wait=21": "'wait' is not valid",
-    "events?limit=1001": "'limit' is not valid",
-    "events?statuses=DONE": "'DONE' is not a status",
-    "events?jobs=x": "'x' is not the id of a job",
-    "events?jobs=%00": "must not contain a NUL character",
-    "events?after=1&after=2": "'after' is given more than once",
-    "events?colour=red": "'colour' is not valid",
-    "jobs/JOB/log?after=x": "'after' is not a position",
-    "jobs/JOB/log?after=1.1": "position",
-    "jobs/JOB/log?after=1.999999999999999999": "position",
-    "jobs/JOB/log?attempt=0": "'attempt' is not valid",
-    "jobs/JOB/log?wait=1000": "'wait' is not valid",
-    "jobs/JOB/log?container=x": "one container",
-}
+UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 @pytest.fixture(scope="module")
 def done(shared):
-    job = submit(shared)
+    job = submit_script(shared, SHORT)
     reaches(shared.client(), job, "SUCCEEDED")
     return job
 
 
-@pytest.mark.parametrize("path", BAD)
-def test_a_bad_request_is_refused_with_the_reason(shared, done, path):
-    status, answer = shared.native(path.replace("JOB", done))
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("events?after=-1", 400, "'after' is not valid"),
+        ("events?after=x", 400, "'after' is not valid"),
+        ("events?after=0&wait=21", 400, "'wait' is not valid"),
+        ("events?limit=1001", 400, "'limit' is not valid"),
+        ("events?statuses=DONE", 400, "'DONE' is not a status"),
+        ("events?jobs=x", 400, "'x' is not the id of a job"),
+        ("events?jobs=%00", 400, "must not contain a NUL character"),
+        ("events?after=1&after=2", 400, "'after' is given more than once"),
+        ("events?colour=red", 400, "'colour' is not valid"),
+        ("jobs/{}/log?after=x", 400, "'after' is not a position"),
+        ("jobs/{}/log?after=1.1", 400, "position"),
+        ("jobs/{}/log?after=1.999999999999999999", 400, "position"),
+        ("jobs/{}/log?attempt=0", 400, "'attempt' is not valid"),
+        ("jobs/{}/log?wait=1000", 400, "'wait' is not valid"),
+        ("jobs/{}/log?container=x", 400, "one container"),
+        (f"jobs/{UNKNOWN}/log?wait=20", 404, f"Job {UNKNOWN} not found."),
+    ],
+)
+def test_a_bad_request_is_refused_with_the_reason(shared, done, path, status, text):
+    refused, answer = shared.native(path.format(done))
 
-    assert status == 400
-    assert BAD[path] in answer["message"]
-
-
-def test_the_log_of_an_unknown_job_is_not_found(shared):
-    job = "5d1f6c1e-0000-4000-8000-000000000000"
-
-    status, answer = shared.native(f"jobs/{job}/log?wait=20")
-
-    assert (status, answer["message"]) == (404, f"Job {job} not found.")
+    assert refused == status
+    assert text in answer["message"]
 
 
 def test_a_waiting_reader_does_not_delay_the_shutdown(simulated_command):

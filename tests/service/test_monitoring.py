@@ -17,6 +17,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from batchq.api.native.long_polls import MAX_WAIT
+from batchq.compute.simulated.script import Script
+from tests.service.job_queue import submit_script
 from tests.service.test_keys import Keys
 from tests.service.waiting import register, until
 from tests.support.service import reserved, serving
@@ -41,6 +43,10 @@ def samples(text):
         for family in text_string_to_metric_families(text)
         for it in family.samples
     }
+
+
+def gauge(service, name):
+    return samples(get(f"{service.url}/metrics")[1])[name,]
 
 
 def test_a_server_with_keys_shows_metrics_for_its_token_and_nothing_else(tmp_path):
@@ -70,30 +76,19 @@ def test_a_request_that_waits_for_events_is_a_watcher_until_it_is_answered(tmp_p
     with serving(tmp_path / "data", "--runtime", "simulated") as service, ThreadPoolExecutor(1) as pool:
         reader = pool.submit(get, f"{service.url}/v1/batchq/events?after=0&wait=20")
 
-        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 1)
-        register(service.client(), "true", "true")
-        service.client().submit_job(jobName="a", jobQueue="default", jobDefinition="true")
+        until(lambda: gauge(service, "batchq_watchers") == 1)
+        submit_script(service, Script(seconds=0))
 
         assert reader.result()[0] == 200
-        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 0)
-
-
-LASTING = json.dumps({"seconds": None, "output": ["ready"]})  # and ignores the stop signal
+        until(lambda: gauge(service, "batchq_watchers") == 0)
 
 
 def test_waiting_requests_end_soon_after_their_client_has_disconnected(tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated", "--stop-grace", "600") as service, ExitStack() as readers:
-        batch, address = service.client(), urllib.parse.urlsplit(service.url)
-        register(batch, "lasting", "true")
-        environment = [{"name": "BATCHQ_SIMULATED", "value": LASTING}]
-        job = batch.submit_job(
-            jobName="a",
-            jobQueue="default",
-            jobDefinition="lasting",
-            containerOverrides={"environment": environment},
-        )["jobId"]
-        until(lambda: "ready" in get(f"{service.url}/v1/batchq/jobs/{job}/log")[1])
-        position = json.loads(get(f"{service.url}/v1/batchq/jobs/{job}/log")[1])["next"]
+        address = urllib.parse.urlsplit(service.url)
+        job = submit_script(service, Script(seconds=None, on_term=None, output=("ready",)))
+        until(lambda: service.native(f"jobs/{job}/log")[1]["lines"])
+        position = service.native(f"jobs/{job}/log")[1]["next"]
         for request in (
             "GET /v1/batchq/events?wait=20&statuses=SUCCEEDED",
             f"GET /v1/batchq/jobs/{job}/log?wait=20&after={position}",
@@ -102,39 +97,31 @@ def test_waiting_requests_end_soon_after_their_client_has_disconnected(tmp_path)
             reader = readers.enter_context(socket.create_connection((address.hostname, address.port)))
             head = f"{request} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
             reader.sendall(f"{head}Prefer: wait=60\r\nContent-Length: 2\r\n\r\n{{}}".encode())
-        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 3)
+        until(lambda: gauge(service, "batchq_watchers") == 3)
         readers.close()
         disconnected = time.monotonic()
 
-        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 0)
+        until(lambda: gauge(service, "batchq_watchers") == 0)
 
         assert time.monotonic() - disconnected < MAX_WAIT / 2
 
 
 def test_the_size_of_all_logs_grows_with_their_output(tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated") as service:
-        batch = service.client()
-        register(batch, "talks", "true")
-        assert samples(get(f"{service.url}/metrics")[1])["batchq_logs_bytes",] == 0
-        script = json.dumps({"seconds": 0, "output": ["x" * 1000]})
+        assert gauge(service, "batchq_logs_bytes") == 0
 
-        batch.submit_job(
-            jobName="a",
-            jobQueue="default",
-            jobDefinition="talks",
-            containerOverrides={"environment": [{"name": "BATCHQ_SIMULATED", "value": script}]},
-        )
+        submit_script(service, Script(seconds=0, output=("x" * 1000,)))
 
-        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_logs_bytes",] > 1000)
-        assert samples(get(f"{service.url}/metrics")[1])["batchq_feed_number",] >= 5
+        until(lambda: gauge(service, "batchq_logs_bytes") > 1000)
+        assert gauge(service, "batchq_feed_number") >= 5
 
 
 def test_a_request_for_events_waits_for_the_given_time(tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated") as service:
         began = time.monotonic()
-        _, text = get(f"{service.url}/v1/batchq/events?wait=5")
+        _, answer = service.native("events?wait=5")
 
-        assert json.loads(text)["events"] == []
+        assert answer["events"] == []
         assert 5 <= time.monotonic() - began < 7
 
 

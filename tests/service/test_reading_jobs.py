@@ -2,8 +2,9 @@
 
 import pytest
 
-from batchq.compute.simulated.script import Script, script_variable
-from tests.service.waiting import register, until
+from batchq.compute.simulated.script import Script
+from tests.service.job_queue import submit_script
+from tests.service.waiting import reaches
 from tests.support.described import trouble
 
 
@@ -15,18 +16,10 @@ def connected(shared, connect):
 @pytest.fixture(scope="module")
 def jobs(shared):
     """Jobs that have ended, and their ids by name."""
-    batch = shared.client()
-    register(batch, "reading", "true")
-    found = {}
-    for name, script in (("ok", Script(seconds=0, output=("one", "two"))), ("bad", Script(seconds=0, exit_code=7))):
-        variable, value = script_variable(script)
-        found[name] = batch.submit_job(
-            jobName=f"reading-{name}",
-            jobQueue="default",
-            jobDefinition="reading",
-            containerOverrides={"environment": [{"name": variable, "value": value}]},
-        )["jobId"]
-    until(lambda: all("stoppedAt" in it for it in batch.describe_jobs(jobs=list(found.values()))["jobs"]))
+    scripts = {"ok": Script(seconds=0, output=("one", "two")), "bad": Script(seconds=0, exit_code=7)}
+    found = {name: submit_script(shared, script, f"reading-{name}") for name, script in scripts.items()}
+    for it in found.values():
+        reaches(shared.client(), it, "SUCCEEDED", "FAILED")
     return found
 
 

@@ -75,7 +75,7 @@ def stopped(lab, jobs):
 
 
 @pytest.mark.parametrize(
-    "members",
+    "row",
     [
         ("ada", ["-t", "all"], {"ada"}),
         ("ada", ["-u", "ada"], {"ada"}),
@@ -90,8 +90,8 @@ def stopped(lab, jobs):
         *((who, ["-A", "elsewhere", "-u", "eve"], {"eve"}) for who in STAFF),
     ],
 )
-def test_filters_select_only_jobs_that_the_caller_reaches(lab, jobs, caller, name, members):
-    who, words, meant = members
+def test_filters_select_only_jobs_that_the_caller_reaches(lab, jobs, caller, name, row):
+    who, words, meant = row
 
     done = caller(who, "terminate", *words, "-n", name)
 
@@ -118,12 +118,6 @@ def test_the_job_of_another_user_does_not_exist(lab, jobs, caller, who, whose):
     assert done.status == 1
     assert f"{jobs[whose]}  not found" in done.out
     assert stopped(lab, jobs) == {"ada"}
-
-
-def test_the_owner_learns_who_stopped_the_job(lab, jobs, caller):
-    caller("cora", "terminate", jobs["bob"])
-
-    assert lab.queue.reach(jobs["bob"], "FAILED")["statusReason"] == "Terminated by cora"
 
 
 def test_without_a_key_nothing_is_stopped_and_advice_is_printed(lab, jobs):
