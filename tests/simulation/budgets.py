@@ -31,7 +31,7 @@ from batchq.engine.loop import EngineLoop
 from batchq.ports.jobs import Changes
 from tests.simulation.accounts import TEAM
 from tests.simulation.choices import Choices
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 from tests.simulation.submissions import QUEUES
 
 CURRENCY = "EUR"
@@ -61,12 +61,10 @@ def change(rng: Random) -> tuple[BudgetKey, Budget | None]:
     return key, Budget(key=key, currency=CURRENCY, period=rng.choice(list(BudgetPeriod)), **limits)
 
 
-class BudgetChecks:
-    """`jobs` are as last committed, deleted ones included. `budgets` are as last committed."""
-
+class BudgetChecks(Checks):
     def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
-        self._jobs = jobs
-        self._run_log = run_log
+        super().__init__(jobs=jobs, run_log=run_log)
+        #: As last committed.
         self.budgets: dict[BudgetKey, Budget] = {}
         #: By job: the reason of the first hard limit that found it unfinished, and the job at that time.
         self._terminated: dict[JobId, tuple[str, Job]] = {}
@@ -82,7 +80,7 @@ class BudgetChecks:
                 crossed += self._check_crossings(before, after, changes)
         records = [it for it in changes.audit_records if _is_crossing(it.operation, it.resource)]
         if len(records) != crossed:
-            self._run_log.fail("BU1 each crossing has one audit record", f"{records} of {crossed} crossings")
+            self.run_log.fail("BU1 each crossing has one audit record", f"{records} of {crossed} crossings")
         self._records += crossed
         now = max((it.at for it in changes.history), default=None)
         if now is not None:
@@ -95,23 +93,23 @@ class BudgetChecks:
         new = [it for it in after.crossings if it not in known]
         kept = [it for it in known if it in after.crossings]
         if len({(it.limit, it.period) for it in after.crossings}) < len(after.crossings):
-            self._run_log.fail("BU1 each crossing is recorded once", f"{after}")
+            self.run_log.fail("BU1 each crossing is recorded once", f"{after}")
         if not new:  # A limit may be changed, and changed back, in one unit of work.
             return False
         if any(it not in kept and _still_holds(it, before, after) for it in known):
-            self._run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
+            self.run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
         limits = tuple(it.limit for it in new)
         reason, at = stop_reason(after, limits), new[0].at
         orders = [it for it, _ in changes.bulk_stops if it.order.reason == reason]
         records = [it.order.record for it in orders]
         if [it.order.kind for it in orders] != [stop_kind(limits)] or records[0] not in changes.audit_records:
-            self._run_log.fail("BU2 a crossing is saved with the order that it causes", f"{after} {orders}")
+            self.run_log.fail("BU2 a crossing is saved with the order that it causes", f"{after} {orders}")
         self._check_spent(after, at)
         for it in new:
-            self._run_log.counts[f"budgets: {it.limit}"] += 1
+            self.run_log.counts[f"budgets: {it.limit}"] += 1
             if it.spent < after.amount(it.limit):
-                self._run_log.fail("BU1 a limit is crossed when it is reached", f"{after}")
-        self._run_log.write(f"budget of {after.key}: {limits[-1]}")
+                self.run_log.fail("BU1 a limit is crossed when it is reached", f"{after}")
+        self.run_log.write(f"budget of {after.key}: {limits[-1]}")
         if BudgetLimit.HARD in limits:
             for job in self._unfinished(after.key):
                 self._terminated.setdefault(job.id, (reason, job))
@@ -121,48 +119,48 @@ class BudgetChecks:
         """The spending at a crossing is what the jobs in scope cost."""
         spent, owed = budget.crossings[-1].spent, self._owed(budget, at)
         if abs(spent - owed) > ROUNDING:
-            self._run_log.fail("BU3 a crossing has the true spending", f"{budget} and not {owed}")
+            self.run_log.fail("BU3 a crossing has the true spending", f"{budget} and not {owed}")
 
     def _check_starts(self, begun: Iterable[Job], now: datetime) -> None:
         for job in begun:
             for budget in self._exhausted(job, now):
-                self._run_log.fail("BU4 nothing starts beyond a budget", f"{self._run_log.name_of(job.id)} {budget}")
+                self.fail("BU4 nothing starts beyond a budget", job.id, budget)
 
     def _check_submissions(self, changes: Changes, budgets: Iterable[Budget], now: datetime) -> None:
         """`budgets`: those that this commit does not change. A crossing may follow a submission in one unit of work."""
         exhausted = [it for it in budgets if present_crossings(it, now)]
         for job in (it for it in changes.inserted if it.child is None):
             for budget in (it for it in exhausted if _covers(it.key, job)):
-                self._run_log.fail("BU4 nothing is accepted beyond a budget", f"{job.spec.name} {budget}")
+                self.run_log.fail("BU4 nothing is accepted beyond a budget", f"{job.spec.name} {budget}")
 
     def _exhausted(self, job: Job, now: datetime) -> list[Budget]:
         return [it for it in self.budgets.values() if _covers(it.key, job) and present_crossings(it, now)]
 
     def _unfinished(self, key: BudgetKey) -> list[Job]:
-        return [it for it in self._jobs.values() if _covers(key, it) and it.status not in FINISHED]
+        return [it for it in self.jobs.values() if _covers(key, it) and it.status not in FINISHED]
 
     def _owed(self, budget: Budget, now: datetime) -> Decimal:
-        jobs = (it for it in self._jobs.values() if _covers(budget.key, it))
+        jobs = (it for it in self.jobs.values() if _covers(budget.key, it))
         return sum((it.total for job in jobs if (it := cost_of(job, now)) is not None), Decimal(0))
 
     def check_memory(self, loop: EngineLoop) -> None:
         """The budgets in memory are the stored ones."""
         if loop.budgets._budgets != self.budgets:
-            self._run_log.fail("I1 memory is what is stored", f"{loop.budgets._budgets}, and it is {self.budgets}")
+            self.run_log.fail("I1 memory is what is stored", f"{loop.budgets._budgets}, and it is {self.budgets}")
 
     async def check_end(self, world) -> None:
         """Every limit that is reached is recorded, and what was terminated by one has ended by it."""
         server, now = world.server, world.server.clock.now()
         if {it.key: it for it in await server.store.budgets()} != self.budgets:
-            self._run_log.fail("BU1 crossings are durable", f"{await server.store.budgets()}")
+            self.run_log.fail("BU1 crossings are durable", f"{await server.store.budgets()}")
         for it in server.engine.budget_statuses():
             if reached(it.budget, it.spent, now):
-                self._run_log.fail("BU1 a limit that is reached is crossed", f"{it}")
+                self.run_log.fail("BU1 a limit that is reached is crossed", f"{it}")
             if abs(it.spent - self._owed(it.budget, now)) > ROUNDING:
-                self._run_log.fail("BU3 the spending is what jobs cost", f"{it} and not {self._owed(it.budget, now)}")
+                self.run_log.fail("BU3 the spending is what jobs cost", f"{it} and not {self._owed(it.budget, now)}")
         await self._check_records(server.store)
         for job_id, (reason, before) in self._terminated.items():
-            self._check_terminated(self._jobs[job_id], before, reason)
+            self._check_terminated(self.jobs[job_id], before, reason)
 
     async def _check_records(self, store) -> None:
         stored = [
@@ -172,17 +170,17 @@ class BudgetChecks:
         ]
         found = [it for it in stored if _is_crossing(it.operation, it.resource)]
         if len(found) != self._records or any(it.user != UserName("") for it in found):
-            self._run_log.fail("BU1 each crossing has one audit record", f"{found} of {self._records}")
+            self.run_log.fail("BU1 each crossing has one audit record", f"{found} of {self._records}")
 
     def _check_terminated(self, job: Job, before: Job, reason: str) -> None:
         """A job that a hard limit found unfinished shows its reason, unless it ended by another order or by itself."""
         shown = {it.reason for it in job.stop_orders}
         if reason in shown or job.child is not None:
-            self._run_log.counts["budgets: jobs terminated"] += reason in shown
+            self.run_log.counts["budgets: jobs terminated"] += reason in shown
             return
         ordered = any(it.kind is not StopKind.PAUSE for it in job.stop_orders)
         if not ordered and len(job.attempts) > len(before.attempts) + (before.attempt is not None):
-            self._run_log.fail("BU5 a hard limit ends all jobs", f"{self._run_log.name_of(job.id)} {reason}: {job}")
+            self.fail("BU5 a hard limit ends all jobs", job.id, f"{reason}: {job}")
 
 
 def _covers(key: BudgetKey, job: Job) -> bool:

@@ -11,7 +11,7 @@ from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
 from batchq.services.bulk_stop import JobSelector
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 from tests.simulation.signal_checks import how
 from tests.simulation.submissions import ENVIRONMENTS, QUEUES
 from tests.support import filters
@@ -42,12 +42,10 @@ def selector(rng: Random, known: list[JobId]) -> JobSelector:
     return JobSelector(ids=ids, rest=JobFilter(**{it: criteria[it] for it in chosen}))
 
 
-class BulkStopChecks:
-    """`jobs` are as last committed. `decided`: by job of an order, the last attempt that may ever begin."""
-
+class BulkStopChecks(Checks):
     def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
-        self._jobs = jobs
-        self._run_log = run_log
+        super().__init__(jobs=jobs, run_log=run_log)
+        #: By job of an order: the last attempt that may ever begin.
         self.decided_by: dict[JobId, int] = {}
 
     def last_allowed(self, job: Job) -> int:
@@ -57,13 +55,13 @@ class BulkStopChecks:
 
     def begun(self, order: BulkStopOrder, selection: JobFilter) -> None:
         """The order is durable: its set of jobs is fixed."""
-        self._run_log.counts["sweeps"] += 1
-        self._run_log.write(f"an order to {order.kind} is given")
-        for (_, node), job in filters.selected(self._jobs, selection).items():
+        self.run_log.counts["sweeps"] += 1
+        self.run_log.write(f"an order to {order.kind} is given")
+        for (_, node), job in filters.selected(self.jobs, selection).items():
             if node == WHOLE:
-                self._run_log.counts["swept"] += 1
+                self.run_log.counts["swept"] += 1
                 self._decide(job)
-                for child in [it for it in self._jobs.values() if it.child is not None and it.child.parent == job.id]:
+                for child in [it for it in self.jobs.values() if it.child is not None and it.child.parent == job.id]:
                     self._decide(child)
 
     def _decide(self, job: Job) -> None:
@@ -72,17 +70,17 @@ class BulkStopChecks:
     def reported(self, order: BulkStopOrder, some: tuple[JobOutcome, ...]) -> None:
         """Each reported outcome is true."""
         for it in some:
-            job = self._jobs.get(node_of(it.job_id)[0])
+            job = self.jobs.get(node_of(it.job_id)[0])
             if it.outcome is Outcome.NOT_FOUND or job is None or node_of(it.job_id)[1] is not None:
                 continue
             if it.outcome in END_AT_ONCE and not self._is_over(job):
-                self._run_log.fail("I7, I8 the reported outcome of a bulk stop is true", f"{it} {job}")
+                self.fail("I7, I8 the reported outcome of a bulk stop is true", job, f"{it} {job}")
             if it.outcome in END_AT_ONCE:
                 self._decide(job)
             if it.outcome is Outcome.STOPPING and not _ends(job, order):
-                self._run_log.fail("I7 what a sweep stops is ordered to stop", f"{it} {job}")
+                self.fail("I7 what a sweep stops is ordered to stop", job, f"{it} {job}")
             if it.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=Kind.CANCEL)):
-                self._run_log.fail("I8 what a sweep cancels is not retried", f"{it} {job}")
+                self.fail("I8 what a sweep cancels is not retried", job, f"{it} {job}")
 
     def _is_over(self, job: Job) -> bool:
         """Whether its row is finished, or the saved order to its array has decided that it will be (decision 0027)."""
@@ -92,7 +90,7 @@ class BulkStopChecks:
         )
 
     def _family(self, job: Job) -> tuple[Job, ...]:
-        parent = None if job.child is None else self._jobs.get(job.child.parent)
+        parent = None if job.child is None else self.jobs.get(job.child.parent)
         return (job,) if parent is None else (job, parent)
 
 

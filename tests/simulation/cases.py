@@ -135,62 +135,62 @@ class Case:
     ends: Mapping[str, End]
 
 
-async def _one(play: CaseRun) -> None:
-    await play.submit("a", SHORT)
+async def _one(run: CaseRun) -> None:
+    await run.submit("a", SHORT)
 
 
-async def _at_once(play: CaseRun) -> None:
-    await play.submit("a", BRIEF)
+async def _at_once(run: CaseRun) -> None:
+    await run.submit("a", BRIEF)
 
 
-async def _again(play: CaseRun) -> None:
-    await play.submit("a", FAILS, FAILS, SHORT, retry=RetryStrategy(attempts=3))
+async def _again(run: CaseRun) -> None:
+    await run.submit("a", FAILS, FAILS, SHORT, retry=RetryStrategy(attempts=3))
 
 
-async def _another_waits(play: CaseRun) -> None:
-    await play.submit("a", SHORT)
-    await play.submit("b", SHORT, after="a")
+async def _another_waits(run: CaseRun) -> None:
+    await run.submit("a", SHORT)
+    await run.submit("b", SHORT, after="a")
 
 
-async def _no_room(play: CaseRun) -> None:
+async def _no_room(run: CaseRun) -> None:
     for name in "abc":
-        await play.submit(name, SHORT, room={"millicpus": LARGEST})
+        await run.submit(name, SHORT, room={"millicpus": LARGEST})
 
 
-async def _pulled(play: CaseRun) -> None:
-    await play.submit("a", SHORT, definition_name="pulled")
+async def _pulled(run: CaseRun) -> None:
+    await run.submit("a", SHORT, definition_name="pulled")
 
 
-async def _terminated(play: CaseRun, script: Script) -> None:
-    await play.submit("a", script)
-    await play.until(lambda: play.started("a"))
-    await play.passes(1)
-    await play.terminate("a")
+async def _terminated(run: CaseRun, script: Script) -> None:
+    await run.submit("a", script)
+    await run.until(lambda: run.started("a"))
+    await run.passes(1)
+    await run.terminate("a")
 
 
-async def _with_a_checkpoint(play: CaseRun, *, force: bool = False) -> None:
-    await play.submit("a", WRITES_CHECKPOINT, tags=CHECKPOINT_TAGS)
-    await play.until(lambda: play.job("a").status is Status.RUNNING)
-    await play.terminate_with("a", checkpoint=True)
+async def _with_a_checkpoint(run: CaseRun, *, force: bool = False) -> None:
+    await run.submit("a", WRITES_CHECKPOINT, tags=CHECKPOINT_TAGS)
+    await run.until(lambda: run.job("a").status is Status.RUNNING)
+    await run.terminate_with("a", checkpoint=True)
     if force:
-        await play.passes(1)
-        await play.terminate_with("a", force=True)
+        await run.passes(1)
+        await run.terminate_with("a", force=True)
 
 
-async def _many_jobs(play: CaseRun) -> None:
+async def _many_jobs(run: CaseRun) -> None:
     for name in JOB_NAMES:
-        await play.submit(name, IGNORES_SIGNAL, room={"millicpus": 25, "memory_mib": 4})
-    await play.until(lambda: all(play.job(name).status is Status.RUNNING for name in JOB_NAMES))
-    play.answered_in = timedelta()
-    await asyncio.gather(*(play.terminate(name) for name in JOB_NAMES))
+        await run.submit(name, IGNORES_SIGNAL, room={"millicpus": 25, "memory_mib": 4})
+    await run.until(lambda: all(run.job(name).status is Status.RUNNING for name in JOB_NAMES))
+    run.answered_in = timedelta()
+    await asyncio.gather(*(run.terminate(name) for name in JOB_NAMES))
 
 
-async def _timed_out(play: CaseRun) -> None:
-    await play.submit("a", IGNORES_SIGNAL, timeout=timedelta(seconds=2))
+async def _timed_out(run: CaseRun) -> None:
+    await run.submit("a", IGNORES_SIGNAL, timeout=timedelta(seconds=2))
 
 
-async def _fails(play: CaseRun) -> None:
-    await play.submit("a", FAILS, SHORT, retry=RetryStrategy(attempts=3))
+async def _fails(run: CaseRun) -> None:
+    await run.submit("a", FAILS, SHORT, retry=RetryStrategy(attempts=3))
 
 
 ONE = Case(name="one that succeeds", steps=_one, ends={"a": SUCCEEDED})

@@ -14,7 +14,7 @@ from batchq.domain.training import is_temporary
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation.clocks import StoredTimes
 from tests.simulation.container_checks import was_forced
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 from tests.support.inline import InlineCheckpointFiles
 
 
@@ -30,21 +30,18 @@ def script(rng: Random) -> dict[str, object]:
     }
 
 
-class CheckpointChecks:
-    """`jobs` are as last committed."""
-
+class CheckpointChecks(Checks):
     def __init__(self, *, jobs: Mapping[JobId, Job], times: StoredTimes, run_log: RunLog) -> None:
-        self._jobs = jobs
+        super().__init__(jobs=jobs, run_log=run_log)
         self._times = times
-        self._run_log = run_log
         #: By job and name: when the checkpoint was last written, and by which container.
         self._written: defaultdict[JobId, dict[str, PlannedCheckpoint]] = defaultdict(dict)
 
     def wrote(self, it: PlannedCheckpoint) -> None:
         tag = it.container.launch.tag
         self._written[tag.job_id][it.path.name] = it
-        self._run_log.counts["checkpoints written"] += 1
-        self._run_log.write(f"{self._run_log.name_of(tag)} writes {it.path.name}")
+        self.run_log.counts["checkpoints written"] += 1
+        self.run_log.write(f"{self.run_log.name_of(tag)} writes {it.path.name}")
 
     def created(self, launch: LaunchSpec) -> None:
         """A container is created, which continues from the newest checkpoint; no other container of the job runs."""
@@ -53,9 +50,9 @@ class CheckpointChecks:
         own = dict(launch.environment)
         newest = max(self._complete(launch.tag.job_id), key=lambda it: (it.at, it.path.name), default=None)
         resumes_from = basename(own.get("BATCHQ_RESUME_FROM", ""))
-        self._run_log.counts["attempts resumed"] += resumes_from != ""
+        self.run_log.counts["attempts resumed"] += resumes_from != ""
         if resumes_from != ("" if newest is None else newest.path.name):
-            self._fail("I34 an attempt continues from the newest checkpoint", launch.tag, f"{resumes_from} {newest}")
+            self.fail("I34 an attempt continues from the newest checkpoint", launch.tag, f"{resumes_from} {newest}")
 
     def committed(self, before: Job | None, after: Job) -> None:
         known = () if before is None else before.stop_orders
@@ -64,25 +61,25 @@ class CheckpointChecks:
             if order.final_checkpoint == old:
                 continue
             if old is not None:
-                self._fail("I33 an order has one final checkpoint", after.id, f"{old} {order}")
+                self.fail("I33 an order has one final checkpoint", after.id, f"{old} {order}")
             found = self._written[after.id].get(order.final_checkpoint or "")
-            self._run_log.counts["final checkpoints"] += 1
+            self.run_log.counts["final checkpoints"] += 1
             if found is None or is_temporary(found.path.name) or not order.final_checkpoint_requested:
-                self._fail("I33 a final checkpoint was requested and written", after.id, order)
+                self.fail("I33 a final checkpoint was requested and written", after.id, order)
             elif not self._times.machine_clock and found.at < order.ordered_at - timedelta(seconds=1):
-                self._fail("I33 a final checkpoint is newer than its order", after.id, f"{found.at} {order}")
+                self.fail("I33 a final checkpoint is newer than its order", after.id, f"{found.at} {order}")
 
     def discards(self, job_id: JobId, kept: Collection[str] | None) -> None:
         """All checkpoints but `kept` are about to be deleted; None: the temporary entries are."""
-        job = self._jobs[job_id]
+        job = self.jobs[job_id]
         if job.status not in FINISHED:
-            self._fail("I35 nothing is deleted before the job has ended", job_id, job)
+            self.fail("I35 nothing is deleted before the job has ended", job_id, job)
         if kept is None:
             return
-        self._run_log.counts["directories emptied"] += 1
+        self.run_log.counts["directories emptied"] += 1
         finals = {it.final_checkpoint for it in job.stop_orders if not it.keep_checkpoints and it.final_checkpoint}
         if _keeps(job) or not finals <= set(kept):
-            self._fail("I35 only what the order does not keep is deleted", job_id, f"{kept} {job}")
+            self.fail("I35 only what the order does not keep is deleted", job_id, f"{kept} {job}")
 
     def check_end(self, directory: Callable[[JobId], Path | None]) -> None:
         """Check the directories of all jobs, which are finished."""
@@ -91,23 +88,20 @@ class CheckpointChecks:
             self._check_names(job_id, () if folder is None else [it.name for it in folder.iterdir()])
 
     def _check_names(self, job_id: JobId, names: Collection[str]) -> None:
-        job = self._jobs[job_id]
+        job = self.jobs[job_id]
         if was_forced(job):  # Its containers may write after its end; a later sweep deletes that.
             return
         wrote = {it.path.name for it in self._complete(job_id)}
         finals = {it.final_checkpoint for it in job.stop_orders if it.final_checkpoint}
         if not _keeps(job) and not set(names) <= finals:
-            self._fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
+            self.fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
         if not (wrote if _keeps(job) else finals & wrote) <= set(names):
-            self._fail("I35 what the order keeps is not deleted", job_id, f"{names} {wrote} {job}")
+            self.fail("I35 what the order keeps is not deleted", job_id, f"{names} {wrote} {job}")
         if any(map(is_temporary, names)):
-            self._fail("I35 temporary entries are deleted at the end", job_id, names)
+            self.fail("I35 temporary entries are deleted at the end", job_id, names)
 
     def _complete(self, job_id: JobId) -> list[PlannedCheckpoint]:
         return [it for name, it in self._written[job_id].items() if not is_temporary(name)]
-
-    def _fail(self, what: str, of: object, how: object) -> None:
-        self._run_log.fail(what, f"{self._run_log.name_of(of)} {how}")
 
 
 def _keeps(job: Job) -> bool:

@@ -37,15 +37,15 @@ class TransactionFault(StrEnum):
 class FaultRates:
     """The probability of each kind of fault. Most runs exclude some kinds, so that others are not hidden."""
 
-    lost_replies: float
-    slow: float
-    crash: float
-    failed_commits: float
-    failed_reads: float
-    death_report_faults: float
-    manual_changes: float
-    engine_outages: float
-    restarts: float
+    lost_replies: float = NONE
+    slow: float = NONE
+    crash: float = NONE
+    failed_commits: float = NONE
+    failed_reads: float = NONE
+    death_report_faults: float = NONE
+    manual_changes: float = NONE
+    engine_outages: float = NONE
+    restarts: float = NONE
 
 
 def luck(choices: Random) -> FaultRates:
@@ -62,17 +62,7 @@ def luck(choices: Random) -> FaultRates:
     )
 
 
-NO_FAULTS = FaultRates(
-    lost_replies=NONE,
-    slow=NONE,
-    crash=NONE,
-    failed_commits=NONE,
-    failed_reads=NONE,
-    death_report_faults=NONE,
-    manual_changes=NONE,
-    engine_outages=NONE,
-    restarts=NONE,
-)
+NO_FAULTS = FaultRates()
 
 
 class Choices:

@@ -17,7 +17,7 @@ from batchq.domain.stop_orders import StopOrder
 from batchq.ports.clock import Boot, Clock
 from batchq.ports.runtime import DeathReport, Inspection
 from tests.simulation.container_records import ContainerRecords
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 from tests.support.builders import NOON
 
 
@@ -82,16 +82,15 @@ class StampedReports:
         return replace(it, found=self._clock.stamped(it.found)) if isinstance(it, DeathReport) else it
 
 
-class StoredTimes:
-    """Stored times are times of the last aligned server's clock. `jobs` are as last committed."""
+class StoredTimes(Checks):
+    """Stored times are times of the last aligned server's clock."""
 
     def __init__(
         self, *, jobs: Mapping[JobId, Job], containers: ContainerRecords, now: Callable[[], datetime], run_log: RunLog
     ) -> None:
-        self._jobs = jobs
+        super().__init__(jobs=jobs, run_log=run_log)
         self._containers = containers
         self._now = now
-        self._run_log = run_log
         self._placed: dict[tuple[JobId, int], datetime] = {}
         self._ended: dict[JobId, datetime] = {}
         #: How far the clock is ahead of the true time of the server that wrote last.
@@ -136,7 +135,7 @@ class StoredTimes:
     def check_alignment(self) -> None:
         """I16: after a start, all times that decide something are times of the new server's clock."""
         now = self._now()
-        for job in self._jobs.values():
+        for job in self.jobs.values():
             if job.attempt is not None:
                 placed = self._placed[job.id, job.attempt.number]
                 for at in _past(job.attempt):
@@ -158,20 +157,17 @@ class StoredTimes:
         """I16: a deleted job was finished for at least its retention."""
         kept = self._now() - self._ended[job_id]
         if kept < retention:
-            how = f"{self._run_log.name_of(job_id)} was over for {kept} of {retention}"
-            self._run_log.fail("I16 a finished job is kept for its retention", how)
+            self.fail("I16 a finished job is kept for its retention", job_id, f"was over for {kept} of {retention}")
 
     def _check_between(self, job: Job, first: datetime | None, at: datetime, last: datetime) -> None:
         at = self.true(at)
         if at > last or (first is not None and at < first):
-            how = f"{self._run_log.name_of(job.id)}: {at} is not between {first} and {last}"
-            self._run_log.fail("I16 stored times are of the server's clock", how)
+            self.fail("I16 stored times are of the server's clock", job, f"{at} is not between {first} and {last}")
 
     def _check_kill_time(self, job: Job, stopped: StopOrder | AttemptContainer) -> None:
         due = stopped.next_step_at
         if due is not None and self.true(due) - self._now() > longest_wait(stopped):
-            how = f"{self._run_log.name_of(job.id)} {self.true(due)}"
-            self._run_log.fail("I16 no step of a stop is later than its wait", how)
+            self.fail("I16 no step of a stop is later than its wait", job, self.true(due))
 
 
 def _past(attempt: Attempt) -> Iterator[datetime]:

@@ -1,11 +1,11 @@
 """Checks of an attempt's containers: the order of starts, the calls for each, and that all end before the attempt."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 from msgspec.structs import replace
 
-from batchq.domain.ids import Tag
+from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import (
     ACTIVE,
     Attempt,
@@ -16,48 +16,49 @@ from batchq.domain.job import (
 )
 from batchq.domain.task import Condition, Task
 from tests.simulation.container_records import ContainerRecords
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 
 
-class ContainerChecks:
-    def __init__(self, *, containers: ContainerRecords, now: Callable[[], datetime], run_log: RunLog) -> None:
+class ContainerChecks(Checks):
+    def __init__(
+        self,
+        *,
+        jobs: Mapping[JobId, Job],
+        containers: ContainerRecords,
+        now: Callable[[], datetime],
+        run_log: RunLog,
+    ) -> None:
+        super().__init__(jobs=jobs, run_log=run_log)
         self._containers = containers
         self._now = now
-        self._run_log = run_log
 
     def begun(self, job: Job) -> None:
         """A gang is placed with all of its containers, one each."""
         keys = sorted(it.key for it in job.attempt.containers)
         if keys != sorted(f"{node}/{it.name}" for node, task in _tasks(job).items() for it in task.containers):
-            self._run_log.fail("I4 a gang is placed all or none", f"{self._run_log.name_of(job.tag)} {keys}")
+            self.fail("I4 a gang is placed all or none", job.tag, keys)
 
     def started(self, job: Job, tag: Tag) -> None:
         """aws-batch.md 9 and 11.3: the main node starts first; within a node dependsOn decides."""
         main = 0 if job.spec.nodes is None else job.spec.nodes.main
         if int(tag.node) != main and not any(it.ran for it in self._containers.of_node(tag, main)):
-            self._run_log.fail("I11 the main node starts first", self._run_log.name_of(tag))
+            self.fail("I11 the main node starts first", tag)
         for it in _tasks(job)[int(tag.node)].container(tag.container).depends_on:
             if not self._met(job, replace(tag, container_key=f"{tag.node}/{it.container}"), it.condition):
-                self._run_log.fail(
-                    f"I11 a container waits for the {it.condition} of another", self._run_log.name_of(tag)
-                )
+                self.fail(f"I11 a container waits for the {it.condition} of another", tag)
 
     def over(self, job: Job, ended: Attempt) -> None:
         """I6: every container has ended, and the outcome is that of the deciding one."""
         if not ended.containers:
             return
         if any(it.state is not AttemptContainerState.ENDED for it in ended.containers):
-            self._run_log.fail(
-                "I10 an attempt is over when all its containers are", f"{self._run_log.name_of(job.id)} {ended}"
-            )
+            self.fail("I10 an attempt is over when all its containers are", job.id, ended)
         decider = next((it for it in ended.containers if it.key == ended.decided_by), None)
         main = 0 if job.spec.nodes is None else job.spec.nodes.main
         if decider is not None and decider.node != main:
-            self._run_log.fail("I6 the main node decides", f"{self._run_log.name_of(job.id)} {ended}")
+            self.fail("I6 the main node decides", job.id, ended)
         if ended.exit_code is not None and (decider is None or decider.exit_code != ended.exit_code):
-            self._run_log.fail(
-                "I6 an attempt's exit is its deciding container's", f"{self._run_log.name_of(job.id)} {ended}"
-            )
+            self.fail("I6 an attempt's exit is its deciding container's", job.id, ended)
 
     def _met(self, job: Job, other: Tag, condition: Condition) -> bool:
         """Whether the condition is met; a container whose start failed has ended too."""

@@ -6,51 +6,48 @@ from collections.abc import Iterator, Mapping
 from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import FINISHED, DependencyType, Job, Status
 from batchq.ports.jobs import Changes
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 
 
-class DependencyChecks:
-    """`jobs` are as last committed."""
-
+class DependencyChecks(Checks):
     def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
-        self._jobs = jobs
-        self._run_log = run_log
+        super().__init__(jobs=jobs, run_log=run_log)
         self._children: dict[JobId, list[JobId]] = defaultdict(list)
 
     def born(self, job: Job) -> None:
         if job.child is None:
             return
-        parent = self._jobs[job.child.parent]
+        parent = self.jobs[job.child.parent]
         self._children[parent.id].append(job.id)
         if parent.array_state is None or job.id != child_id(parent.id, job.child.index) or job.spec != parent.spec:
-            self._fail("I2 a child is its array's", job.id)
+            self.fail("I2 a child is its array's", job)
         if (
             job.child.index >= parent.spec.array_size
             or not parent.order < job.order <= parent.order + 1 + job.child.index
         ):
-            self._fail("I2 a child has a place in its array", job.id)
+            self.fail("I2 a child has a place in its array", job)
 
     def children(self, job_id: JobId) -> list[Job]:
-        return [self._jobs[it] for it in self._children.get(job_id, ())]
+        return [self.jobs[it] for it in self._children.get(job_id, ())]
 
     def begins(self, job: Job) -> None:
         """I11: an attempt, or an array, begins only when all that it waits for has succeeded."""
         if any(self._status(it) is not Status.SUCCEEDED for it in waits(job)):
-            self._fail("I11 dependents start after all have SUCCEEDED", self._name(job))
+            self.fail("I11 dependents start after all have SUCCEEDED", job)
         if any(self._array_begun(it) is not Status.SUCCEEDED for it in counterparts(job)):
-            self._fail("I11 an array begins after its counterpart", self._name(job))
+            self.fail("I11 an array begins after its counterpart", job)
 
     def follows(self, changes: Changes) -> None:
         """I11: the commit that ends a job also decides its dependents. I1: the counts of arrays are true."""
         touched = (*changes.inserted, *changes.updated)
         if any(job.status is Status.SUBMITTED for job in touched):
-            self._fail("I11 new jobs are evaluated at once", f"{[self._name(it) for it in touched]}")
+            self.fail("I11 new jobs are evaluated at once", None, [self.run_log.name_of(it.id) for it in touched])
         if any(job.status in FINISHED or job.array_state is not None for job in touched):
-            for job in self._jobs.values():
+            for job in self.jobs.values():
                 if job.status is Status.PENDING and job.array_state is None and self._is_decided(job):
-                    self._fail("I11 dependents are decided at once", self._name(job))
+                    self.fail("I11 dependents are decided at once", job)
         for parent_id in {it.child.parent if it.child else it.id for it in touched if it.child or it.array_state}:
-            self._check_counts(self._jobs[parent_id])
+            self._check_counts(self.jobs[parent_id])
 
     def _is_decided(self, job: Job) -> bool:
         """Whether its dependencies decide it; a sequential predecessor does not: its failure spreads step by step."""
@@ -70,34 +67,26 @@ class DependencyChecks:
             or dict(parent.array_state.counts) != dict(true)
             or parent.array_state.spawned != len(children)
         ):
-            self._fail(
-                "I1 an array's summary is true", f"{self._name(parent)} {parent.array_state}, and it is {dict(true)}"
-            )
+            self.fail("I1 an array's summary is true", parent, f"{parent.array_state}, and it is {dict(true)}")
         over = sum(true[it] for it in FINISHED) == parent.spec.array_size
         if over is not (parent.status in FINISHED):
-            self._fail("I11 an array is over with its last child", f"{self._name(parent)} {parent.status} {dict(true)}")
+            self.fail("I11 an array is over with its last child", parent, f"{parent.status} {dict(true)}")
         if parent.status is Status.SUCCEEDED and set(true) != {Status.SUCCEEDED}:
-            self._fail("I6 an array succeeds if every child does", f"{self._name(parent)} {dict(true)}")
+            self.fail("I6 an array succeeds if every child does", parent, dict(true))
 
     def _status(self, job_id: JobId) -> Status:
         """The status of a job; a child that is not created yet counts as PENDING while its array is not finished."""
-        if job_id in self._jobs:
-            return self._jobs[job_id].status
+        if job_id in self.jobs:
+            return self.jobs[job_id].status
         parent = parent_of(job_id)
-        array = None if parent is None else self._jobs.get(parent[0])
+        array = None if parent is None else self.jobs.get(parent[0])
         return Status.FAILED if array is None or array.status in FINISHED else Status.PENDING
 
     def _array_begun(self, job_id: JobId) -> Status:
-        array = self._jobs[job_id]
+        array = self.jobs[job_id]
         if array.array_state is not None:
             return Status.SUCCEEDED
         return Status.FAILED if array.status in FINISHED else Status.PENDING
-
-    def _name(self, job: Job) -> str:
-        return self._run_log.name_of(job.id)
-
-    def _fail(self, promise: str, how: str) -> None:
-        self._run_log.fail(promise, how)
 
 
 def is_over(job: Job) -> bool:

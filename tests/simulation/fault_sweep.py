@@ -6,13 +6,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.simulation.cases import Case, CaseRun
-from tests.simulation.choices import Point, TransactionFault
+from tests.simulation.choices import TransactionFault
+from tests.simulation.moments import Moment
 from tests.simulation.planned_faults import CALL_FAULTS, NONE, PlannedFault, PlannedFaults
 from tests.simulation.run import excerpt, simulate
 from tests.simulation.run_log import InvariantViolated
 
 DOWNTIMES = (0.5, 20.0)  # seconds: the containers run on, and all of them have ended
-Moment = Callable[[CaseRun, Point], bool]
 Request = Callable[[CaseRun], Coroutine[Any, Any, None]]
 
 
@@ -52,7 +52,7 @@ def run_case_to_any_end(
     return runs[0]
 
 
-def points(case: Case, moment: Moment = lambda _play, _point: True, planned: PlannedFault = NONE) -> list[int]:
+def points(case: Case, moment: Moment = lambda _run, _point: True, planned: PlannedFault = NONE) -> list[int]:
     """The points of a case at which the moment holds, in order."""
     found: list[bool] = []
     run_case_to_any_end(case, planned, lambda it, point: found.append(moment(it, point)))

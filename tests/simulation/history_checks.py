@@ -9,7 +9,7 @@ from batchq.domain.stop_orders import StopKind, StopOrder, StopProgress
 from batchq.engine.history_feed import HistoryFeed
 from batchq.ports.history import FeedFilter, HistoryEntry
 from batchq.ports.jobs import Changes
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 
 PAGE = 7  # entries: small, so that pages end amid a commit
 
@@ -19,7 +19,7 @@ class HistoryChecks:
 
     def __init__(self, run_log: RunLog) -> None:
         self.committed: list[HistoryEntry] = []
-        self._run_log = run_log
+        self.run_log = run_log
 
     def record(self, changes: Changes) -> None:
         """Called for each commit before any other task runs, also if the server dies before the reply."""
@@ -29,7 +29,7 @@ class HistoryChecks:
         """Check the reply of a commit. No other commit can have come between, because there is one writer."""
         expected = len(self.committed) - len(changes.history) + 1 if changes.history else None
         if first_number != expected:
-            self._run_log.fail("I13 a commit returns its first number", f"{first_number} instead of {expected}")
+            self.run_log.fail("I13 a commit returns its first number", f"{first_number} instead of {expected}")
 
     def check_feed(self, feed: HistoryFeed) -> None:
         """At the end of a server, also by a crash: the feed in memory equals the commits, without a gap.
@@ -39,7 +39,7 @@ class HistoryChecks:
         ring = [(it.number, it.entry) for it in feed._ring]
         first = feed.last + 1 - len(ring)
         if ring != [(number, self.committed[number - 1]) for number in range(first, feed.last + 1)]:
-            self._run_log.fail("I13 the feed in memory is what was committed", f"{first} to {feed.last}")
+            self.run_log.fail("I13 the feed in memory is what was committed", f"{first} to {feed.last}")
 
     async def check_store(self, store, deleted) -> None:
         """At the end: the stored feed is what was committed, except for deleted jobs."""
@@ -50,20 +50,14 @@ class HistoryChecks:
             after = page.next
         expected = [(number, it) for number, it in enumerate(self.committed, 1) if it.job_id not in deleted]
         if [(it.number, it.entry) for it in stored] != expected:
-            self._run_log.fail("I13 the feed is what was committed", f"{len(stored)} entries, not {len(expected)}")
+            self.run_log.fail("I13 the feed is what was committed", f"{len(stored)} entries, not {len(expected)}")
         if after != len(self.committed):
-            self._run_log.fail("I13 the feed ends with the last commit", f"{after} instead of {len(self.committed)}")
+            self.run_log.fail("I13 the feed ends with the last commit", f"{after} instead of {len(self.committed)}")
         if any(gaps) != bool(deleted):
-            self._run_log.fail("I13 a gap is reported where jobs were deleted", f"{gaps} {deleted}")
+            self.run_log.fail("I13 a gap is reported where jobs were deleted", f"{gaps} {deleted}")
 
 
-class OrderChecks:
-    """`jobs` are as last committed."""
-
-    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
-        self._jobs = jobs
-        self._run_log = run_log
-
+class OrderChecks(Checks):
     def written(self, changes: Changes) -> None:
         """Called before `jobs` has the changes."""
         ordered = {
@@ -72,33 +66,30 @@ class OrderChecks:
             if it.stop is not None and it.stop.progress is StopProgress.ORDERED and it.stop.node is None
         }
         for job in (*changes.inserted, *changes.updated):
-            before = self._jobs.get(job.id)
+            before = self.jobs.get(job.id)
             known = () if before is None else before.stop_orders
             self._stay_visible(job, known)
             for order in job.stop_orders[len(known) :]:
                 if (job.id, order.kind, order.user, order.reason) not in ordered:
-                    self._fail("I27 each stop order has an entry in the history", job)
+                    self.fail("I27 each stop order has an entry in the history", job, job.stop_orders)
             for order in job.stop_orders:
                 first = min(it.ordered_at for it in job.stop_orders)  # an order takes over what a pause has begun
                 times = [it for it in (first, order.signalled_at, order.killed_at) if it is not None]
                 if times != sorted(times):
-                    self._fail("I28 an order is requested, then signalled, then kills", job)
+                    self.fail("I28 an order is requested, then signalled, then kills", job, job.stop_orders)
 
     def _stay_visible(self, job: Job, known: tuple[StopOrder, ...]) -> None:
         if [_facts(it) for it in job.stop_orders[: len(known)]] != [_facts(it) for it in known]:
-            self._fail("I26 an accepted stop order stays visible with its author", job)
-
-    def _fail(self, what: str, job: Job) -> None:
-        self._run_log.fail(what, f"{self._run_log.name_of(job.id)} {job.stop_orders}")
+            self.fail("I26 an accepted stop order stays visible with its author", job, job.stop_orders)
 
 
 def _facts(order: StopOrder) -> tuple[object, ...]:
     return order.kind, order.user, order.reason, order.ordered_at
 
 
-class AuditChecks:
-    def __init__(self, *, run_log: RunLog) -> None:
-        self._run_log = run_log
+class AuditChecks(Checks):
+    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        super().__init__(jobs=jobs, run_log=run_log)
         self._orders: dict[str, frozenset[tuple[StopKind, str, UserName]]] = {}
 
     def written(self, changes: Changes) -> None:
@@ -111,10 +102,10 @@ class AuditChecks:
         }
         for job in (it for it in changes.inserted if it.child is None):
             if audited.count(job.id) < 1:
-                self._run_log.fail("acts", f"{job.id} was submitted, without an audit record")
+                self.fail("each submission has an audit record", job)
         for about in audited:
             if about.partition("#")[0] not in changed:
-                self._run_log.fail("acts", f"an audit record names {about}, which has not changed")
+                self.fail("an audit record names a changed job", about)
         for job in changes.updated:
             self._ordered(job, audited)
         self._orders |= {job.id: _orders(job) for job in (*changes.inserted, *changes.updated)}
@@ -124,7 +115,7 @@ class AuditChecks:
         before = self._orders.get(job.id, frozenset())
         by_user = any(user for _, _, user in _orders(job) - before)
         if by_user and job.child is None and job.id not in {it.partition("#")[0] for it in audited}:
-            self._run_log.fail("acts", f"{job.id} was ordered to stop, without an audit record")
+            self.fail("each stop order of a user has an audit record", job)
 
 
 def _orders(job: Job) -> frozenset[tuple[StopKind, str, UserName]]:

@@ -8,7 +8,7 @@ from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import Changes
 from batchq.services.submissions import Submission
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks
 
 HOLDS = ("hold", "pause")
 RELEASES = ("release", "resume_job")
@@ -25,49 +25,40 @@ def request(rng: Random, known: Mapping[JobId, Submission]) -> tuple[str, JobId]
     return rng.choice([*HOLDS, "pause", *RELEASES]), job_id
 
 
-class HoldChecks:
-    """`jobs` are as last committed."""
-
-    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
-        self._jobs = jobs
-        self._run_log = run_log
-
+class HoldChecks(Checks):
     def written(self, changes: Changes, begun: Sequence[Job]) -> None:
         """Called before `jobs` has the changes. `begun`: the jobs of which an attempt begins."""
         released = {it.job_id for it in changes.history if it.hold is not None and it.hold.hold is None}
         for job in begun:
-            before = self._jobs.get(job.id)
+            before = self.jobs.get(job.id)
             if job.hold is not None or (before is not None and before.held and job.id not in released):
-                self._fail("I29 a held job is not placed", job)
-            array = None if job.child is None else self._jobs.get(job.child.parent)
+                self.fail("I29 a held job is not placed", job, job)
+            array = None if job.child is None else self.jobs.get(job.child.parent)
             if array is not None and array.hold is not None and array.id not in released and job.times_held == 0:
-                self._fail("I29 a child of a held array is not placed", job)
+                self.fail("I29 a child of a held array is not placed", job, job)
         for job in changes.updated:
-            before = self._jobs.get(job.id)
+            before = self.jobs.get(job.id)
             if before is not None:
                 self._check_pause(before, job)
 
     def held(self, what: str, job_id: JobId) -> None:
         """A request was acknowledged."""
-        self._run_log.counts[f"jobs: {what}"] += 1
-        job = self._jobs.get(job_id)
+        self.run_log.counts[f"jobs: {what}"] += 1
+        job = self.jobs.get(job_id)
         if job is not None and job.status not in FINISHED and what in HOLDS and job.times_held == 0:
-            self._fail("I30 an acknowledged hold is durable", job)
+            self.fail("I30 an acknowledged hold is durable", job, job)
 
     def _check_pause(self, before: Job, after: Job) -> None:
         """An attempt ends paused exactly once, for a pause of it, and the job goes on unless it ended otherwise."""
         for ended in after.attempts[len(before.attempts) :]:
             ordered = [it for it in after.stop_orders if it.kind is StopKind.PAUSE and it.attempt == ended.number]
-            self._run_log.counts["attempts paused"] += ended.paused
+            self.run_log.counts["attempts paused"] += ended.paused
             if len(ordered) > 1 or (ended.paused and not ordered):
-                self._fail("I31 a paused attempt was ordered to pause, once", after)
+                self.fail("I31 a paused attempt was ordered to pause, once", after, after)
         only_paused = all(it.kind is StopKind.PAUSE for it in after.stop_orders)
         refused = bool(after.attempts) and after.attempts[-1].forbidden
         if before.is_pausing and after.status is Status.FAILED and only_paused and not refused:
-            self._fail("I32 a pause does not fail the job", after)
+            self.fail("I32 a pause does not fail the job", after, after)
         numbers = [it.number for it in after.attempts]
         if numbers != list(range(1, len(numbers) + 1)):
-            self._fail("I31 a pause loses no attempt", after)
-
-    def _fail(self, what: str, job: Job) -> None:
-        self._run_log.fail(what, f"{self._run_log.name_of(job.id)} {job}")
+            self.fail("I31 a pause loses no attempt", after, after)

@@ -33,42 +33,41 @@ from tests.simulation.dependency_checks import DependencyChecks, is_over
 from tests.simulation.history_checks import HistoryChecks, OrderChecks
 from tests.simulation.holds import HoldChecks
 from tests.simulation.resource_checks import ResourceChecks
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 from tests.simulation.signal_checks import SignalChecks, without_checkpoint
 
 MAX_EQUAL_CALLS = 15  # equal calls in a second
 MAX_PULLS = 200  # the same, of an image that all containers of a large array wait for
 
 
-class Invariants:
-    """`jobs` are as last committed. `last_attempts`: after an acknowledged stop, the last attempt that may ever begin.
-
-    `orphans` are containers of no job, with the number of the server that had surveyed the engine before, if any.
-    `terminated_jobs` were terminated before they had ended; `deleted` jobs are no longer stored.
-    """
-
+class Invariants(Checks):
     def __init__(self, *, now: Callable[[], datetime], run_log: RunLog) -> None:
-        self.containers = ContainerRecords(now)
         self.jobs: dict[JobId, Job] = {}
+        super().__init__(jobs=self.jobs, run_log=run_log)
+        self.containers = ContainerRecords(now)
         self.dependencies = DependencyChecks(jobs=self.jobs, run_log=run_log)
         self.resources = ResourceChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
         self.holds = HoldChecks(jobs=self.jobs, run_log=run_log)
         self.budgets = BudgetChecks(jobs=self.jobs, run_log=run_log)
-        self.signals = SignalChecks(jobs=self.jobs, now=now, name_of=run_log.name_of, run_log=run_log)
+        self.signals = SignalChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.history = HistoryChecks(run_log)
-        self._company = ContainerChecks(containers=self.containers, now=now, run_log=run_log)
+        self._tasks = ContainerChecks(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
         self.times = StoredTimes(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
         self.checkpoints = CheckpointChecks(jobs=self.jobs, times=self.times, run_log=run_log)
+        #: After an acknowledged stop: the last attempt that may ever begin.
         self.last_attempts: dict[JobId, int] = {}
+        #: The jobs that were terminated before they had ended.
         self.terminated_jobs: set[JobId] = set()
+        #: Containers of no job, with the number of the server that had surveyed the engine before, if any.
         self.orphans: dict[Tag, int | None] = {}
-        self.deletes, self.deleted = False, set[JobId]()
+        self.deletes = False
+        #: The jobs that are no longer stored.
+        self.deleted: set[JobId] = set()
         self.acknowledged: dict[JobId, str] = {}
         self.limits: dict[str, timedelta] = {}
         self._now = now
-        self._run_log = run_log
         self._changed_at: dict[JobId, tuple[datetime, Job]] = {}
         self._call_times: dict[tuple[str, Tag | None], deque[datetime]] = {}
 
@@ -85,7 +84,7 @@ class Invariants:
         for job in changes.inserted:
             self._once(job)
             self.jobs[job.id] = job
-            self._run_log.write(f"{self._name(job)} {job.status}")
+            self.run_log.write(f"{self.run_log.name_of(job.id)} {job.status}")
         for job in changes.updated:
             self._change(before[job.id], job)
         for job in changes.inserted:
@@ -109,13 +108,13 @@ class Invariants:
         for job_id, job in self.jobs.items():
             after = stored.get(job_id)
             if (after is None and not self.deletes) or (after is not None and _fixed(job) != _fixed(after)):
-                self._run_log.fail("I1 only times change with the clock", f"{self._name(job)} {job} {after}")
+                self.fail("I1 only times change with the clock", job, f"{job} {after}")
         self.times.skew = skew
         self.jobs.update(stored)
 
     def _change(self, before: Job | None, after: Job) -> None:
         if before is None or before.version != after.version:
-            self._run_log.fail("I22 one writer", f"{self._name(after)} was changed from version {after.version}")
+            self.fail("I22 one writer", after, f"was changed from version {after.version}")
             return
         self.times.check_kill_times(after)
         for holds in (
@@ -134,30 +133,32 @@ class Invariants:
         self._changed_at[after.id] = self._now(), before
         if after.status is not before.status or after.stop != before.stop:
             stop = f" stop {after.stop.reason!r}" if after.stop is not None else ""
-            self._run_log.write(f"{self._name(after)} {before.status} > {after.status} ({after.status_reason}){stop}")
+            self.run_log.write(
+                f"{self.run_log.name_of(after.id)} {before.status} > {after.status} ({after.status_reason}){stop}"
+            )
 
     def _once(self, job: Job) -> None:
         """I1: a submission becomes one job however often it is sent; each submission has its own name here."""
         if job.child is not None:
-            self._run_log.set_name(job.id, f"{job.spec.name}:{job.child.index}")
+            self.run_log.set_name(job.id, f"{job.spec.name}:{job.child.index}")
             known = job.id in self.jobs
         else:
-            self._run_log.set_name(job.id, job.spec.name)
+            self.run_log.set_name(job.id, job.spec.name)
             known = job.spec.name in {it.spec.name for it in self.jobs.values()}
         if known:
-            self._run_log.fail("I1 a submission is one job", self._name(job))
+            self.fail("I1 a submission is one job", job)
 
     def _check_finished(self, before: Job, after: Job) -> None:
         if before.status in FINISHED and _fixed_when_finished(before) != _fixed_when_finished(after):
-            self._run_log.fail("I3 finished jobs never change", f"{self._name(after)}: {before} {after}")
+            self.fail("I3 finished jobs never change", after, f"{before} {after}")
 
     def _check_promised_start(self, before: Job, after: Job) -> None:
         """While a job is the head of its queue its promised start is never postponed, also not by a restart."""
         if before.promised_start is None or after.blocked_at != before.blocked_at or after.unschedulable:
             return
         if after.promised_start is None or after.promised_start > before.promised_start:
-            how = f"{self._name(after)}: {before.promised_start} > {after.promised_start}"
-            self._run_log.fail("a head's promise is not put off", how)
+            how = f"{before.promised_start} > {after.promised_start}"
+            self.fail("the promised start of a head is not postponed", after, how)
 
     def _check_edges(self, before: Job, after: Job) -> None:
         """A commit may contain several transitions; the history is checked at the end."""
@@ -167,12 +168,12 @@ class Invariants:
             reachable |= fresh
             todo += fresh
         if after.status not in reachable:
-            self._run_log.fail("I3 only legal edges", f"{self._name(after)}: {before.status} > {after.status}")
+            self.fail("I3 only legal edges", after, f"{before.status} > {after.status}")
 
     def _check_attempts(self, before: Job, after: Job) -> None:
         known = len(before.attempts)
         if after.attempts[:known] != before.attempts or len(after.attempts) > _most_attempts(after):
-            self._run_log.fail("I3 attempts only grow", f"{self._name(after)}: {before.attempts} {after.attempts}")
+            self.fail("I3 attempts only grow", after, f"{before.attempts} {after.attempts}")
 
     def _check_room(self, before: Job, after: Job) -> None:
         """I10: resources of a running container are not given to another job."""
@@ -180,7 +181,7 @@ class Invariants:
             return
         for seen in self.containers.live(after.id):
             if replace(seen.tag, container_key="") == before.tag:
-                self._run_log.fail("I10 room is kept while a container runs", self._run_log.name_of(seen.tag))
+                self.fail("I10 room is kept while a container runs", seen.tag)
 
     def _check_ends(self, before: Job, after: Job) -> None:
         """I6, I14: an attempt ends as an inspection shows; SUCCEEDED is exit code 0 without a stop order."""
@@ -194,26 +195,24 @@ class Invariants:
                 # The two times that the engine reports may be of two clocks.
                 exact = not self.times.spans_setting(after.id, ended.number)
                 if reported not in true if exact else reported[2] not in {it[2] for it in true}:
-                    self._run_log.fail(
-                        "I14 an attempt ends as its container did", f"{self._run_log.name_of(tag)} {ended}"
-                    )
-            self._company.over(after, ended)
+                    self.fail("I14 an attempt ends as its container did", tag, ended)
+            self._tasks.over(after, ended)
         if after.status is Status.SUCCEEDED and before.status is not Status.SUCCEEDED:
             self._check_success(before, after)
 
     def _check_success(self, before: Job, after: Job) -> None:
         last = after.attempts[-1] if after.attempts else None
         if after.array_state is None and (last is None or last.exit_code != 0 or last.started_at is None or after.stop):
-            self._run_log.fail("I6 SUCCEEDED is an exit 0", f"{self._name(after)} {after}")
+            self.fail("I6 SUCCEEDED is an exit 0", after, after)
         if after.id in self.terminated_jobs or (before.stop is not None and before.stop.kind is StopKind.TERMINATE):
-            self._run_log.fail("I7 what was terminated never succeeds", f"{self._name(after)} {after}")
+            self.fail("I7 what was terminated never succeeds", after, after)
 
     def _check_timeouts(self, before: Job, after: Job) -> None:
         if before.stop is None and after.stop is not None and after.stop.kind is StopKind.TIMEOUT:
             ran = [it for it in self.containers.of_job(after.id) if it.ran and it.tag.attempt == before.attempt.number]
             started = self.times.earliest_start(before, min(it.it.started_at for it in ran))
             if self.times.true(after.stop.ordered_at) - started < after.spec.timeout:
-                self._run_log.fail("I16 a timeout counts from the start", self._name(after))
+                self.fail("I16 a timeout counts from the start", after)
 
     def _check_time_limits(self, before: Job, after: Job) -> None:
         """jobStateTimeLimitActions: a cancelled job was blocked for that long, and reported it."""
@@ -223,19 +222,19 @@ class Invariants:
         most = self.limits[after.spec.queue]
         since = before.blocked_at
         if before.status is not Status.RUNNABLE or since is None or self._now() - self.times.true(since) < most:
-            self._run_log.fail("I16 a time limit counts from when it was blocked", f"{self._name(after)} {before}")
+            self.fail("I16 a time limit counts from when it was blocked", after, before)
 
     def _attempt_begins(self, job: Job) -> None:
         number = job.attempt.number
         if number > self._last_allowed(job):
-            self._run_log.fail("I7, I8 no attempt after a request was granted", self._run_log.name_of(job.tag))
+            self.fail("I7, I8 no attempt after a request was granted", job.tag)
         self.dependencies.begins(job)
         self.resources.begun(job)
-        self._company.begun(job)
+        self._tasks.begun(job)
 
     def _array_begins(self, job: Job) -> None:
         if job.id in self.last_attempts:
-            self._run_log.fail("I7, I8 no array begins after a request was granted", self._name(job))
+            self.fail("I7, I8 no array begins after a request was granted", job)
         self.dependencies.begins(job)
 
     def _last_allowed(self, job: Job) -> int:
@@ -254,8 +253,8 @@ class Invariants:
         if call == "kill" and tag is not None:
             self.signals.killed(tag)
         stops = call in {"signal_stop", "kill", "remove"}
-        if stops and tag in self.orphans and self.orphans[tag] == self._run_log.counts["boots"]:
-            self._run_log.fail("I22 what another server made is left alone", f"{call} {self._run_log.name_of(tag)}")
+        if stops and tag in self.orphans and self.orphans[tag] == self.run_log.counts["boots"]:
+            self.fail("I22 containers of another server are not changed", tag, call)
         job = None if tag is None else self.jobs.get(tag.job_id)
         if job is None:
             return
@@ -266,11 +265,11 @@ class Invariants:
             and not (under_way and may_start(job, part))
             and not self._was_startable_at_this_instant(tag)
         ):
-            self._run_log.fail("I5 only what is STARTING is started", f"{self._run_log.name_of(tag)}: {job}")
+            self.fail("I5 only what is STARTING is started", tag, job)
         if call in {"signal_stop", "kill"} and under_way and not must_stop(job, part):
-            self._run_log.fail("I15 nothing runs is stopped unordered", f"{call} {self._run_log.name_of(tag)}")
+            self.fail("I15 no container is stopped without an order", tag, call)
         if call == "remove" and under_way and must_be_kept(job, part):
-            self._run_log.fail("I15 nothing under way is removed", self._run_log.name_of(tag))
+            self.fail("I15 nothing under way is removed", tag)
 
     def _was_startable_at_this_instant(self, tag: Tag) -> bool:
         """Whether the job could be started before the commit of this instant."""
@@ -284,40 +283,38 @@ class Invariants:
         times = self._call_times.setdefault((call, tag), deque(maxlen=MAX_PULLS if call == "pull" else MAX_EQUAL_CALLS))
         times.append(self._now())
         if len(times) == times.maxlen and times[-1] - times[0] < timedelta(seconds=1):
-            self._run_log.fail("I12 no busy loop", f"{call} {self._run_log.name_of(tag or '')}")
+            self.fail("I12 no busy loop", tag, call)
 
     def made(self, tag: Tag) -> None:
         job = self.jobs.get(tag.job_id)
         if job is None or was_forced(job) or self.containers.late["create", tag]:
             return
         if job.attempt is None or job.attempt.number != tag.attempt or not has(job, tag):
-            self._run_log.fail("I8 nothing is made but for an attempt under way", self._run_log.name_of(tag))
+            self.fail("I8 containers are created for active attempts only", tag)
 
     def started(self, tag: Tag) -> None:
-        self._run_log.counts["containers started"] += 1
-        self._run_log.write(f"container {self._run_log.name_of(tag)} starts")
+        self.run_log.counts["containers started"] += 1
+        self.run_log.write(f"container {self.run_log.name_of(tag)} starts")
         ran = [it for it in self.containers.of(tag) if it.ran]
         if len(ran) > 1:
-            self._run_log.fail("I5 an attempt starts once", self._run_log.name_of(tag))
+            self.fail("I5 an attempt starts once", tag)
         job = self.jobs.get(tag.job_id)
         live = [it.tag for it in self.containers.live(tag.job_id) if not self._started_late(job, it.tag)]
         if len(live) > len(set(live)) or len({it.attempt for it in live}) > 1:
-            self._run_log.fail("I4 one live container a job, or a part", self._run_log.name_of(tag))
+            self.fail("I4 one live container a job, or a part", tag)
         everyone = {it.tag.attempt for it in self.containers.of_job(tag.job_id) if it.ran}
         if job is not None and len(everyone) > _most_attempts(job):
-            self._run_log.fail("I5 no more starts than attempts", self._run_log.name_of(tag))
+            self.fail("I5 no more starts than attempts", tag)
         if job is not None and tag.container_key and not was_forced(job):
-            self._company.started(job, tag)
+            self._tasks.started(job, tag)
 
     def interrupted(self, tag: Tag) -> None:
         """The program has run, and the engine has not saved that."""
-        self._run_log.counts["starts interrupted"] += 1
-        self._run_log.write(
-            f"container {self._run_log.name_of(tag)} runs, and the engine ends before it has saved that"
-        )
+        self.run_log.counts["starts interrupted"] += 1
+        self.run_log.write(f"container {self.run_log.name_of(tag)} runs, and the engine ends before it has saved that")
 
     def ran_twice(self, tag: Tag) -> None:
-        self._run_log.fail("I5 an attempt starts once", f"{self._run_log.name_of(tag)} ran before its engine ended")
+        self.fail("I5 an attempt starts once", tag, "ran before its engine ended")
 
     def _started_late(self, job: Job | None, tag: Tag) -> bool:
         """Whether an abandoned start was carried out during a later attempt; the next survey removes it."""
@@ -328,7 +325,7 @@ class Invariants:
 
     def submitted(self, name: str, job_id: JobId) -> None:
         if self.acknowledged.setdefault(job_id, name) != name or job_id not in self.jobs:
-            self._run_log.fail("I1 acknowledged is durable", name)
+            self.run_log.fail("I1 acknowledged is durable", name)
 
     def terminated(self, job_id: JobId) -> None:
         """A terminate of a node other than the main one stops that node alone."""
@@ -338,7 +335,7 @@ class Invariants:
             return
         if job is not None and not is_over(job):
             if job.stop is None or job.is_pausing:
-                self._run_log.fail("I7 an acknowledged terminate is durable", self._name(job))
+                self.fail("I7 an acknowledged terminate is durable", job)
             self.terminated_jobs.add(job.id)
         self._forbid_further_attempts(job, whole)
 
@@ -348,7 +345,7 @@ class Invariants:
         if node is not None and (job is None or job.spec.nodes is None):
             return
         if job is not None and job.status not in FINISHED and not _is_ending(job):
-            self._run_log.fail("I8 an acknowledged cancel is durable", self._name(job))
+            self.fail("I8 an acknowledged cancel is durable", job)
         self._forbid_further_attempts(job, whole)
 
     def _forbid_further_attempts(self, job: Job | None, job_id: JobId) -> None:
@@ -363,10 +360,7 @@ class Invariants:
         parent = parent_of(job_id)
         array = None if parent is None else self.jobs.get(parent[0])
         if array is not None and array.array_state is not None and parent[1] < array.spec.array_size:
-            self._run_log.fail("I7, I8 a request about a child to come is not lost", job_id)
-
-    def _name(self, job: Job) -> str:
-        return self._run_log.name_of(job.id)
+            self.fail("I7, I8 a request about a later child is not lost", job_id)
 
 
 def _most_attempts(job: Job) -> int:

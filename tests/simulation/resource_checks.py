@@ -14,19 +14,16 @@ from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.accounts import is_limited
 from tests.simulation.history_checks import AuditChecks
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 
 CATALOG_DELAY = timedelta(seconds=1)  # a server knows a change of the catalog a moment after the store
 
 
-class ResourceChecks:
-    """`jobs` are as last committed."""
-
+class ResourceChecks(Checks):
     def __init__(self, *, jobs: Mapping[JobId, Job], now: Callable[[], datetime], run_log: RunLog) -> None:
-        self._jobs = jobs
+        super().__init__(jobs=jobs, run_log=run_log)
         self._now = now
-        self._run_log = run_log
-        self._acts = AuditChecks(run_log=run_log)
+        self._audit = AuditChecks(jobs=jobs, run_log=run_log)
         self._sizes: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
         self._kinds: dict[ConsumableName, ResourceKind] = {}
         self.host: Resources | None = None
@@ -45,10 +42,10 @@ class ResourceChecks:
         self._check_limit(job.attempt.environment, self._held(job.attempt.environment))
         team = sum(it.spec.resources.millicpus for it in self._active() if is_limited(it.spec.owner))
         if self.account_limit is not None and team > self.account_limit * 1000:
-            self._fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
+            self.run_log.fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
         memory = sum(it.spec.resources.memory_mib for it in self._active())
         if memory > usable(self.host).memory_mib:
-            self._fail("I10 no more than there is", f"memory: {memory}")
+            self.run_log.fail("I10 no more than there is", f"memory: {memory}")
         for need in job.spec.needs:
             if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE:
                 self.used_up[need.resource] += need.quantity
@@ -58,7 +55,7 @@ class ResourceChecks:
 
     def written(self, changes: Changes, begun: Iterable[Job]) -> None:
         """The shares and used-up quantities of a commit equal the recount."""
-        self._acts.written(changes)
+        self._audit.written(changes)
         used = {
             need.resource: self.used_up[need.resource]
             for job in begun
@@ -66,19 +63,21 @@ class ResourceChecks:
             if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE
         }
         if dict(changes.used_up) != used:
-            self._fail("I10 what is used up is counted once", f"{changes.used_up}, and it is {used}")
+            self.run_log.fail("I10 what is used up is counted once", f"{changes.used_up}, and it is {used}")
         self.check_shares(dict(changes.shares))
 
     def check_shares(self, shares: Mapping[ShareKey, ShareUse]) -> None:
         for key, use in shares.items():
-            of = [it for it in self._jobs.values() if (it.spec.queue, it.spec.share_identifier) == key]
+            of = [it for it in self.jobs.values() if (it.spec.queue, it.spec.share_identifier) == key]
             active = sum(it.status not in FINISHED and it.child is None for it in of)
             held = sum(it.spec.resources.millicpus for it in of if it.attempt is not None)
             if (use.active, use.millicpus) != (active, held) or use.used < 0:
-                self._fail("I10 the usage of a share is what its jobs hold", f"{key} {use}, and it is {active} {held}")
+                self.run_log.fail(
+                    "I10 the usage of a share is what its jobs hold", f"{key} {use}, and it is {active} {held}"
+                )
 
     def _active(self) -> list[Job]:
-        return [it for it in self._jobs.values() if it.attempt is not None]
+        return [it for it in self.jobs.values() if it.attempt is not None]
 
     def _held(self, environment: str) -> int:
         return sum(it.spec.resources.millicpus for it in self._active() if it.attempt.environment == environment)
@@ -92,7 +91,4 @@ class ResourceChecks:
         until = [at for at, _ in sizes[1:]] + [now]
         largest = max(size for (_, size), ends in zip(sizes, until, strict=True) if now - ends <= CATALOG_DELAY)
         if used > largest:
-            self._fail("I10 no more than there is", f"{name}: {used} of {largest}")
-
-    def _fail(self, promise: str, how: str) -> None:
-        self._run_log.fail(promise, how)
+            self.run_log.fail("I10 no more than there is", f"{name}: {used} of {largest}")

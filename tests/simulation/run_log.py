@@ -3,8 +3,11 @@
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from hashlib import sha256
 
+from batchq.domain.ids import JobId, Tag
+from batchq.domain.job import Job
 from batchq.errors import StoreFailed
 from tests.simulation.planned_faults import InjectedError
 
@@ -46,6 +49,20 @@ class RunLog:
     @property
     def digest(self) -> str:
         return sha256("\n".join(self.lines).encode()).hexdigest()
+
+
+class Checks:
+    """Checks of one run."""
+
+    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        """`jobs` are as last committed, by id."""
+        self.jobs = jobs
+        self.run_log = run_log
+
+    def fail(self, promise: str, about: Job | Tag | str | None, details: object = "") -> None:
+        """Report that the invariant `promise` is violated."""
+        name = self.run_log.name_of(about.id if isinstance(about, Job) else about)
+        self.run_log.fail(promise, f"{name} {details}")
 
 
 class UnexpectedErrors(logging.Handler):

@@ -9,7 +9,7 @@ from batchq.domain.ids import JobId, Tag, node_of
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.stop_orders import StopOrder
 from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 
 DISCARD = {"keep_checkpoints": False}
 OF_BULK_STOPS = {"SIGINT"}  # signals that `bulk_stops.order` chooses
@@ -28,21 +28,10 @@ def how(rng: Random) -> dict[str, Any]:
     return rng.choice([{}, checkpoint, checkpoint, checkpoint | DISCARD, DISCARD, {"force": True}])
 
 
-class SignalChecks:
-    """`jobs` are as last committed."""
-
-    def __init__(
-        self,
-        *,
-        jobs: Mapping[JobId, Job],
-        now: Callable[[], datetime],
-        name_of: Callable[[Any], str],
-        run_log: RunLog,
-    ) -> None:
-        self._jobs = jobs
+class SignalChecks(Checks):
+    def __init__(self, *, jobs: Mapping[JobId, Job], now: Callable[[], datetime], run_log: RunLog) -> None:
+        super().__init__(jobs=jobs, run_log=run_log)
         self._now = now
-        self._name_of = name_of
-        self._run_log = run_log
         self._stopped: set[Tag] = set()
         self._killed: set[Tag] = set()
         #: When a checkpoint signal was last sent that may be delivered.
@@ -54,8 +43,8 @@ class SignalChecks:
     def sent(self, tag: Tag, signal: str | None) -> None:
         """A server sends a signal. It may have died after an earlier one, so a stop signal may come twice in a row."""
         if tag in self._killed:
-            self._fail("I29 no signal follows SIGKILL", tag, signal)
-        job = self._jobs.get(tag.job_id)
+            self.fail("I29 no signal follows SIGKILL", tag, signal)
+        job = self.jobs.get(tag.job_id)
         if job is None or job.attempt is None or job.attempt.number != tag.attempt:
             return
         declared = None if job.spec.checkpoints is None else job.spec.checkpoints.signal
@@ -63,21 +52,21 @@ class SignalChecks:
             self._stopped.add(tag)
             return
         if declared is None or signal != f"SIG{declared}":
-            self._fail("I30 no signal is sent that the job did not declare", tag, signal)
+            self.fail("I30 no signal is sent that the job did not declare", tag, signal)
         if job.stop is None or not job.stop.final_checkpoint_requested:
-            self._fail("I30 a checkpoint signal is sent for a final checkpoint only", tag, signal)
+            self.fail("I30 a checkpoint signal is sent for a final checkpoint only", tag, signal)
         if tag in self._stopped:
-            self._fail("I29 the stop signal follows the checkpoint signal", tag, signal)
+            self.fail("I29 the stop signal follows the checkpoint signal", tag, signal)
         ladder = next((it for it in job.attempt.containers if it.key == tag.container_key), job.stop)
         if ladder is not None and ladder.checkpoint_requested_at is None:
-            self._fail("I29 a checkpoint signal is saved before it is sent", tag, signal)
+            self.fail("I29 a checkpoint signal is saved before it is sent", tag, signal)
         self._request(tag, job)
 
     def _request(self, tag: Tag, job: Job) -> None:
         rules, last = job.spec.checkpoints, self._requested.get(tag)
         self._requested[tag] = self._now()
         if rules is not None and last is not None and self._now() - last < rules.timeout:
-            self._fail("I29 a checkpoint signal that may be delivered is not repeated in its time", tag, str(last))
+            self.fail("I29 a checkpoint signal that may be delivered is not repeated in its time", tag, str(last))
 
     def not_sent(self, tag: Tag) -> None:
         """The signal that was sent last did not reach the engine."""
@@ -86,15 +75,12 @@ class SignalChecks:
     def forced(self, job_id: JobId) -> None:
         """A force of a whole job was acknowledged."""
         whole, node = node_of(job_id)
-        job = self._jobs.get(whole)
+        job = self.jobs.get(whole)
         if job is None or node is not None or job.status in FINISHED:
             return
         sealed = job.array_state is not None and job.array_state.ended_at is not None
         if not sealed and (job.stop is None or job.stop.forced_at is None):
-            self._run_log.fail("I31 an acknowledged force is durable", self._name_of(job.id))
-
-    def _fail(self, what: str, tag: Tag, signal: str | None) -> None:
-        self._run_log.fail(what, f"{self._name_of(tag)} {signal}")
+            self.fail("I31 an acknowledged force is durable", job)
 
 
 def without_checkpoint(orders: tuple[StopOrder, ...]) -> tuple[object, ...]:

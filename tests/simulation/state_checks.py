@@ -23,37 +23,34 @@ from batchq.engine.engine import Engine
 from batchq.engine.loop import EngineLoop
 from batchq.engine.scheduling.queue_cache import QueueCache
 from tests.simulation.accounts import TEAM
-from tests.simulation.run_log import RunLog
+from tests.simulation.run_log import Checks, RunLog
 
 
-class StateChecks:
-    """`jobs` are as last committed."""
-
+class StateChecks(Checks):
     def __init__(self, loop: EngineLoop, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        super().__init__(jobs=jobs, run_log=run_log)
         self._loop = loop
-        self._jobs = jobs
-        self._run_log = run_log
 
     def check(self) -> None:
         loop, scheduler = self._loop, self._loop.scheduler
-        under_way = {it.id: it for it in self._jobs.values() if it.attempt is not None}
+        under_way = {it.id: it for it in self.jobs.values() if it.attempt is not None}
         held = scheduler._resource_usage.after(())
         self._check_equal("what is under way", loop.state.active, under_way)
         self._check_equal("what is held", Counter(held.sums), _held(under_way.values()))
         self._check_equal("what accounts hold", Counter(held.accounts), _held_by_accounts(under_way.values()))
         self._check_equal("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))
         self._check_equal("what is needed", set(held.needed), _needed(under_way.values()))
-        self._check_equal("how many wait", +scheduler.queued_jobs.queued, _waiting(self._jobs.values()))
-        self._check_equal("the arrays at work", set(loop.arrays._unfinished), _at_work(self._jobs.values()))
-        for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
+        self._check_equal("how many wait", +scheduler.queued_jobs.queued, _waiting(self.jobs.values()))
+        self._check_equal("the arrays at work", set(loop.arrays._unfinished), _at_work(self.jobs.values()))
+        for_others = sum(len(waits_for(it)) for it in self.jobs.values() if waits(it))
         self._check_equal("how many wait for others", scheduler.queued_jobs.pending_dependencies, for_others)
-        unfinished = Counter(group_of(it, it.status) for it in self._jobs.values() if it.status not in FINISHED)
+        unfinished = Counter(group_of(it, it.status) for it in self.jobs.values() if it.status not in FINISHED)
         self._check_equal("the counts of unfinished jobs", loop.state.counts.read(), unfinished)
-        standing = {it.spec.queue for it in self._jobs.values() if is_queued_for_placement(it)}
+        standing = {it.spec.queue for it in self.jobs.values() if is_queued_for_placement(it)}
         self._check_equal("the queues without jobs", standing & scheduler._pass_memo.empty_queues, set())
         self._check_queue_cache(scheduler.queue_cache)
         for mark in scheduler._blocked_jobs.marks.values():
-            job = self._jobs[mark.job_id]
+            job = self.jobs[mark.job_id]
             self._check_equal(
                 "the first jobs of a queue", (mark.reason, mark.since), (job.status_reason, job.blocked_at)
             )
@@ -61,15 +58,15 @@ class StateChecks:
 
     def _check_queue_cache(self, ahead: QueueCache) -> None:
         for queue, front in ahead.fronts.items():
-            line = [it for it in self._jobs.values() if it.spec.queue == queue and is_queued_for_placement(it)]
+            line = [it for it in self.jobs.values() if it.spec.queue == queue and is_queued_for_placement(it)]
             ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
             self._check_equal("the first jobs of a queue", list(front), [candidate_of_job(it) for it in ordered])
-        whole = {it: self._jobs[it] for it in ahead.cached_jobs}
+        whole = {it: self.jobs[it] for it in ahead.cached_jobs}
         self._check_equal("the jobs of those in front", ahead.cached_jobs, whole)
 
     def _check_equal(self, what: str, remembered: object, stored: object) -> None:
         if remembered != stored:
-            self._run_log.fail("I1 memory is what is stored", f"{what}: {remembered}, and it is {stored}")
+            self.run_log.fail("I1 memory is what is stored", f"{what}: {remembered}, and it is {stored}")
 
 
 def _held(jobs: Iterable[Job]) -> Counter[str]:
@@ -125,23 +122,21 @@ def _has_work(job: Job) -> bool:
 EVERY = 3  # commits
 USERS = (UserName("ann"), UserName("bob"))
 BUDGET_REASON = re.compile(f"the budget of account {TEAM}")  # the owner of the job belongs to the account
-LAW = "each job has an explanation"
 
 
-class ExplanationChecks:
-    """`jobs` are as last committed. Half of the jobs count as the first user's, half as the second's."""
+class ExplanationChecks(Checks):
+    """Half of the jobs count as the first user's, half as the second's."""
 
     def __init__(self, engine: Engine, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        super().__init__(jobs=jobs, run_log=run_log)
         self._engine = engine
-        self._jobs = jobs
-        self._run_log = run_log
         self._commits = 0
 
     def check(self) -> None:
         self._commits += 1
         if self._commits % EVERY:
             return
-        owned = {job_id: _owned(job) for job_id, job in self._jobs.items()}
+        owned = {job_id: _owned(job) for job_id, job in self.jobs.items()}
         state = self._engine.scheduler_state()
         active = {it: owned.get(it, _owned(job)) for it, job in self._engine.loop.state.active.items()}
         state = replace(state, holders=Holders(active, state.now))
@@ -163,13 +158,13 @@ class ExplanationChecks:
             self._check(child, explain_not_created(child, job, why), hidden)
 
     def _check(self, job: Job, why: Explanation, hidden: re.Pattern[str]) -> None:
-        self._run_log.counts[f"explained as {why.code}"] += 1
+        self.run_log.counts[f"explained as {why.code}"] += 1
         row = ROWS[why.code]
         if job.status not in row.statuses or not why.sentence or not why.facts.keys() <= set(row.facts):
-            self._run_log.fail(LAW, f"{self._run_log.name_of(job.id)} is {job.status}: {why}")
+            self.fail("each job has an explanation", job, f"is {job.status}: {why}")
         text = BUDGET_REASON.sub("", f"{why.sentence} {why.facts}")
         if named := hidden.search(text):
-            self._run_log.fail("an explanation names nothing that is hidden from its reader", f"{named[0]}: {why}")
+            self.run_log.fail("an explanation names nothing that is hidden from its reader", f"{named[0]}: {why}")
 
 
 def _hidden_names(jobs: Mapping[JobId, Job], reader: Reader) -> re.Pattern[str]:

@@ -23,6 +23,7 @@ from tests.simulation.planned_faults import LATE, LOST_REPLY, PlannedFault
 
 LOOKED_AT = PlannedFault(looks=True)
 SLOW_LOOKS = PlannedFault(delays={"inspect": 1.0})
+MOMENTS = {it: name for name, it in vars(moments).items() if callable(it)}
 A_MOMENT = timedelta(seconds=0.6)  # beyond the time that no server was there
 
 
@@ -123,7 +124,7 @@ def test_a_slow_engine_does_not_delay_replies_to_users(case):
         pytest.param(cases.KILLED, moments.after_the_stop_signal_before_its_commit, marks=pytest.mark.fault("SP03")),
         pytest.param(cases.KILLED, moments.after_sigkill_before_the_exit_is_seen, marks=pytest.mark.fault("SP05")),
     ],
-    ids=lambda it: it.name if isinstance(it, cases.Case) else it.__name__,
+    ids=lambda it: it.name if isinstance(it, cases.Case) else MOMENTS[it],
 )
 def test_a_crash_at_a_moment_of_the_catalogue_does_not_change_the_outcome(case, moment):
     runs = [run_case(case, planned) for planned in crashes_at(case, moment)]

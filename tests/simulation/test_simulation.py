@@ -67,11 +67,11 @@ USUAL = BudgetKey(BudgetScope.QUEUE, "usual")
 ORDERED = "The {} limit of the budget of queue usual is reached: 0.00 EUR"
 
 
-async def _runs_and_waits(play: CaseRun, script: Script, **limits: Decimal) -> None:
-    await play.submit("a", script)
-    await play.submit("b", script, after="a")
-    await play.until(lambda: play.started("a"))
-    await play.world.client.set_budget_until_acknowledged(Budget(key=USUAL, currency=CURRENCY, **limits))
+async def _runs_and_waits(run: CaseRun, script: Script, **limits: Decimal) -> None:
+    await run.submit("a", script)
+    await run.submit("b", script, after="a")
+    await run.until(lambda: run.started("a"))
+    await run.world.client.set_budget_until_acknowledged(Budget(key=USUAL, currency=CURRENCY, **limits))
 
 
 SOFT = Case(
@@ -89,7 +89,7 @@ HARD = Case(
 )
 
 
-def crossing(_play: CaseRun, at) -> bool:
+def crossing(_run: CaseRun, at) -> bool:
     return isinstance(at.about, Changes) and bool(at.about.bulk_stops)
 
 
