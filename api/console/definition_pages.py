@@ -75,11 +75,7 @@ async def definitions_page(context: ConsoleContext, visit: Visit[DefinitionsQuer
         after=None if query.after is None else _parse_ref(query.after),
         caller=visit.caller,
     )
-    values = {
-        "query": query,
-        "rows": list(_names(found)),
-        "more": found[-1].ref if len(found) == MAX_READ else None,
-    }
+    values = {"query": query, "rows": list(_names(found)), "more": found[-1].ref if len(found) == MAX_READ else None}
     return Page(template="definitions.html", title="Job definitions", values=values)
 
 

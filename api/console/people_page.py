@@ -10,15 +10,7 @@ from batchq.accounts.admin import can_see_key
 from batchq.accounts.files import AccessKey
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageTable, Visit
-from batchq.domain.access.accounts import (
-    ROOT,
-    Account,
-    AccountLimits,
-    AccountName,
-    Caller,
-    Directory,
-    Permission,
-)
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Caller, Directory, Permission
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.budgets import BudgetScope
 from batchq.domain.explanation import words

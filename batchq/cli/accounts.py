@@ -9,8 +9,8 @@ from typing import Final
 
 from batchq.cli.admin_backend import Response, add_json, add_subcommand, given_flags, perform, print_result
 from batchq.cli.output import print_notice
-from batchq.cli.quantities import NONE, clock_time, comma_list, iso_text, local_time, or_none, yes_or_no
-from batchq.cli.tables import Column, add_output_flags, print_list
+from batchq.cli.quantities import NONE, comma_list, or_none, yes_or_no
+from batchq.cli.tables import Column, add_output_flags, print_list, text_column, time_column
 from batchq.errors import Unavailable
 from batchq.escapes import escape
 
@@ -33,12 +33,7 @@ _CONTAINER_POLICY: Final[Flags] = {
         "host paths that containers may mount, with all paths below them, comma-separated",
     ),
     "hostNetwork": ("--host-network", yes_or_no, "YES|NO", "whether containers may use the network of the host"),
-    "root": (
-        "--root-user",
-        yes_or_no,
-        "YES|NO",
-        "whether containers may run as root (yes; with --volumes: no)",
-    ),
+    "root": ("--root-user", yes_or_no, "YES|NO", "whether containers may run as root (yes; with --volumes: no)"),
     "logDrivers": (
         "--log-drivers",
         comma_list,
@@ -62,20 +57,16 @@ _LIMITS: Final[Flags] = {
     "logMib": ("--log-mib", or_none(int), "MIB", "maximum size of the stored logs in MiB, or none"),
 }
 _USER_COLUMNS = (
-    Column(title="USER", full=lambda it: str(it["user"])),
-    Column(title="ROLE", full=lambda it: str(it["role"])),
-    Column(title="ACCOUNT", full=lambda it: str(it["account"])),
+    text_column("USER", "user"),
+    text_column("ROLE", "role"),
+    text_column("ACCOUNT", "account"),
     Column(title="COORDINATES", full=lambda it: ",".join(it["coordinates"]), elastic=True),
 )
 _KEY_COLUMNS = (
-    Column(title="KEY", full=lambda it: str(it["id"])),
-    Column(title="STATE", full=lambda it: str(it["state"])),
-    Column(
-        title="CREATED",
-        full=lambda it: iso_text(local_time(it["createdAt"])),
-        short=lambda it: clock_time(local_time(it["createdAt"])),
-    ),
-    Column(title="USER", full=lambda it: str(it["user"])),
+    text_column("KEY", "id"),
+    text_column("STATE", "state"),
+    time_column("CREATED", "createdAt"),
+    text_column("USER", "user"),
 )
 _KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 

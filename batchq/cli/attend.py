@@ -261,12 +261,7 @@ def effects(job: Job) -> Mapping[Answer, str]:
     else:
         cancel = "FAILED at once; it never starts"
         terminate = "the same"
-    return {
-        Answer.LEAVE: leave,
-        Answer.CANCEL: cancel,
-        Answer.TERMINATE: terminate,
-        Answer.BACK: "follow it again",
-    }
+    return {Answer.LEAVE: leave, Answer.CANCEL: cancel, Answer.TERMINATE: terminate, Answer.BACK: "follow it again"}
 
 
 def stop_attended(url: str, job_id: str, *, answer: Answer) -> None:

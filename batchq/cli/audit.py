@@ -11,8 +11,8 @@ from batchq.cli.admin_backend import check_backend_flags
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
-from batchq.cli.quantities import clock_time, iso_text, local_time, parse_time
-from batchq.cli.tables import Column, add_output_flags, print_list
+from batchq.cli.quantities import parse_time
+from batchq.cli.tables import add_output_flags, print_list, text_column, time_column
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused
@@ -22,13 +22,11 @@ LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response
 Record = dict[str, Any]
 COLUMNS = (
-    Column(
-        title="TIME", full=lambda it: iso_text(local_time(it["at"])), short=lambda it: clock_time(local_time(it["at"]))
-    ),
-    Column(title="USER", full=lambda it: str(it["user"])),
-    Column(title="OPERATION", full=lambda it: str(it["operation"])),
-    Column(title="RESOURCE", full=lambda it: str(it["resource"]), elastic=True),
-    Column(title="OUTCOME", full=lambda it: str(it["outcome"]), elastic=True),
+    time_column("TIME", "at"),
+    text_column("USER", "user"),
+    text_column("OPERATION", "operation"),
+    text_column("RESOURCE", "resource", elastic=True),
+    text_column("OUTCOME", "outcome", elastic=True),
 )
 
 

@@ -13,7 +13,7 @@ from signal import Signals
 
 from msgspec import Struct, field
 
-from batchq.cli.http_client import Response, add_server_flags, call, stream_responses, url_of
+from batchq.cli.http_client import Response, add_server_flags, stream_responses, url_of
 from batchq.cli.job_selection import MAX_IDS, add_stop_flags, stop_filters
 from batchq.cli.output import (
     EXIT_STATUSES,
@@ -27,7 +27,7 @@ from batchq.cli.output import (
     write_line,
 )
 from batchq.cli.quantities import clock_time, local_time, now
-from batchq.cli.server_requests import WAITING, fetch_job_documents
+from batchq.cli.server_requests import WAITING, fetch_job_documents, fetch_user_name
 from batchq.domain.stop_words import (
     DONE,
     WIDE,
@@ -43,7 +43,6 @@ from batchq.escapes import escape
 
 CANCEL = "/v1/batchq/canceljobs"
 TERMINATE = "/v1/batchq/terminatejobs"
-WHO_AM_I = "/v1/batchq/whoami"
 TIMEOUT = 120.0  # seconds until the first byte of the response, and between two of them
 DAY = 86_400  # seconds
 UNCHANGED = {"ALREADY_FINISHED", "NOT_MATCHED"}
@@ -304,7 +303,7 @@ def _send(
 ) -> None:
     url = url_of(args)
     if args.me:
-        args.users = [*(args.users or ()), [_user_name(url)]]
+        args.users = [*(args.users or ()), [fetch_user_name(url)]]
     filters = stop_filters(args, url)
     content = {**filters, "dryRun": args.dry_run, "reason": args.reason, **members}
     request = {member: value for member, value in content.items() if value is not None}
@@ -320,14 +319,6 @@ def _send(
     with stream_responses(url, path, request, timeout=TIMEOUT) as objects:
         progress.is_accepted = True
         _report(objects, reporter, progress.counts)
-
-
-def _user_name(url: str) -> str:
-    """The name of the caller on the server. Raises Unavailable if its response has none."""
-    user = call(url, WHO_AM_I, {}).get("user")
-    if not isinstance(user, str) or not user:
-        raise Unavailable(f"the response of {url} does not contain your user name")
-    return user
 
 
 def _can_ask(args: Namespace) -> bool:

@@ -8,12 +8,20 @@ from msgspec import Struct
 
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
-from batchq.cli.server_requests import ACTIVE, WAITING, Page, Row, fetch_overview
-from batchq.cli.tables import Column, add_output_flags, flattened, print_fields, print_json, print_list, prints_json
+from batchq.cli.server_requests import ACTIVE, WAITING, Page, Row, fetch_overview, fetch_pages
+from batchq.cli.tables import (
+    Column,
+    add_output_flags,
+    flattened,
+    print_fields,
+    print_json,
+    print_list,
+    prints_json,
+    text_column,
+)
 from batchq.errors import Invalid, NotFound
 from batchq.escapes import escape
 
-MAX_PAGES = 1000
 NAME_OR_ARN = "name or ARN"
 
 
@@ -153,15 +161,7 @@ def _show_command(
 
 def _all(url: str, kind: CatalogKind, request: Mapping[str, object]) -> Page:
     """The response of all pages."""
-    found: list[Row] = []
-    content = dict(request)
-    for _ in range(MAX_PAGES):
-        page: Page = dict(call(url, kind.path, content))
-        found += page[kind.list_member]
-        if "nextToken" not in page:
-            break
-        content["nextToken"] = page["nextToken"]
-    return {kind.list_member: found}
+    return {kind.list_member: [it for page in fetch_pages(url, kind.path, request) for it in page[kind.list_member]]}
 
 
 def _named(url: str, kind: CatalogKind, name: str) -> Row:
@@ -201,7 +201,7 @@ def _queue_columns() -> list[Column]:
     return [
         Column(title="QUEUE", full=QUEUES.name),
         _state_column(),
-        Column(title="PRIORITY", full=lambda it: str(it["priority"]), right=True),
+        text_column("PRIORITY", "priority", right=True),
         Column(title="RUNNING", full=jobs(ACTIVE), right=True),
         Column(title="WAITING", full=jobs(WAITING), right=True),
         Column(title="ENVIRONMENTS", full=_environments, elastic=True),
@@ -279,7 +279,7 @@ def _list_definitions(args: Namespace) -> int:
         latest.setdefault(it["jobDefinitionName"], it)
     columns = [
         Column(title="DEFINITION", full=DEFINITIONS.name, elastic=True),
-        Column(title="TYPE", full=lambda it: str(it.get("type", ""))),
+        text_column("TYPE", "type"),
         Column(title="VCPUS", full=lambda it: _requirement(it, "VCPU"), right=True),
         Column(title="MEMORY MIB", full=lambda it: _requirement(it, "MEMORY"), right=True),
         Column(title="IMAGE", full=lambda it: str(it.get("containerProperties", {}).get("image", "")), elastic=True),
@@ -302,9 +302,9 @@ def _list_resources(args: Namespace) -> int:
     response = _all(url_of(args), RESOURCES, RESOURCES.of_all)
     columns = [
         Column(title="RESOURCE", full=RESOURCES.name, elastic=True),
-        Column(title="TYPE", full=lambda it: str(it.get("resourceType", ""))),
-        Column(title="IN USE", full=lambda it: str(it.get("inUseQuantity", "")), right=True),
-        Column(title="TOTAL", full=lambda it: str(it.get("totalQuantity", "")), right=True),
+        text_column("TYPE", "resourceType"),
+        text_column("IN USE", "inUseQuantity", right=True),
+        text_column("TOTAL", "totalQuantity", right=True),
     ]
     print_list(args, response, response["consumableResources"], columns)
     return DONE

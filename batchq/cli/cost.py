@@ -1,14 +1,13 @@
 """`batchq cost` and `batchq budget`: what jobs have cost, and the limits of what accounts and queues may spend."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from urllib.parse import quote
 
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_selection import HELP, resolve_jobs
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.quantities import parse_time
-from batchq.cli.server_requests import Page, Row
-from batchq.cli.tables import Column, add_output_flags, print_list, prints_json
+from batchq.cli.server_requests import Page, Row, job_endpoint
+from batchq.cli.tables import Column, add_output_flags, print_list, prints_json, text_column
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused
 from batchq.escapes import escape
@@ -29,7 +28,7 @@ def _amount_column(title: str, member: str) -> Column:
 _CURRENCY = Column(title="CURRENCY", full=lambda it: str(it.get("currency") or ""))
 _PARTS = (_amount_column("GPU", "gpu"), _amount_column("COMPUTE", "compute"))
 JOB_COLUMNS = (
-    Column(title="JOB", full=lambda it: str(it["jobId"])),
+    text_column("JOB", "jobId"),
     _amount_column("TOTAL", "total"),
     _CURRENCY,
     *_PARTS,
@@ -64,9 +63,7 @@ def run_cost(args: Namespace) -> int:
     if args.by or args.since or args.until:
         raise Misused("--by, --since and --until are for a report: give no job")
     url = url_of(args)
-    answers: list[Page] = [
-        dict(call(url, f"/v1/batchq/jobs/{quote(it, safe='')}/cost")) for it in resolve_jobs(url, args.jobs)
-    ]
+    answers: list[Page] = [dict(call(url, f"{job_endpoint(it)}/cost")) for it in resolve_jobs(url, args.jobs)]
     rows: list[Row] = [{"jobId": it["jobId"], **(it["cost"] or {})} for it in answers]
     print_list(args, {"jobs": answers}, rows, JOB_COLUMNS)
     return DONE
@@ -100,7 +97,7 @@ BUDGET_COLUMNS = (
     _amount_column("SPENT", "spent"),
     _amount_column("SOFT", "soft"),
     _amount_column("HARD", "hard"),
-    Column(title="CURRENCY", full=lambda it: str(it["currency"])),
+    text_column("CURRENCY", "currency"),
     Column(title="PERIOD", full=lambda it: str(it["period"]).lower()),
     Column(title="REACHED", full=lambda it: ",".join(str(each["limit"]).lower() for each in it["crossings"])),
 )

@@ -1,11 +1,11 @@
 """The columns of lists of jobs, and the sentences about one job."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from batchq.cli.quantities import ago, format_duration, iso_text, local_time
 from batchq.cli.server_requests import ACTIVE, FINISHED, Row
-from batchq.cli.tables import Column
+from batchq.cli.tables import Column, text_column, time_column
 from batchq.domain.ids import short_id
 from batchq.domain.stop_words import ORDER_WORDS
 from batchq.errors import Misused
@@ -30,32 +30,20 @@ def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> li
 def _all_columns(present: datetime) -> list[Column]:
     return [
         Column(title="JOB", full=_id, short=lambda it: short_id(_id(it))),
-        Column(title="NAME", full=_member("jobName"), elastic=True),
+        text_column("NAME", "jobName", elastic=True),
         Column(title="STATE", full=status, short=state, style=status_style),
-        Column(title="QUEUE", full=_member("jobQueue")),
-        Column(title="OWNER", full=_member("user")),
+        text_column("QUEUE", "jobQueue"),
+        text_column("OWNER", "user"),
         Column(title="TIME", full=lambda it: iso_text(since(it)), short=lambda it: age(it, present)),
         Column(title="WHY", full=reason_of_row, elastic=True),
-        Column(title="ACCOUNT", full=_member("account")),
-        Column(title="DEFINITION", full=_member("jobDefinition"), elastic=True),
-        Column(title="SHARE", full=_member("shareIdentifier")),
-        Column(title="PRIORITY", full=_member("priority"), right=True),
-        Column(title="ATTEMPT", full=_member("attempt"), right=True),
-        Column(title="EXIT", full=_member("exitCode"), right=True),
-        *(_time_column(title, member, present) for title, member in TIMES.items()),
+        text_column("ACCOUNT", "account"),
+        text_column("DEFINITION", "jobDefinition", elastic=True),
+        text_column("SHARE", "shareIdentifier"),
+        text_column("PRIORITY", "priority", right=True),
+        text_column("ATTEMPT", "attempt", right=True),
+        text_column("EXIT", "exitCode", right=True),
+        *(time_column(title, member, present=present) for title, member in TIMES.items()),
     ]
-
-
-def _member(name: str) -> Callable[[Row], str]:
-    return lambda row: str(row.get(name, ""))
-
-
-def _time_column(title: str, member: str, present: datetime) -> Column:
-    return Column(
-        title=title,
-        full=lambda it: iso_text(local_time(it.get(member))),
-        short=lambda it: ago(local_time(it.get(member)), present),
-    )
 
 
 def status(row: Row) -> str:

@@ -21,6 +21,8 @@ from batchq.cli.tables import (
     print_list,
     print_rows,
     prints_json,
+    text_column,
+    time_column,
 )
 from batchq.domain.stop_words import STEP_WORDS
 from batchq.errors import Invalid
@@ -197,12 +199,12 @@ def _print_attempts(job: Row, *, color: bool) -> None:
 
 def _attempt_columns() -> list[Column]:
     return [
-        Column(title="ATTEMPT", full=lambda it: str(it.get("number", "")), right=True),
-        Column(title="EXIT", full=lambda it: str(it.get("exitCode", "")), right=True),
+        text_column("ATTEMPT", "number", right=True),
+        text_column("EXIT", "exitCode", right=True),
         Column(title="STARTED", full=lambda it: iso_text(local_time(it.get("startedAt"))), short=_started),
         Column(title="TOOK", full=_took),
         Column(title="REASON", full=lambda it: str(it.get("reason") or it.get("statusReason", "")), elastic=True),
-        Column(title="LOG STREAM", full=lambda it: str(it.get("logStreamName", "")), elastic=True),
+        text_column("LOG STREAM", "logStreamName", elastic=True),
     ]
 
 
@@ -254,14 +256,10 @@ def _history_columns(entries: list[Row]) -> list[Column]:
         if start and end
     }
     return [
-        Column(
-            title="TIME",
-            full=lambda it: iso_text(local_time(it.get("at"))),
-            short=lambda it: clock_time(local_time(it.get("at"))),
-        ),
+        time_column("TIME", "at"),
         Column(title="STATE", full=status, style=status_style),
         Column(title="FOR", full=lambda it: stays.get(id(it), "")),
-        Column(title="ATTEMPT", full=lambda it: str(it.get("attempt", "")), right=True),
+        text_column("ATTEMPT", "attempt", right=True),
         Column(title="REASON", full=_history_reason, elastic=True),
     ]
 

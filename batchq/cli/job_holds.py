@@ -1,19 +1,29 @@
 """`batchq hold`, `release`, `pause`, `resume`, `drain`, and `checkpoints`, from which paused jobs continue."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_selection import HELP, HELP_ONE, resolve_job, resolve_jobs
 from batchq.cli.output import DONE, REFUSED, print_error, print_notice, write_line
-from batchq.cli.quantities import ago, iso_text, local_time, now
-from batchq.cli.server_requests import ACTIVE, Row
-from batchq.cli.tables import Column, add_json_flags, add_output_flags, print_json, print_list, prints_json
+from batchq.cli.quantities import local_time, now
+from batchq.cli.server_requests import ACTIVE, Row, job_endpoint
+from batchq.cli.tables import (
+    Column,
+    add_json_flags,
+    add_output_flags,
+    print_json,
+    print_list,
+    prints_json,
+    text_column,
+    time_column,
+)
 from batchq.errors import Invalid
 from batchq.escapes import escape
 
 DRAIN_QUEUE = "/v1/batchq/drainqueue"
+DRAINED = "accepts jobs and starts none; running jobs continue"
 KIB = 1024
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -27,12 +37,8 @@ def add_hold(command: ArgumentParser) -> None:
       batchq hold 8f2c51a7:190-194
       batchq list -n 'fit-*' -t pending --ids | batchq hold -
     """
-    _add_common(command, run_hold)
+    _declare(command, "hold", _render_hold)
     _add_reason(command)
-
-
-def run_hold(args: Namespace) -> int:
-    return _change(args, "hold", _reason(args), _render_hold)
 
 
 def add_release(command: ArgumentParser) -> None:
@@ -40,11 +46,7 @@ def add_release(command: ArgumentParser) -> None:
 
     batchq release 8f2c51a7
     """
-    _add_common(command, run_release)
-
-
-def run_release(args: Namespace) -> int:
-    return _change(args, "release", {}, lambda _: "released")
+    _declare(command, "release", lambda _: "released")
 
 
 def add_pause(command: ArgumentParser) -> None:
@@ -56,12 +58,8 @@ def add_pause(command: ArgumentParser) -> None:
       batchq pause @ --reason 'room for the demo'
       batchq pause 8f2c51a7 && batchq show 8f2c51a7
     """
-    _add_common(command, run_pause)
+    _declare(command, "pause", _render_hold)
     _add_reason(command)
-
-
-def run_pause(args: Namespace) -> int:
-    return _change(args, "pause", _reason(args), _render_hold)
 
 
 def add_resume(command: ArgumentParser) -> None:
@@ -69,11 +67,7 @@ def add_resume(command: ArgumentParser) -> None:
 
     batchq resume @
     """
-    _add_common(command, run_resume)
-
-
-def run_resume(args: Namespace) -> int:
-    return _change(args, "resume", {}, lambda _: "resumed")
+    _declare(command, "resume", lambda _: "resumed")
 
 
 def add_drain(command: ArgumentParser) -> None:
@@ -92,24 +86,33 @@ def add_drain(command: ArgumentParser) -> None:
 
 
 def run_drain(args: Namespace) -> int:
-    url, answers, errors = url_of(args), [], []
-    for name in args.queue_names:
-        try:
-            answer = call(url, DRAIN_QUEUE, {"queue": name, "drained": not args.off})
-        except Invalid as refused:
-            errors.append({"queue": name, "error": str(refused)})
-            _print_refusal(args, f"{name}: {refused}")
-            continue
-        answers.append(answer)
-        if not prints_json(args):
-            effect = "accepts jobs and starts none; running jobs continue" if answer.get("drained") else "starts jobs"
-            write_line(escape(f"queue {name} {effect}"))
-    if prints_json(args):
-        print_json(args, {"queues": answers, "errors": errors})
-    return REFUSED if errors else DONE
+    url = url_of(args)
+
+    def request(name: str) -> Row:
+        return call(url, DRAIN_QUEUE, {"queue": name, "drained": not args.off})
+
+    def render(name: str, answer: Row) -> str:
+        return f"queue {name} {DRAINED if answer.get('drained') else 'starts jobs'}"
+
+    return _request_each(args, args.queue_names, request, render, id_member="queue", list_member="queues")
 
 
-def _add_common(command: ArgumentParser, run: Callable[[Namespace], int]) -> None:
+def _declare(command: ArgumentParser, verb: str, render: Callable[[Row], str]) -> None:
+    """Declare a command that requests `verb` for each job. `render`: what has happened to a job."""
+
+    def run(args: Namespace) -> int:
+        url, reason = url_of(args), getattr(args, "reason", None)
+        content = {} if reason is None else {"reason": reason}
+
+        def request(job_id: str) -> Row:
+            return call(url, f"{job_endpoint(job_id)}/{verb}", content)
+
+        def line(job_id: str, job: Row) -> str:
+            return f"{job_id}  {render(job)}  {job.get('jobName')} ({job.get('status')})"
+
+        jobs = resolve_jobs(url, args.jobs)
+        return _request_each(args, jobs, request, line, id_member="jobId", list_member="jobs", separator="  ")
+
     command.set_defaults(run=run)
     command.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
     add_json_flags(command)
@@ -120,32 +123,35 @@ def _add_reason(command: ArgumentParser) -> None:
     command.add_argument("--reason", help="reason that list, show and why print")
 
 
-def _reason(args: Namespace) -> dict[str, object]:
-    return {} if args.reason is None else {"reason": args.reason}
+def _request_each(
+    args: Namespace,
+    names: Iterable[str],
+    request: Callable[[str], Row],
+    render: Callable[[str, Row], str],
+    *,
+    id_member: str,
+    list_member: str,
+    separator: str = ": ",
+) -> int:
+    """Request the change of each resource, and print what has happened to it. A refusal does not stop the others.
 
-
-def _change(args: Namespace, verb: str, content: Mapping[str, object], render: Callable[[Row], str]) -> int:
-    """Request the change of each job, and print what has happened to it. A refusal does not stop the others."""
-    url, answers, errors = url_of(args), [], []
-    for job_id in resolve_jobs(url, args.jobs):
+    `separator`: between the name and the text of a refusal.
+    """
+    answers, errors = [], []
+    for name in names:
         try:
-            answer = call(url, f"/v1/batchq/jobs/{quote(job_id, safe='')}/{verb}", content)
+            answer = request(name)
         except Invalid as refused:
-            errors.append({"jobId": job_id, "error": str(refused)})
-            _print_refusal(args, f"{job_id}  {str(refused).removeprefix(f'Job {job_id} ')}")
+            errors.append({id_member: name, "error": str(refused)})
+            if not prints_json(args):
+                print_error(f"{name}{separator}{str(refused).removeprefix(f'Job {name} ')}")
             continue
         answers.append(answer)
         if not prints_json(args):
-            text = f"{job_id}  {render(answer)}  {answer.get('jobName')} ({answer.get('status')})"
-            write_line(escape(text), flush=False)
+            write_line(escape(render(name, answer)), flush=False)
     if prints_json(args):
-        print_json(args, {"jobs": answers, "errors": errors})
+        print_json(args, {list_member: answers, "errors": errors})
     return REFUSED if errors else DONE
-
-
-def _print_refusal(args: Namespace, text: str) -> None:
-    if not prints_json(args):
-        print_error(text)
 
 
 def _render_hold(job: Row) -> str:
@@ -185,7 +191,7 @@ def add_checkpoints(command: ArgumentParser) -> None:
 def run_checkpoints(args: Namespace) -> int:
     url = url_of(args)
     job_id = resolve_job(url, args.job)
-    path = f"/v1/batchq/jobs/{quote(job_id, safe='')}/checkpoints"
+    path = f"{job_endpoint(job_id)}/checkpoints"
     if args.make:
         return _make(args, url, path, job_id)
     if args.delete:
@@ -209,45 +215,26 @@ def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
 
 
 def _delete(args: Namespace, url: str, path: str) -> int:
-    deleted, errors = [], []
-    for name in args.delete:
-        try:
-            deleted.append(call(url, f"{path}/{quote(name, safe='')}", method="DELETE"))
-        except Invalid as refused:
-            errors.append({"checkpointId": name, "error": str(refused)})
-            if not prints_json(args):
-                print_error(f"{name}: {refused}")
-        else:
-            if not prints_json(args):
-                write_line(escape(f"{name}  deleted"), flush=False)
-    if prints_json(args):
-        print_json(args, {"deleted": deleted, "errors": errors})
-    return REFUSED if errors else DONE
+    def request(name: str) -> Row:
+        return call(url, f"{path}/{quote(name, safe='')}", method="DELETE")
+
+    def render(name: str, _: Row) -> str:
+        return f"{name}  deleted"
+
+    return _request_each(args, args.delete, request, render, id_member="checkpointId", list_member="deleted")
 
 
 def _columns() -> list[Column]:
     present = now()
 
-    def number(member: str, *, right: bool = True) -> Column:
-        return Column(title=member.upper(), full=lambda it: str(it.get(member, "")), right=right)
-
     return [
-        number("id", right=False),
-        Column(title="NAME", full=lambda it: str(it.get("name", "")), elastic=True),
+        text_column("ID", "id"),
+        text_column("NAME", "name", elastic=True),
         Column(title="TYPE", full=_type),
-        Column(
-            title="SIZE",
-            full=lambda it: str(it.get("sizeBytes", "")),
-            short=lambda it: _size(it["sizeBytes"]),
-            right=True,
-        ),
-        number("epoch"),
-        number("step"),
-        Column(
-            title="MADE",
-            full=lambda it: iso_text(local_time(it.get("createdAt"))),
-            short=lambda it: ago(local_time(it.get("createdAt")), present),
-        ),
+        Column(title="SIZE", full=lambda it: str(it.get("sizeBytes", "")), short=_size, right=True),
+        text_column("EPOCH", "epoch", right=True),
+        text_column("STEP", "step", right=True),
+        time_column("MADE", "createdAt", present=present),
     ]
 
 
@@ -255,9 +242,9 @@ def _type(checkpoint: Row) -> str:
     return f"{checkpoint.get('type', '')}{'' if checkpoint.get('complete') else ' (incomplete)'}"
 
 
-def _size(size: float) -> str:
+def _size(checkpoint: Row) -> str:
     """`512 B`, `1.5 GiB`."""
-    unit = 0
+    size, unit = checkpoint["sizeBytes"], 0
     while size >= KIB and unit < len(UNITS) - 1:
         size, unit = size / KIB, unit + 1
     return f"{size:.3g} {UNITS[unit]}"

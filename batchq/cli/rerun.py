@@ -10,12 +10,7 @@ from uuid import uuid4
 
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_flags import Request, add_change_flags, changes
-from batchq.cli.job_selection import (
-    add_search_flags,
-    has_selection,
-    matches_reason,
-    search_filters,
-)
+from batchq.cli.job_selection import add_search_flags, has_selection, matches_reason, search_filters
 from batchq.cli.job_wait import Job, is_array
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, print_notice, write_line

@@ -4,15 +4,14 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from urllib.parse import quote
 
 from batchq.cli.http_client import Response, add_server_flags, call, is_unix_url, url_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
+from batchq.cli.server_requests import WHO_AM_I, job_endpoint
 from batchq.domain.ids import job_path
 from batchq.escapes import escape
 
-WHO_AM_I = "/v1/batchq/whoami"
 LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"
 DEFAULT_REASON = "its container does not end"
 OVERVIEW_PAGE = "/ui/"
@@ -60,7 +59,7 @@ def add_force_fail(command: ArgumentParser) -> None:
 
 def run_force_fail(args: Namespace) -> int:
     url = url_of(args)
-    path = f"/v1/batchq/jobs/{quote(resolve_job(url, args.job), safe='')}/forcefail"
+    path = f"{job_endpoint(resolve_job(url, args.job))}/forcefail"
     job = call(url, path, {"reason": args.reason})
     print(escape(f"job {job.get('jobId')} is {job.get('status')}: {job.get('statusReason')}"))
     return 0

@@ -3,19 +3,20 @@
 `url` is the URL of the server. All functions raise the errors of `http_client.call`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from batchq.cli.http_client import call
 from batchq.cli.quantities import now
 from batchq.domain.times import milliseconds
-from batchq.errors import Invalid
+from batchq.errors import Invalid, Unavailable
 
 LIST_JOBS = "/v1/batchq/listjobs"
 OVERVIEW = "/v1/batchq/overview"
 PAGE_SIZE = 1000  # rows of one response
 MAX_PAGES = 100  # of one search: a page may be empty, since the server bounds the work for each
+WHO_AM_I = "/v1/batchq/whoami"
 Row = Mapping[str, Any]
 Page = dict[str, Any]
 SUBMIT_JOB = "/v1/submitjob"
@@ -70,28 +71,36 @@ def fetch_rows(url: str, ids: Sequence[str]) -> list[Row]:
 
 def fetch_job_detail(url: str, job_id: str) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}`."""
-    return dict(call(url, _path(job_id)))
+    return dict(call(url, job_endpoint(job_id)))
 
 
 def fetch_explanation(url: str, job_id: str) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}/why`."""
-    return dict(call(url, f"{_path(job_id)}/why"))
+    return dict(call(url, f"{job_endpoint(job_id)}/why"))
 
 
 def fetch_history(url: str, job_id: str) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}/history`."""
-    return dict(call(url, f"{_path(job_id)}/history"))
+    return dict(call(url, f"{job_endpoint(job_id)}/history"))
 
 
 def fetch_log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> Page:
     """The response of `GET /v1/batchq/jobs/{id}/log`. Parameters that are None are not sent."""
     given = {name: value for name, value in parameters.items() if value is not None}
-    return dict(call(url, f"{_path(job_id)}/log?{urlencode(given)}", timeout=timeout))
+    return dict(call(url, f"{job_endpoint(job_id)}/log?{urlencode(given)}", timeout=timeout))
 
 
 def fetch_overview(url: str) -> Page:
     """The response of `POST /v1/batchq/overview`."""
     return dict(call(url, OVERVIEW, {}))
+
+
+def fetch_user_name(url: str) -> str:
+    """The name of the caller on the server. Raises Unavailable if its response has none."""
+    user = call(url, WHO_AM_I, {}).get("user")
+    if not isinstance(user, str) or not user:
+        raise Unavailable(f"the response of {url} does not contain your user name")
+    return user
 
 
 def fetch_server_time(url: str) -> int:
@@ -103,8 +112,20 @@ def fetch_server_time(url: str) -> int:
     return at if isinstance(at, int) else milliseconds(now())
 
 
-def _path(job_id: str) -> str:
+def job_endpoint(job_id: str) -> str:
+    """The path of a job, a child or a node in batchq's own API."""
     return f"/v1/batchq/jobs/{quote(job_id, safe='')}"
+
+
+def fetch_pages(url: str, path: str, content: Mapping[str, object]) -> Iterator[Page]:
+    """The responses of a POST, from the first page to the last one, which has no `nextToken`."""
+    token: Mapping[str, object] = {}
+    while True:
+        page = dict(call(url, path, {**content, **token}))
+        yield page
+        if "nextToken" not in page:
+            return
+        token = {"nextToken": page["nextToken"]}
 
 
 def send_submission(url: str, request: Mapping[str, object], *, invocation: str) -> str:
@@ -123,14 +144,8 @@ def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Content]:
 
 def fetch_failed_children(url: str, array_id: str) -> list[str]:
     """The ids of the FAILED children of an array."""
-    content: dict[str, object] = {"arrayJobId": array_id, "jobStatus": "FAILED"}
-    ids: list[str] = []
-    while True:
-        page: Any = call(url, BATCH_LIST_JOBS, content)
-        ids += [it["jobId"] for it in page["jobSummaryList"]]
-        if "nextToken" not in page:
-            return ids
-        content["nextToken"] = page["nextToken"]
+    pages = fetch_pages(url, BATCH_LIST_JOBS, {"arrayJobId": array_id, "jobStatus": "FAILED"})
+    return [it["jobId"] for page in pages for it in page["jobSummaryList"]]
 
 
 def send_definition(url: str, definition: Mapping[str, object]) -> str:
@@ -141,13 +156,8 @@ def send_definition(url: str, definition: Mapping[str, object]) -> str:
 
 def fetch_active_revisions(url: str, name: str) -> Iterable[Content]:
     """The active revisions of a job definition, in the server's order."""
-    token: dict[str, object] = {}
-    while True:
-        page: Any = call(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitionName": name, "status": "ACTIVE", **token})
+    for page in fetch_pages(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitionName": name, "status": "ACTIVE"}):
         yield from page["jobDefinitions"]
-        if "nextToken" not in page:
-            return
-        token = {"nextToken": page["nextToken"]}
 
 
 def fetch_definitions(url: str, arns: Sequence[str]) -> list[Content]:

@@ -12,14 +12,20 @@ from msgspec import Struct
 
 from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.config import defaults
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_selection import resolve_job
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, is_terminal, print_error, print_notice, write_line
 from batchq.cli.quantities import parse_count
 from batchq.cli.server_commands import job_url
-from batchq.cli.server_requests import Content, fetch_active_revisions, send_definition, send_submission
+from batchq.cli.server_requests import (
+    Content,
+    fetch_active_revisions,
+    fetch_user_name,
+    send_definition,
+    send_submission,
+)
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.domain.ids import short_id
 from batchq.errors import Invalid, Misused
@@ -35,7 +41,6 @@ from batchq.services.client_requests import (
 DEFAULT_QUEUE = "default"
 MAX_OVERRIDES = 8192  # AWS: characters of a job's command and environment as JSON
 MAX_JOB_NAME = 128
-_WHO_AM_I = "/v1/batchq/whoami"
 
 
 class JobPlan(Struct, frozen=True, kw_only=True):
@@ -207,7 +212,7 @@ def find_or_register(url: str, *, image: str, volumes: Sequence[Volume], user: s
     try:
         return _find(url, name, properties) or _register(url, name, properties)
     except Invalid:  # the name belongs to a user of another account, or the image is not allowed
-        own = image_definition_name(image, properties, owner=str(call(url, _WHO_AM_I, {}).get("user")))
+        own = image_definition_name(image, properties, owner=fetch_user_name(url))
         return _find(url, own, properties) or _register(url, own, properties)
 
 

@@ -7,11 +7,13 @@ times are in ISO 8601 with the offset of the local time zone. A single resource 
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
 from batchq.cli.output import is_terminal, paint, uses_color, write_line
+from batchq.cli.quantities import ago, clock_time, iso_text, local_time
 from batchq.errors import Misused
 from batchq.escapes import escape
 
@@ -36,6 +38,21 @@ class Column(Struct, frozen=True, kw_only=True):
     elastic: bool = False
     #: Whether the values are aligned to the right.
     right: bool = False
+
+
+def text_column(title: str, member: str, *, elastic: bool = False, right: bool = False) -> Column:
+    """A column of the values of a member; empty where a row has none."""
+    return Column(title=title, full=lambda it: str(it.get(member, "")), elastic=elastic, right=right)
+
+
+def time_column(title: str, member: str, *, present: datetime | None = None) -> Column:
+    """A column of times. On a terminal they are relative to `present`; None: times of the clock."""
+
+    def short(row: Row) -> str:
+        at = local_time(row.get(member))
+        return clock_time(at) if present is None else ago(at, present)
+
+    return Column(title=title, full=lambda it: iso_text(local_time(it.get(member))), short=short)
 
 
 def add_output_flags(command: ArgumentParser) -> None:

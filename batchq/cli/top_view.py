@@ -40,11 +40,7 @@ class View(StrEnum):
     FAILED = "failed"
 
 
-STATUSES: Mapping[View, tuple[str, ...]] = {
-    View.RUNNING: ACTIVE,
-    View.WAITING: WAITING,
-    View.FAILED: ("FAILED",),
-}
+STATUSES: Mapping[View, tuple[str, ...]] = {View.RUNNING: ACTIVE, View.WAITING: WAITING, View.FAILED: ("FAILED",)}
 
 
 class TopSnapshot(Struct, frozen=True, kw_only=True):

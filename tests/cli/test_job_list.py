@@ -144,11 +144,7 @@ async def test_groups_have_the_number_of_jobs_in_each_state(native, capsys):
 
     assert await batchq("list", "-a", "--group-by", "name", "--header") == 0
 
-    assert capsys.readouterr().out.splitlines() == [
-        "NAME\tjobs\tRUNNING\tFAILED",
-        "sim\t3\t1\t2",
-        "train\t1\t1\t0",
-    ]
+    assert capsys.readouterr().out.splitlines() == ["NAME\tjobs\tRUNNING\tFAILED", "sim\t3\t1\t2", "train\t1\t1\t0"]
 
 
 async def test_groups_are_printed_as_json(native, capsys):

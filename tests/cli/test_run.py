@@ -148,10 +148,7 @@ async def test_a_server_that_goes_away_is_waited_for(job_server):
     status, out, err = await run()
 
     assert (status, out) == (0, "one\n")
-    assert err[1:3] == [
-        "batchq: The server is starting.; waiting for the server",
-        "batchq: the server responds again",
-    ]
+    assert err[1:3] == ["batchq: The server is starting.; waiting for the server", "batchq: the server responds again"]
 
 
 async def test_a_job_that_is_removed_meanwhile_has_no_exit_code(job_server):

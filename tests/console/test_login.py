@@ -144,9 +144,7 @@ async def test_a_used_link_leads_the_user_who_is_logged_in_to_the_page(visitor):
 
 @pytest.mark.fault("SE52")
 @pytest.mark.parametrize(
-    "headers",
-    [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"}],
-    ids=str,
+    "headers", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"}], ids=str
 )
 async def test_the_form_of_another_site_neither_logs_in_nor_uses_the_code(visitor, headers):
     code = await visitor.code("bob")
