@@ -33,7 +33,7 @@ pytestmark = pytest.mark.fault("LC06")
 
 ALL = environment().max_millicpus
 
-RUINS = {
+DAMAGES = {
     "is cut short": '{"id":"00000000',
     "is empty": "",
     "is a list": "[1, 2]",
@@ -50,10 +50,10 @@ async def database():
     await database.close()
 
 
-def ruin(database, ruined, column="state", what="{"):
+def damage(database, job, column="state", what="{"):
     table = "job_specs" if column == "spec" else "jobs"
     value = f"CAST(x'{what.hex()}' AS TEXT)" if isinstance(what, bytes) else f"'{what}'"
-    database.connection.execute(f"UPDATE {table} SET {column} = {value} WHERE ord = {ruined.order}")
+    database.connection.execute(f"UPDATE {table} SET {column} = {value} WHERE ord = {job.order}")
 
 
 async def harness_with(database, *jobs, catalog=None):
@@ -63,42 +63,40 @@ async def harness_with(database, *jobs, catalog=None):
     return LoopHarness(store, catalog or catalog_of())
 
 
-async def look_at_damage(harness):
+async def check_damaged(harness):
     """Fire the timer of each damaged job, as the periodic check does."""
     await harness.process(*(TimerFired(job_id=it) for it in await harness.store.damaged()))
 
 
-async def read_what_rings(harness, *, turns):
+async def process_mailbox(harness, *, units):
     """Process messages until the mailbox is empty, in at most so many units of work."""
-    for _ in range(turns):
+    for _ in range(units):
         if not harness.mailbox.is_empty:
             await harness.process(*await harness.mailbox.take(99))
 
 
-async def fate(harness, job):
+async def end_of(harness, job):
     now = (await harness.store.jobs([job.id]))[job.id]
     return now.status, now.status_reason
 
 
 LOST = (Status.FAILED, status_reasons.UNREADABLE)
 
-# ------------------------------------------------------------------------------------------------------- one bad row
-
 
 @pytest.mark.parametrize("column", ["state", "spec"])
-@pytest.mark.parametrize("what", RUINS.values(), ids=RUINS)
+@pytest.mark.parametrize("what", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("life", [pending, runnable, starting, running])
 async def test_a_damaged_job_in_any_state_fails_and_other_jobs_run(database, life, what, column):
     bad, good = life(), runnable()
     harness = await harness_with(database, bad, good)
-    ruin(database, bad, column, what)
+    damage(database, bad, column, what)
     await harness.loop.load()
     await harness.store.jobs([bad.id])
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await harness.process(SURVEYED)
 
-    assert await fate(harness, bad) == LOST
+    assert await end_of(harness, bad) == LOST
     assert await harness.status(good) is Status.STARTING
     assert await harness.store.damaged() == ()
     assert bad.id not in harness.loop.state.active
@@ -110,12 +108,12 @@ async def test_a_damaged_job_fails_although_it_is_cached(database):
     await harness.loop.load()
     await harness.process(SURVEYED)
     assert bad.id in harness.loop.scheduler.queue_cache.cached_jobs
-    ruin(database, bad)
+    damage(database, bad)
     await harness.store.jobs([bad.id])
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
 
-    assert await fate(harness, bad) == LOST
+    assert await end_of(harness, bad) == LOST
 
 
 async def test_a_head_that_lost_its_id_does_not_cause_endless_units_of_work(database):
@@ -125,25 +123,25 @@ async def test_a_head_that_lost_its_id_does_not_cause_endless_units_of_work(data
     await harness.process(SURVEYED)
     harness.loop.scheduler.queue_cache.invalidate(bad.id)
     lost = job_id(7_000_000)
-    ruin(database, bad, "id", lost)
+    damage(database, bad, "id", lost)
 
     await harness.process(event_message(holds, exited(0)))
-    await read_what_rings(harness, turns=9)
+    await process_mailbox(harness, units=9)
 
-    assert await fate(harness, replace(bad, id=lost)) == LOST
+    assert await end_of(harness, replace(bad, id=lost)) == LOST
     assert harness.mailbox.is_empty
 
 
 async def test_a_damaged_head_does_not_block_its_queue(database):
     holds, bad, behind = running(millicpus=ALL), runnable(millicpus=2000), runnable(millicpus=ALL)
     harness = await harness_with(database, holds, bad, behind)
-    ruin(database, bad)
+    damage(database, bad)
     await harness.loop.load()
 
     await harness.process(SURVEYED)
     await harness.process(SURVEYED, event_message(holds, exited(0)))
 
-    assert await fate(harness, bad) == LOST
+    assert await end_of(harness, bad) == LOST
     assert await harness.status(behind) is Status.STARTING
 
 
@@ -151,60 +149,48 @@ async def test_a_dependent_is_found_although_a_damaged_job_seems_to_wait_again(d
     first = running()
     bad, waits = runnable(depends_on=(Dependency(job_id=first.id),)), pending(depends_on=(Dependency(job_id=first.id),))
     harness = await harness_with(database, first, bad, waits)
-    ruin(database, bad, "status", "nonsense")
+    damage(database, bad, "status", "nonsense")
     await harness.loop.load()
     await harness.store.jobs([bad.id])
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await harness.process(SURVEYED, event_message(first, exited(0)))
 
-    assert await fate(harness, bad) == LOST
+    assert await end_of(harness, bad) == LOST
     assert await harness.status(waits) is Status.STARTING
 
 
-async def test_capacity_reserved_for_a_damaged_head_is_free_at_once(database):
-    holds, bad, behind = running(millicpus=2000), runnable(millicpus=ALL), runnable(millicpus=ALL - 2000)
-    harness = await harness_with(database, holds, bad, behind)
-    ruin(database, bad)
+UNSCHEDULABLE = {"unschedulable": True, "status_reason": status_reasons.TOO_LARGE}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "column"),
+    [
+        ([running(millicpus=2000), runnable(millicpus=ALL), runnable(millicpus=ALL - 2000)], "state"),
+        ([runnable(), runnable()], "consumable_requirements"),
+        ([runnable(**UNSCHEDULABLE), runnable(**UNSCHEDULABLE)], "state"),
+    ],
+    ids=["a head with reserved capacity", "a job with damaged scheduling columns", "an unschedulable job"],
+)
+async def test_the_job_behind_a_damaged_job_starts_at_once(database, jobs, column):
+    *_, bad, behind = jobs
+    harness = await harness_with(database, *jobs)
+    damage(database, bad, column)
     await harness.loop.load()
 
     await harness.process(SURVEYED)
+    started = await harness.status(behind)
+    await check_damaged(harness)
 
-    assert await fate(harness, bad) == LOST
-    assert await harness.status(behind) is Status.STARTING
-
-
-async def test_a_job_with_damaged_scheduling_columns_fails(database):
-    bad, good = runnable(), runnable()
-    harness = await harness_with(database, bad, good)
-    ruin(database, bad, "consumable_requirements", '[{"resource"')
-    await harness.loop.load()
-
-    await harness.process(SURVEYED)
-    await look_at_damage(harness)
-
-    assert await fate(harness, bad) == LOST
-    assert await harness.status(good) is Status.STARTING
-
-
-async def test_a_damaged_unschedulable_job_does_not_delay_the_others(database):
-    bad = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
-    good = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
-    harness = await harness_with(database, bad, good)
-    ruin(database, bad)
-    await harness.loop.load()
-
-    await harness.process(SURVEYED)
-
-    assert await fate(harness, bad) == LOST
-    assert await harness.status(good) is Status.STARTING
+    assert started is Status.STARTING
+    assert await end_of(harness, bad) == LOST
 
 
 async def test_the_damaged_record_is_kept_unchanged(database):
     bad = runnable()
     harness = await harness_with(database, bad)
-    ruin(database, bad, "state", b'{"id":"\xff')
-    ruin(database, bad, "spec", "no spec")
+    damage(database, bad, "state", b'{"id":"\xff')
+    damage(database, bad, "spec", "no spec")
 
     await harness.store.jobs([bad.id])
 
@@ -219,7 +205,7 @@ async def test_readable_columns_of_a_damaged_job_are_kept(database):
     database.connection.execute("""UPDATE jobs SET state = replace(state, '"created_at":', '"created_at":[],"x":')""")
     await harness.loop.load()
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
 
     left = (await harness.store.jobs([bad.id]))[bad.id]
     assert (left.status, left.spec, left.tags) == (Status.FAILED, bad.spec, bad.tags)
@@ -228,12 +214,12 @@ async def test_readable_columns_of_a_damaged_job_are_kept(database):
 async def test_a_damaged_finished_job_keeps_the_status_of_its_columns(database):
     done, waits = succeeded(), pending(depends_on=[job_id(5)])
     harness = await harness_with(database, done, waits)
-    ruin(database, done)
+    damage(database, done)
     await harness.loop.load()
 
     await harness.process(SURVEYED)
 
-    assert (await fate(harness, done)) == (Status.SUCCEEDED, status_reasons.UNREADABLE)
+    assert (await end_of(harness, done)) == (Status.SUCCEEDED, status_reasons.UNREADABLE)
     assert await harness.store.damaged() == ()
 
 
@@ -257,10 +243,10 @@ async def test_a_job_in_memory_is_not_affected_by_its_damaged_row(database):
     job = running()
     harness = await harness_with(database, job)
     await harness.loop.load()
-    ruin(database, job)
+    damage(database, job)
     await harness.store.jobs([job.id])
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await harness.process(event_message(job, exited(0)))
 
     assert await harness.status(job) is Status.SUCCEEDED
@@ -285,22 +271,19 @@ def test_memory_takes_precedence_over_a_damaged_row():
     assert unit.get(good.id) is good
 
 
-# -------------------------------------------------------------------------------------------------- what hangs on it
-
-
 async def test_dependents_of_a_damaged_job_fail(database):
     bad = runnable()
     waits = pending(depends_on=[bad.id])
     after = pending(depends_on=[waits.id])
     harness = await harness_with(database, bad, waits, after)
-    ruin(database, bad)
+    damage(database, bad)
     await harness.loop.load()
 
     await harness.process(SURVEYED)
 
-    assert await fate(harness, bad) == LOST
-    assert await fate(harness, waits) == (Status.FAILED, status_reasons.dependency_failed(bad.id))
-    assert await fate(harness, after) == (Status.FAILED, status_reasons.dependency_failed(waits.id))
+    assert await end_of(harness, bad) == LOST
+    assert await end_of(harness, waits) == (Status.FAILED, status_reasons.dependency_failed(bad.id))
+    assert await end_of(harness, after) == (Status.FAILED, status_reasons.dependency_failed(waits.id))
 
 
 async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_free(database):
@@ -309,7 +292,7 @@ async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_fre
     database.connection.execute(f"UPDATE jobs SET state = rtrim(state, '}}') WHERE ord = {bad.order}")
     await harness.loop.load()
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await harness.process(
         SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
     )
@@ -321,10 +304,10 @@ async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_fre
 async def test_a_container_missing_from_the_damaged_row_is_found_by_a_survey(database):
     bad = running()
     harness = await harness_with(database, bad)
-    ruin(database, bad)
+    damage(database, bad)
     await harness.loop.load()
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await harness.process(
         SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
     )
@@ -335,13 +318,13 @@ async def test_a_container_missing_from_the_damaged_row_is_found_by_a_survey(dat
 async def test_all_containers_of_a_damaged_multi_container_job_are_removed(database):
     bad = task_job(task_container("a"), task_container("b"))
     harness = await harness_with(database, bad)
-    ruin(database, bad, "spec")
+    damage(database, bad, "spec")
     await harness.loop.load()
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
 
     assert harness.effects == [do.CleanUpContainer(tag=it) for it in tags_under_way(bad)]
-    assert await fate(harness, bad) == LOST
+    assert await end_of(harness, bad) == LOST
 
 
 @pytest.mark.parametrize("column", ["state", "spec"])
@@ -351,17 +334,14 @@ async def test_a_damaged_job_leaves_the_usage_of_its_share(database, column):
     await harness.loop.load()
     await harness.process(SURVEYED, submit(job_id(10**6), queue="fair", share_identifier="red"))
     (bad,) = harness.loop.state.active.values()
-    ruin(database, bad, column)
+    damage(database, bad, column)
     await harness.store.jobs([bad.id])
     await harness.loop.load()
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
 
     use = (await harness.store.shares())[ShareKey("fair", "red")]
     assert (use.active, use.millicpus) == (0, 0)
-
-
-# ------------------------------------------------------------------------------------------------------------- arrays
 
 
 async def spawned(database, size=3):
@@ -375,7 +355,7 @@ async def spawned(database, size=3):
 
 
 async def through(harness):
-    """Turns until there is nothing more to do."""
+    """Process units of work until the mailbox is empty."""
     for _ in range(20):
         if harness.mailbox.is_empty:
             return
@@ -389,17 +369,17 @@ async def children(harness, array):
 @pytest.mark.parametrize("column", ["state", "spec"])
 async def test_the_children_of_a_damaged_array_fail(database, column):
     harness, array = await spawned(database)
-    ruin(database, array, column)
+    damage(database, array, column)
     await harness.loop.load()
     await harness.store.jobs([array.id])
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await through(harness)
     started = [event_message(it, exited(0)) for it in harness.loop.state.active.values()]
     await harness.process(*started)
     await through(harness)
 
-    assert await fate(harness, array) == LOST
+    assert await end_of(harness, array) == LOST
     assert {it.status for it in await children(harness, array)} == {Status.FAILED}
     assert harness.loop.state.active == {}
 
@@ -415,7 +395,7 @@ async def test_an_array_damaged_while_it_spawns_ends_with_its_children(database,
     await harness.loop.load()
     await harness.store.jobs([array])
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await through(harness)
     await harness.process(*(event_message(it, exited(0)) for it in harness.loop.state.active.values()))
     await through(harness)
@@ -428,13 +408,13 @@ async def test_an_array_damaged_while_it_spawns_ends_with_its_children(database,
 async def test_a_damaged_child_counts_as_failed(database):
     harness, array = await spawned(database)
     bad, *others = await children(harness, array)
-    ruin(database, bad)
+    damage(database, bad)
     await harness.loop.load()
 
-    await look_at_damage(harness)
+    await check_damaged(harness)
     await harness.process(*(event_message(it, exited(0)) for it in others if it.status is Status.STARTING))
     await through(harness)
 
-    assert await fate(harness, bad) == LOST
-    assert await fate(harness, array) == (Status.FAILED, status_reasons.CHILD_FAILED)
+    assert await end_of(harness, bad) == LOST
+    assert await end_of(harness, array) == (Status.FAILED, status_reasons.CHILD_FAILED)
     assert [it.status for it in await children(harness, array)] == [Status.FAILED, Status.SUCCEEDED, Status.SUCCEEDED]

@@ -39,8 +39,6 @@ from tests.engine.harness import (
 )
 from tests.support.builders import ADMIN, queue, submission, task_container
 
-# ---------------------------------------------------------------------------------------------------- units of work
-
 
 async def test_effects_are_carried_out_after_the_commit():
     job = runnable()
@@ -57,12 +55,12 @@ async def test_effects_are_carried_out_after_the_commit():
 async def test_a_unit_of_work_that_is_not_saved_changes_nothing():
     job = running()
     harness = await harness_with(job)
-    wish = request(job, terminate())
+    message = request(job, terminate())
     harness.store.failing = True
 
-    await harness.process(wish)
+    await harness.process(message)
 
-    assert isinstance(wish.answer.exception(), StoreFailed)
+    assert isinstance(message.answer.exception(), StoreFailed)
     assert harness.effects == []
     assert await harness.store.history(job.id) == ()
     assert harness.loop.state.active == {job.id: job}
@@ -110,11 +108,11 @@ async def test_surveys_of_failed_units_of_work_are_dropped():
 async def test_a_request_is_answered_when_it_is_durable():
     job = running()
     harness = await harness_with(job)
-    wish = request(job, terminate("enough"))
+    message = request(job, terminate("enough"))
 
-    await harness.process(wish)
+    await harness.process(message)
 
-    assert wish.answer.done()
+    assert message.answer.done()
     assert (await harness.store.jobs([job.id]))[job.id].stop.reason == "enough"
 
 
@@ -134,11 +132,11 @@ async def test_a_refusal_waits_for_the_commit_of_the_state_that_it_names():
 
 async def test_a_request_about_an_unknown_job_has_no_effect():
     harness = await harness_with()
-    wish = JobEvent(job_id=JobId("no such job"), event=cancel(), answer=answer())
+    message = JobEvent(job_id=JobId("no such job"), event=cancel(), answer=answer())
 
-    await harness.process(wish)
+    await harness.process(message)
 
-    assert wish.answer.result() is None
+    assert message.answer.result() is None
 
 
 async def test_a_failing_message_does_not_affect_other_messages():
@@ -169,23 +167,23 @@ async def test_a_rejected_or_failed_message_is_logged_with_the_jobs_recent_histo
 async def test_a_failing_request_is_answered_with_the_error():
     job = running()
     harness = await harness_with(job)
-    wish = request(job, placed())
+    message = request(job, placed())
 
-    await harness.process(wish)
+    await harness.process(message)
 
-    assert "Placed cannot happen" in str(wish.answer.exception())
+    assert "Placed cannot happen" in str(message.answer.exception())
 
 
 async def test_requests_are_answered_although_a_step_after_the_commit_fails():
     job = running()
     harness = await harness_with(job)
     harness.loop._execute = lambda *_: 1 / 0
-    wish = request(job, terminate())
+    message = request(job, terminate())
 
     with pytest.raises(ZeroDivisionError):
-        await harness.process(wish)
+        await harness.process(message)
 
-    assert wish.answer.result() is None
+    assert message.answer.result() is None
 
 
 async def test_a_conflict_reloads_the_state():
@@ -201,9 +199,6 @@ async def test_a_conflict_reloads_the_state():
     assert await harness.status(job) is Status.SUCCEEDED
 
 
-# ---------------------------------------------------------------------------------------------------- races in one unit
-
-
 @pytest.mark.fault("SP07")
 async def test_an_exit_before_terminate_decides():
     job = running()
@@ -212,9 +207,6 @@ async def test_an_exit_before_terminate_decides():
     await harness.process(SURVEYED, event_message(job, exited(0)), request(job, terminate()))
 
     assert await harness.status(job) is Status.SUCCEEDED
-
-
-# -------------------------------------------------------------------------------------------------------------- submits
 
 
 async def test_a_new_job_is_placed_in_its_first_unit_of_work():
@@ -270,9 +262,6 @@ async def test_a_job_for_a_queue_disabled_before_the_unit_of_work_is_refused():
     assert await harness.store.jobs([ONE]) == {}
 
 
-# --------------------------------------------------------------------------------------------- without a survey
-
-
 async def test_no_job_is_placed_before_the_first_survey():
     harness = await harness_with()
     message = submit(ONE)
@@ -281,9 +270,6 @@ async def test_no_job_is_placed_before_the_first_survey():
 
     assert message.answer.result().status is Status.RUNNABLE
     assert harness.effects == []
-
-
-# -------------------------------------------------------------------------------------------------------------- surveys
 
 
 async def test_the_loss_of_one_container_abandons_the_start_of_another():

@@ -64,9 +64,6 @@ class Meanwhile:
         return getattr(self._store, name)
 
 
-# --------------------------------------------------------------------------------------------------------------- shares
-
-
 async def test_a_share_is_charged_when_its_job_is_placed():
     harness = await harness_with(catalog=FAIR)
 
@@ -186,9 +183,6 @@ async def test_decayed_shares_are_removed_from_memory(monkeypatch):
 
     assert len(await known_shares(harness)) <= 4
     assert len(await harness.store.shares()) == 9
-
-
-# ------------------------------------------------------------------------------------------------- consumable resources
 
 
 async def test_units_are_released_between_two_attempts():

@@ -12,8 +12,6 @@ from tests.domain.lives import after, cancel, exited, placed, runnable, running,
 from tests.engine.harness import after_placement, catalog_of, environments_of, new_unit, run_placement, statuses, stored
 from tests.support.builders import consumable, environment, queue
 
-# ---------------------------------------------------------------------------------------------------------------- order
-
 
 async def test_the_order_is_kept_across_pages():
     many = 2 * FIRST_PAGE + 2 * PAGE
@@ -46,61 +44,36 @@ async def test_a_unit_of_work_reports_that_nothing_remains():
     assert (await run_placement(new_unit(), store, catalog_of())).finished
 
 
-async def test_jobs_of_queues_of_lower_priority_do_not_pass_a_waiting_head():
-    runs = running(millicpus=2000)
-    head = runnable(millicpus=3000, queue="high")
-    small = runnable(millicpus=1000, queue="low")
-    store = await stored(runs, head, small)
-
-    unit = await after_placement(store, catalog_of(queue("low", priority=1), queue("high", priority=9)))
-
-    assert environments_of(unit, head, small) == [None, None]
+HIGH_AND_LOW = queue("low", priority=1), queue("high", priority=9)
+ON_ANOTHER = queue("high", priority=9), queue("low", priority=1, environments=("other",))
+EQUAL = queue("a"), queue("b")
+EQUAL_ON_ANOTHER = queue("a"), queue("b", environments=("other",))
 
 
-async def test_queues_of_lower_priority_use_other_environments():
-    runs = running(millicpus=2000)
-    head = runnable(millicpus=3000, queue="high")
-    small = runnable(millicpus=1000, queue="low")
-    store = await stored(runs, head, small)
-    queues = queue("high", priority=9), queue("low", priority=1, environments=("other",))
-
-    unit = await after_placement(store, catalog_of(*queues, environments=[environment("local"), environment("other")]))
-
-    assert environments_of(unit, head, small) == [None, "other"]
-
-
-async def test_queues_of_equal_priority_are_merged_by_age():
-    first = runnable(millicpus=1500, queue="b")
-    second = runnable(millicpus=1500, queue="a")
-    third = runnable(millicpus=1500, queue="b")
-    store = await stored(first, second, third)
-
-    unit = await after_placement(store, catalog_of(queue("a"), queue("b")))
-
-    assert environments_of(unit, first, second, third) == ["local", "local", None]
-
-
-async def test_at_equal_priority_the_older_job_starts_first_whatever_its_queue_is_named():
-    old, young = runnable(millicpus=3000, queue="b"), runnable(millicpus=3000, queue="a")
-    store = await stored(old, young)
-
-    unit = await after_placement(store, catalog_of(queue("a"), queue("b")))
-
-    assert environments_of(unit, old, young) == ["local", None]
-
-
-async def test_a_waiting_head_does_not_block_a_queue_of_equal_priority_on_another_environment():
-    waits = [runnable(millicpus=3000, queue="a") for _ in range(2)]
-    goes = runnable(queue="b")
-    store = await stored(*waits, goes)
-    queues = queue("a"), queue("b", environments=("other",))
+@pytest.mark.parametrize(
+    ("held", "queues", "jobs", "placed"),
+    [
+        (2000, HIGH_AND_LOW, [("high", 3000), ("low", 1000)], [None, None]),
+        (2000, ON_ANOTHER, [("high", 3000), ("low", 1000)], [None, "other"]),
+        (0, EQUAL, [("b", 1500), ("a", 1500), ("b", 1500)], ["local", "local", None]),
+        (0, EQUAL, [("b", 3000), ("a", 3000)], ["local", None]),
+        (0, EQUAL_ON_ANOTHER, [("a", 3000), ("a", 3000), ("b", 1000)], ["local", None, "other"]),
+    ],
+    ids=[
+        "a job of a queue of lower priority does not pass a waiting head",
+        "a queue of lower priority uses another environment",
+        "queues of equal priority are merged by age",
+        "the older job is first whatever its queue is named",
+        "a waiting head does not block a queue of equal priority on another environment",
+    ],
+)
+async def test_the_order_of_queues(held, queues, jobs, placed):
+    runs, jobs = running(millicpus=held), [runnable(queue=name, millicpus=size) for name, size in jobs]
+    store = await stored(*([runs] if held else []), *jobs)
 
     unit = await after_placement(store, catalog_of(*queues, environments=[environment("local"), environment("other")]))
 
-    assert environments_of(unit, *waits, goes) == ["local", None, "other"]
-
-
-# ------------------------------------------------------------------------------------------- what this unit has changed
+    assert environments_of(unit, *jobs) == placed
 
 
 async def test_a_job_that_became_runnable_in_this_unit_of_work_is_placed_in_it():
@@ -173,9 +146,6 @@ async def test_capacity_used_in_this_unit_of_work_is_not_free():
 
     assert statuses(unit, waits) == [Status.STARTING]
     assert environments_of(unit, other) == [None]
-
-
-# ------------------------------------------------------------------------------------------- less than what jobs hold
 
 
 @pytest.mark.fault("TM06")

@@ -5,6 +5,8 @@ from datetime import timedelta
 from itertools import count
 from types import SimpleNamespace
 
+import pytest
+
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -31,9 +33,6 @@ async def since(harness):
 
 def full():
     return running(millicpus=4000)
-
-
-# ---------------------------------------------------------------------------------------------------------------- order
 
 
 async def test_jobs_are_listed_by_age():
@@ -81,9 +80,6 @@ async def test_jobs_of_shares_are_listed_in_the_order_of_their_starts():
     assert number == len(result) == 6
 
 
-# ---------------------------------------------------------------------------------------------------------------- since
-
-
 async def test_a_new_last_job_has_its_position_since_its_submission():
     harness = await harness_with(full())
     await harness.process(SURVEYED)
@@ -93,15 +89,21 @@ async def test_a_new_last_job_has_its_position_since_its_submission():
     assert await since(harness) == [5]
 
 
-async def test_all_jobs_move_up_when_the_first_leaves():
-    first = runnable()
-    harness = await harness_with(full(), first, runnable(), runnable())
+@pytest.mark.parametrize(
+    ("leaves", "shares", "times"),
+    [(0, False, [5, 5, 5]), (2, False, [0, 0, 5]), (2, True, [5, 5, 5])],
+    ids=["the first job leaves", "the jobs before it keep their time", "in a fair-share queue all may move"],
+)
+async def test_jobs_move_up_when_another_leaves(leaves, shares, times):
+    jobs = [runnable(share_identifier="red" if shares else None) for _ in range(4)]
+    fair = catalog_of(queue(policy="fair"), policies=[policy()])
+    harness = await harness_with(full(), *jobs, catalog=fair if shares else catalog_of())
     await harness.process(SURVEYED)
     await asyncio.sleep(5)
 
-    await harness.process(request(first, cancel()))
+    await harness.process(request(jobs[leaves], cancel()))
 
-    assert await since(harness) == [5, 5]
+    assert await since(harness) == times
 
 
 async def test_jobs_behind_one_found_unschedulable_move_up():
@@ -111,32 +113,6 @@ async def test_jobs_behind_one_found_unschedulable_move_up():
     await harness.process(SURVEYED)
 
     assert await since(harness) == [5]
-
-
-async def test_jobs_before_one_that_leaves_keep_their_time():
-    one, two, four = runnable(number=8_000_001), runnable(number=8_000_002), runnable(number=8_000_004)
-    third = runnable(number=8_000_003)
-    harness = await harness_with(full(), one, two, third, four)
-    await harness.process(SURVEYED)
-    await asyncio.sleep(5)
-
-    await harness.process(request(third, cancel()))
-
-    assert await since(harness) == [0, 0, 5]
-
-
-async def test_in_a_fair_share_queue_all_jobs_may_move_when_one_leaves():
-    jobs = [runnable(share_identifier=it) for it in ("red", "blue")]
-    harness = await harness_with(full(), *jobs, catalog=catalog_of(queue(policy="fair"), policies=[policy()]))
-    await harness.process(SURVEYED)
-    await asyncio.sleep(5)
-
-    await harness.process(request(jobs[1], cancel()))
-
-    assert await since(harness) == [5]
-
-
-# ---------------------------------------------------------------------------------------------------------- utilisation
 
 
 async def test_the_snapshot_has_the_vcpus_that_the_queue_holds():

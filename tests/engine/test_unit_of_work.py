@@ -31,8 +31,6 @@ from tests.domain.lives import (
 from tests.engine.harness import SURVEYED, changes, event_message, harness_with, new_unit, unit_with
 from tests.support.builders import job_id
 
-# -------------------------------------------------------------------------------------------------------------- knowing
-
 
 def test_active_jobs_are_known_and_other_jobs_once_loaded():
     active, queued, stranger = running(), runnable(), runnable()
@@ -73,9 +71,6 @@ def test_an_illegal_event_leaves_the_unit_of_work_unchanged():
     assert unit.effects == []
 
 
-# -------------------------------------------------------------------------------------------------------------- effects
-
-
 def test_an_effect_is_paired_with_the_job_after_the_step():
     job = runnable()
     unit = unit_with(job)
@@ -99,9 +94,6 @@ def test_effects_have_the_order_of_their_events():
         do.CleanUpContainer(tag=first.tag),
         do.CleanUpContainer(tag=second.tag),
     ]
-
-
-# ------------------------------------------------------------------------------------------------------- who holds room
 
 
 def test_active_jobs_are_those_after_the_unit_of_work():

@@ -1,7 +1,5 @@
 """The saved changes of a unit of work, its history entries and log streams."""
 
-from datetime import timedelta
-
 import pytest
 from msgspec.structs import replace
 
@@ -37,8 +35,6 @@ from tests.domain.part_lives import (
 )
 from tests.engine.harness import changes, new_unit, unit_with
 from tests.support.builders import NOON, submission
-
-# --------------------------------------------------------------------------------------------------------------- saving
 
 
 def test_a_unit_of_work_in_which_nothing_changed_saves_nothing():
@@ -103,9 +99,6 @@ def test_a_unit_of_work_without_submissions_deletes_no_key():
     unit.step(job.id, cancel())
 
     assert changes(unit).delete_submissions_before is None
-
-
-# -------------------------------------------------------------------------------------------------------------- history
 
 
 def test_the_history_has_an_entry_for_each_status():
@@ -176,9 +169,6 @@ def test_each_status_change_has_the_status_before_and_after():
     ]
 
 
-# -------------------------------------------------------------------------------------------------------------- streams
-
-
 def test_an_attempt_that_runs_has_a_log_stream():
     job = starting()
     unit = new_unit(job, now=at(3))
@@ -190,71 +180,43 @@ def test_an_attempt_that_runs_has_a_log_stream():
     assert (stream.tag, stream.created_at) == (job.tag, at(3))
 
 
-@pytest.mark.parametrize("attempts", [1, 2])
-def test_an_attempt_that_ended_before_it_was_reported_as_running_has_a_log_stream(attempts):
-    job = starting(attempts=attempts)
-    unit = new_unit(job)
-
-    unit.step(job.id, exited(1))
-
-    assert [it.tag for it in changes(unit).streams] == [job.tag]
-
-
-def test_an_attempt_has_one_log_stream_after_several_events():
-    job = starting()
-    unit = new_unit(job, now=NOON + timedelta(seconds=1))
-
-    unit.step(job.id, started())
-    unit.step(job.id, exited(0))
-
-    assert [it.tag for it in changes(unit).streams] == [job.tag]
+TASK, ONE_APP = task_job(app(), sidecar()), task_job(app(), attempts=2)
 
 
 @pytest.mark.parametrize(
-    ("job", "event"),
+    ("job", "events", "containers"),
     [
-        (starting(), start_failed()),
-        (starting(), on.ContainerLost(attempt=1, reason=status_reasons.DISAPPEARED)),
-        (after(starting(), terminate()), on.StartAbandoned(attempt=1)),
-        (running(), exited(0)),
+        (starting(), [started(), exited(0)], [""]),
+        (starting(), [exited(1)], [""]),
+        (starting(attempts=2), [exited(1)], [""]),
+        (TASK, [runs("0/app"), runs("0/sidecar"), runs("0/sidecar")], ["0/app", "0/sidecar"]),
+        (ONE_APP, [ends("0/app")], ["0/app"]),
+        (ONE_APP, [terminate(), is_abandoned("0/app")], []),
+        (starting(), [start_failed()], []),
+        (starting(), [on.ContainerLost(attempt=1, reason=status_reasons.DISAPPEARED)], []),
+        (after(starting(), terminate()), [on.StartAbandoned(attempt=1)], []),
+        (running(), [exited(0)], []),
+    ],
+    ids=[
+        "started and ended",
+        "ended before it was reported as running",
+        "ended and retried",
+        "each container of a task once",
+        "a container that ended before it was reported as running",
+        "an abandoned container",
+        "a failed start",
+        "a lost container",
+        "an abandoned start",
+        "a stream of an earlier unit of work",
     ],
 )
-def test_these_events_add_no_log_stream(job, event):
+def test_each_container_that_ran_gets_one_log_stream(job, events, containers):
     unit = new_unit(job)
 
-    unit.step(job.id, event)
+    for event in events:
+        unit.step(job.id, event)
 
-    assert changes(unit).streams == ()
-
-
-def test_each_container_that_runs_has_its_own_log_stream():
-    job = task_job(app(), sidecar())
-    unit = new_unit(job)
-
-    unit.step(job.id, runs("0/app"))
-    unit.step(job.id, runs("0/sidecar"))
-    unit.step(job.id, runs("0/sidecar"))
-
-    tags = [replace(job.tag, container_key=key) for key in ("0/app", "0/sidecar")]
+    tags = [replace(job.tag, container_key=key) for key in containers]
     assert [(it.tag, it.name) for it in changes(unit).streams] == [
         (tag, stream_name("a-definition", tag)) for tag in tags
     ]
-
-
-def test_the_last_container_has_a_log_stream_although_it_ended_before_it_was_reported():
-    job = task_job(app())
-    unit = new_unit(job)
-
-    unit.step(job.id, ends("0/app"))
-
-    assert [it.tag.container_key for it in changes(unit).streams] == ["0/app"]
-
-
-def test_an_abandoned_container_has_no_log_stream():
-    job = task_job(app(), attempts=2)
-    unit = new_unit(job)
-
-    unit.step(job.id, terminate())
-    unit.step(job.id, is_abandoned("0/app"))
-
-    assert changes(unit).streams == ()
