@@ -10,6 +10,12 @@ DASHBOARD, ALERTS = DOCS / "grafana.json", DOCS / "alerts.yml"
 
 WIDTH, HEIGHT = 12, 8  # of a panel; the dashboard is 24 units wide
 
+
+def quantile(of: float, metric: str, *labels: str, over: str = "5m") -> str:
+    """The expression of a quantile of a histogram by labels."""
+    return f"histogram_quantile({of}, sum by ({', '.join(('le', *labels))}) (rate({metric}_bucket[{over}])))"
+
+
 #: Title, unit of Grafana, and the queries of each panel with their legends.
 PANELS = (
     ("Unfinished jobs", "short", ("sum by (queue, state) (batchq_jobs)", "{{queue}} {{state}}")),
@@ -18,8 +24,8 @@ PANELS = (
     (
         "Wait from RUNNABLE to STARTING",
         "s",
-        ("histogram_quantile(0.5, sum by (le, queue) (rate(batchq_job_wait_seconds_bucket[5m])))", "{{queue}} p50"),
-        ("histogram_quantile(0.95, sum by (le, queue) (rate(batchq_job_wait_seconds_bucket[5m])))", "{{queue}} p95"),
+        (quantile(0.5, "batchq_job_wait_seconds", "queue"), "{{queue}} p50"),
+        (quantile(0.95, "batchq_job_wait_seconds", "queue"), "{{queue}} p95"),
     ),
     ("First RUNNABLE job", "s", ("batchq_queue_oldest_runnable_seconds", "{{queue}}")),
     ("Blocked heads of queues", "s", ("batchq_queue_blocked_seconds", "{{queue}} {{reason}}")),
@@ -28,23 +34,15 @@ PANELS = (
     ("Memory", "bytes", ("batchq_memory_bytes", "{{kind}}")),
     ("GPUs", "short", ("batchq_gpus", "{{kind}}")),
     ("Consumable resources", "short", ("batchq_resource_units", "{{resource}} {{kind}}")),
-    (
-        "Run time of attempts",
-        "s",
-        ("histogram_quantile(0.5, sum by (le, queue) (rate(batchq_attempt_run_seconds_bucket[15m])))", "{{queue}} p50"),
-    ),
+    ("Run time of attempts", "s", (quantile(0.5, "batchq_attempt_run_seconds", "queue", over="15m"), "{{queue}} p50")),
     (
         "Start and stop",
         "s",
-        ("histogram_quantile(0.95, sum by (le) (rate(batchq_attempt_start_seconds_bucket[5m])))", "start p95"),
-        ("histogram_quantile(0.95, sum by (le) (rate(batchq_stop_signal_seconds_bucket[5m])))", "stop signal p95"),
-        ("histogram_quantile(0.95, sum by (le, how) (rate(batchq_stop_seconds_bucket[5m])))", "stop by {{how}} p95"),
+        (quantile(0.95, "batchq_attempt_start_seconds"), "start p95"),
+        (quantile(0.95, "batchq_stop_signal_seconds"), "stop signal p95"),
+        (quantile(0.95, "batchq_stop_seconds", "how"), "stop by {{how}} p95"),
     ),
-    (
-        "Calls of the container engine",
-        "s",
-        ("histogram_quantile(0.95, sum by (le, call) (rate(batchq_engine_call_seconds_bucket[5m])))", "{{call}} p95"),
-    ),
+    ("Calls of the container engine", "s", (quantile(0.95, "batchq_engine_call_seconds", "call"), "{{call}} p95")),
     (
         "Failed calls of the container engine",
         "short",
@@ -53,28 +51,17 @@ PANELS = (
     (
         "Scheduler",
         "s",
-        ("histogram_quantile(0.95, sum by (le) (rate(batchq_unit_of_work_seconds_bucket[5m])))", "unit of work p95"),
-        ("histogram_quantile(0.95, sum by (le) (rate(batchq_commit_seconds_bucket[5m])))", "commit p95"),
+        (quantile(0.95, "batchq_unit_of_work_seconds"), "unit of work p95"),
+        (quantile(0.95, "batchq_commit_seconds"), "commit p95"),
         ("batchq_event_loop_late_seconds", "event loop late"),
     ),
-    (
-        "Messages of a unit of work",
-        "short",
-        ("histogram_quantile(0.95, sum by (le) (rate(batchq_unit_of_work_messages_bucket[5m])))", "p95"),
-    ),
+    ("Messages of a unit of work", "short", (quantile(0.95, "batchq_unit_of_work_messages"), "p95")),
     (
         "Requests",
         "reqps",
         ("sum by (operation, class) (rate(batchq_http_requests_total[5m]))", "{{operation}} {{class}}"),
     ),
-    (
-        "Duration of requests",
-        "s",
-        (
-            "histogram_quantile(0.95, sum by (le, operation) (rate(batchq_http_request_seconds_bucket[5m])))",
-            "{{operation}} p95",
-        ),
-    ),
+    ("Duration of requests", "s", (quantile(0.95, "batchq_http_request_seconds", "operation"), "{{operation}} p95")),
     ("Submitted jobs", "short", ("sum by (queue) (increase(batchq_jobs_submitted_total[5m]))", "{{queue}}")),
     (
         "Disk",

@@ -8,8 +8,8 @@ a program that does not animate, sees the whole picture.
 import asyncio
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from tests.cli.terminal_session import session
@@ -31,41 +31,13 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 """
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(NamedTuple):
     """A command with its output."""
 
     command: str
     lines: list[str]
     #: How long it ran.
     seconds: float
-
-
-@dataclass
-class Picture:
-    """The lines of the SVG image, from above."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, text: str, kind: str, at: float) -> None:
-        y = MARGIN + LINE * (len(self.lines) + 1)
-        cut = text if len(text) <= COLUMNS else f"{text[: COLUMNS - 1]}…"
-        self.lines.append(
-            f'<text x="{MARGIN}" y="{y}" class="{kind}" style="animation-delay: {at:.1f}s">{escape(cut)}</text>'
-        )
-
-    def svg(self) -> str:
-        width, height = round(COLUMNS * WIDTH) + 2 * MARGIN, LINE * (len(self.lines) + 1) + 2 * MARGIN
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-                "<title>A parameter sweep on the command line of batchq</title>",
-                f"<style>{STYLE}</style>",
-                f'<rect width="{width}" height="{height}" rx="8" fill="#20242c"/>',
-                *self.lines,
-                "</svg>\n",
-            ]
-        )
 
 
 def commands_of_the_page() -> list[str]:
@@ -98,15 +70,31 @@ def _on_terminal(shell: Session, command: str) -> Played:
 
 
 def picture(played: list[Played]) -> str:
-    image, at = Picture(), 0.0
+    """The SVG image of the commands, one below the other."""
+    rows, at = list[tuple[str, str, float]](), 0.0
     for it in played:
-        image.add(f"$ {it.command}", "command", at)
+        rows.append((f"$ {it.command}", "command", at))
         at += TYPING + min(it.seconds, MAX_WAIT)
-        for line in it.lines[:MAX_LINES]:
-            image.add(line, "output", at)
+        rows += [(line, "output", at) for line in it.lines[:MAX_LINES]]
         if len(it.lines) > MAX_LINES:
-            image.add(f"... {len(it.lines) - MAX_LINES} more lines", "rest", at)
-    return image.svg()
+            rows.append((f"... {len(it.lines) - MAX_LINES} more lines", "rest", at))
+    width, height = round(COLUMNS * WIDTH) + 2 * MARGIN, LINE * (len(rows) + 1) + 2 * MARGIN
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
+            "<title>A parameter sweep on the command line of batchq</title>",
+            f"<style>{STYLE}</style>",
+            f'<rect width="{width}" height="{height}" rx="8" fill="#20242c"/>',
+            *(_row(number, *row) for number, row in enumerate(rows, start=1)),
+            "</svg>\n",
+        ]
+    )
+
+
+def _row(number: int, text: str, kind: str, at: float) -> str:
+    cut = text if len(text) <= COLUMNS else f"{text[: COLUMNS - 1]}…"
+    y = MARGIN + LINE * number
+    return f'<text x="{MARGIN}" y="{y}" class="{kind}" style="animation-delay: {at:.1f}s">{escape(cut)}</text>'
 
 
 def main() -> None:

@@ -5,10 +5,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from batchq.api.metrics.routes import Metrics
 from tests.demo import stopping
-from tests.docs import explanations, recording
+from tests.docs import explanations, monitoring, recording
 from tests.docs.sweep_times import AWS, PAGE, PART, STEP
 from tests.house import room_graph
+from tests.support.builders import NOON
 
 MAX_PICTURE = 80_000  # bytes
 
@@ -71,3 +73,26 @@ def test_the_transcript_of_bulk_stops_is_current(tmp_path):
     seen = stopping.block(stopping.transcript(tmp_path / "data", "--runtime", stopping.SIMULATED))
 
     assert stopping.anonymous(shown) == stopping.anonymous(seen), "run: python -m tests.demo.stopping"
+
+
+def exported():
+    """The names of all metrics of a server, as they are written in expressions."""
+    families = [it for it in Metrics(now=lambda: NOON).registry.collect() if it.name.startswith("batchq_")]
+    return {f"{it.name}_total" if it.type == "counter" else it.name for it in families}
+
+
+def test_the_dashboard_and_the_alerts_are_those_of_the_script():
+    assert monitoring.DASHBOARD.read_text() == monitoring.dashboard()
+    assert monitoring.ALERTS.read_text() == monitoring.alerts()
+
+
+def test_the_dashboard_shows_every_metric_and_no_other():
+    assert monitoring.metrics_in(monitoring.dashboard()) == exported()
+
+
+def test_the_alerts_name_metrics_that_exist():
+    assert monitoring.metrics_in(monitoring.alerts()) <= exported()
+
+
+def test_the_page_describes_every_metric_and_no_other():
+    assert set(re.findall(r"`(batchq_\w+)`", (monitoring.DOCS / "monitoring.md").read_text())) == exported()

@@ -1,13 +1,15 @@
-"""GetOverview and GetJob."""
+"""What clients read of jobs: GetOverview, GetJob, ExplainJob, GetJobHistory and ListAudit."""
 
 import pytest
 
+from batchq.api.native import job_search
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName
 from batchq.domain.job import Status
 from batchq.ports.jobs import Changes
 from tests.api.several import DUO, GANG
 from tests.support.builders import ADMIN, NOON, attempt, job, moment
 
+UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
 ANN = Owner(user=UserName("ann"), account=AccountName("lab"))
 BOB = Owner(user=UserName("bob"), account=AccountName("lab"))
 
@@ -119,9 +121,83 @@ async def test_a_node_is_a_job_with_its_own_containers(server, http, submit, get
     assert [it["name"] for it in node["containers"]] == ["side", "work"]
 
 
-@pytest.mark.parametrize("job_id", ["5d1f6c1e-0000-4000-8000-000000000000", "0:1", "0%231"])
-async def test_an_unknown_job_is_not_found(http, job_id):
-    status, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}")
+async def test_times_among_the_figures_are_milliseconds(server, submit, http):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    _, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
+
+    assert answer["code"] == "RUNNING"
+    assert isinstance(answer["facts"]["startedAt"], int)
+
+
+async def test_a_search_explains_its_rows_as_the_operation_does(server, submit, http):
+    job_id = await submit()
+    await server.runs(job_id)
+    await server.ends(job_id, exit_code=2)
+
+    status, _, alone = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
+    _, _, plain = await http.post("batchq/listjobs", {"ids": [job_id]})
+    _, _, explained = await http.post("batchq/listjobs", {"ids": [job_id], "explain": True})
+
+    assert (status, alone.pop("jobId"), alone["code"]) == (200, job_id, "EXIT_CODE")
+    assert (alone["sentence"], type(alone["since"])) == ("Ended with exit code 2.", int)
+    assert alone["facts"] == {"exitCode": 2, "attempt": 1, "attempts": 1}
+    assert "why" not in plain["jobs"][0]
+    assert explained["jobs"][0]["why"] == alone
+
+
+async def test_an_explained_page_has_at_most_a_hundred_jobs_and_goes_on(server, submit, http, monkeypatch):
+    monkeypatch.setattr(job_search, "MAX_EXPLAINED", 2)
+    jobs = [await submit() for _ in range(3)]
+
+    _, _, page = await http.post("batchq/listjobs", {"explain": True, "maxResults": 1000})
+    rest = {"explain": True, "maxResults": 1000, "nextToken": page["nextToken"]}
+    _, _, last = await http.post("batchq/listjobs", rest)
+
+    rows = [*page["jobs"], *last["jobs"]]
+    assert [it["jobId"] for it in rows] == jobs[::-1]
+    assert [it["why"]["code"] for it in rows] == ["SUBMITTED"] * 3
+
+
+async def test_the_history_of_a_job_starts_with_its_submission(server, submit, http):
+    job_id = await submit()
+    await server.runs(job_id)
+    await server.ends(job_id)
+
+    status, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}/history")
+
+    assert (status, answer["jobId"]) == (200, job_id)
+    walk = ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+    assert [moment["status"] for moment in answer["history"]] == walk
+    assert [moment.get("attempt") for moment in answer["history"]] == [None, None, 1, 1, None]
+    assert answer["history"][-1]["reason"] == "Essential container in task exited"
+    assert all(isinstance(moment["at"], int) for moment in answer["history"])
+
+
+@pytest.mark.fault("IN19")
+@pytest.mark.parametrize("job_id", ["..%2f..%2fetc", "%00", "%ff", "a" * 65, "X"])
+async def test_a_malformed_id_is_not_an_operation(http, job_id):
+    status, _, _ = await http.send("GET", f"/v1/batchq/jobs/{job_id}/history")
+
+    assert status == 400
+
+
+async def test_listing_audit_records_of_a_job_and_a_resource_at_once_is_refused(http):
+    members = {"job": UNKNOWN, "resource": "job-queue/default"}
+
+    for one in members.items():
+        status, _, answer = await http.post("batchq/ListAudit", dict([one]))
+        assert (status, answer) == (200, {"records": []})
+    status, _, answer = await http.post("batchq/ListAudit", members)
+
+    assert (status, answer["message"]) == (400, "Only one of job and resource can be specified.")
+
+
+@pytest.mark.parametrize("operation", ["", "/why", "/history"])
+@pytest.mark.parametrize("job_id", [UNKNOWN, "0:1", "0%231", f"{UNKNOWN}:3", f"{UNKNOWN}%230", f"{UNKNOWN}%2300"])
+async def test_an_unknown_job_is_not_found(http, job_id, operation):
+    status, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}{operation}")
 
     assert status == 404
     assert "not found" in answer["message"]
