@@ -20,42 +20,37 @@ def world(simulated):
     return simulated
 
 
-async def on_another_engine(world, *, engine_id="another"):
-    """A restart there; the engine that the jobs run on is the answer."""
-    await world.crash()
-    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id=engine_id)
+def exchange_engine(world, engine=None, *, engine_id="another"):
+    """Let another engine answer from now on, a new one by default. Returns the engine that the jobs run on."""
+    before = world.machine
+    world.machine = engine or SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id=engine_id)
     world.runtime.runtime = world.machine
-    await world.boot()
-    return theirs
+    return before
 
 
-async def back_on(world, theirs):
+async def restart_on(world, engine=None, *, engine_id="another"):
     await world.crash()
-    await world.machine.close()
-    world.machine = world.runtime.runtime = theirs
+    before = exchange_engine(world, engine, engine_id=engine_id)
     await world.boot()
+    return before
 
 
 async def test_on_another_engine_no_job_is_lost_started_or_killed(world, caplog):
-    once, twice = await world.submit(LASTING), await world.submit(LASTING, attempts=2, limit=3600)
-    for job in (once, twice):
-        await world.wait_for(job, Status.RUNNING)
+    once, twice = await world.start(), await world.start(attempts=2, limit=3600)
 
-    theirs = await on_another_engine(world)
+    theirs = await restart_on(world)
     waits = await world.submit(Script(seconds=1))
     await world.terminate(once)
     await world.sleep(4000)
 
     assert await world.runtime.survey() == ()
-    assert (
-        "not the container engine that 2 jobs run on (this id another, known id simulated)"
-        in world.engine.health().engine
-    )
+    reason = "not the container engine that 2 jobs run on (this id another, known id simulated)"
+    assert reason in world.engine.health().engine
     assert sum("not the container engine" in it for it in caplog.messages) == 1
     assert {(await world.job(it)).status for it in (once, twice)} == {Status.RUNNING}
     assert (await world.job(waits)).status is Status.RUNNABLE
 
-    await back_on(world, theirs)
+    await restart_on(world, theirs)
 
     assert world.engine.health().engine is None
     await world.wait_for(once, Status.FAILED, status_reason="stop it")
@@ -65,7 +60,7 @@ async def test_on_another_engine_no_job_is_lost_started_or_killed(world, caplog)
 
 async def test_an_operator_may_accept_another_engine(world):
     job = await world.start(Script(seconds=30), attempts=2)
-    theirs = await on_another_engine(world)
+    theirs = await restart_on(world)
     with pytest.raises(Invalid, match="--new-engine"):
         await world.leave_safe_mode(purge=False)
 
@@ -78,7 +73,7 @@ async def test_an_operator_may_accept_another_engine(world):
 
 async def test_accepting_another_engine_cannot_be_combined_with_purge(world):
     job = await world.start(Script(seconds=30), attempts=2)
-    theirs = await on_another_engine(world)
+    theirs = await restart_on(world)
 
     with pytest.raises(Invalid, match="--purge and --new-engine cannot be combined"):
         await world.engine.leave_safe_mode(purge=True, new_engine=True, caller=ADMIN)
@@ -99,7 +94,7 @@ async def test_no_other_engine_is_accepted_while_the_known_one_answers(world):
 
 async def test_another_engine_is_accepted_in_the_unit_of_work_of_its_survey(world):
     job = await world.start()
-    theirs = await on_another_engine(world)
+    theirs = await restart_on(world)
     await world.terminate(job)
 
     async with world.engine.loop.unit_lock:
@@ -116,22 +111,21 @@ async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_o
     world.engine._watcher._survey_interval = 3600.0
     job = await world.start(Script(seconds=10_000))
     await world.sleep(20)  # the next survey is far away
-    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
-    world.runtime.runtime = world.machine
+    theirs = exchange_engine(world)
 
     await world.terminate(job)
     await world.sleep(600)
 
     assert (await world.job(job)).status is Status.RUNNING
-    world.machine, world.runtime.runtime = theirs, theirs
-    world.engine._watcher.survey_now()  # as when the stream of news begins anew
+    exchange_engine(world, theirs)
+    world.engine._watcher.survey_now()  # as when the stream of deaths is opened again
     await world.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
 async def test_an_engine_with_a_container_of_the_jobs_is_their_engine_whatever_its_id(world):
     job = await world.start()
     await world.crash()
-    world.machine._identity = "made anew"
+    world.machine._identity = "another"
 
     await world.boot()
 
@@ -143,26 +137,25 @@ async def test_an_engine_with_a_container_of_the_jobs_is_their_engine_whatever_i
 async def test_an_engine_without_an_id_is_accepted(world):
     job = await world.start()
 
-    theirs = await on_another_engine(world, engine_id=None)
+    theirs = await restart_on(world, engine_id=None)
 
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     await theirs.close()
 
 
 async def test_without_active_jobs_any_engine_is_accepted(world):
-    await world.wait_for(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
+    await world.run(Script(seconds=1))
     await world.wait_until_containers_are_gone()
 
-    theirs = await on_another_engine(world)
+    theirs = await restart_on(world)
 
-    await world.wait_for(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
+    await world.run(Script(seconds=1))
     await theirs.close()
 
 
 async def test_the_id_of_the_engine_is_saved_with_the_first_job_placed_on_it(world):
     await world.crash()
-    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
-    world.runtime.runtime = world.machine
+    theirs = exchange_engine(world)
     world.store.failing = True
     await world.boot()
     await world.sleep(0.1)  # the unit of work of the survey fails
@@ -178,13 +171,12 @@ async def test_the_id_of_the_engine_is_saved_with_the_first_job_placed_on_it(wor
 async def test_an_engine_exchanged_while_the_server_runs_proves_no_loss(world):
     job = await world.submit(LASTING)
     tag = (await world.wait_for(job, Status.RUNNING)).tag
-    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
-    world.runtime.runtime = world.machine
+    theirs = exchange_engine(world)
 
     world.engine._watcher._on_death(tag)  # a late report of its death, before the next survey
     await world.sleep(60)
 
     assert (await world.job(job)).status is Status.RUNNING
-    world.machine, world.runtime.runtime = theirs, theirs
+    exchange_engine(world, theirs)
     await world.finish(job)
     await world.wait_for(job, Status.SUCCEEDED)

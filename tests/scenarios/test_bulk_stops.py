@@ -17,46 +17,37 @@ IGNORES_SIGTERM = Script(seconds=None)
 CHILD = "{}:{}".format
 
 
-async def queued(world, *, holding=4000, **fields):
-    """A job that runs and holds the room, and one that waits for it."""
-    holder = await world.start(millicpus=holding)
-    waits = await world.submit(millicpus=4000, **fields)
-    await world.wait_for(waits, Status.RUNNABLE)
-    return holder, waits
-
-
 # ----------------------------------------------------------------------------------------------- what becomes of each
 
 
 async def test_a_bulk_cancel_ends_queued_jobs_and_prevents_retries_of_active_ones(world):
-    holder, waits = await queued(world)
+    holder, waits = await world.submit_behind()
     pending = await world.submit(after=[waits])
     await world.wait_for(pending, Status.PENDING)
 
     outcomes = await world.cancel_all(reason="enough", queues=["default"])
 
     assert outcomes == {holder: "NOT_RETRIED", waits: "CANCELLED", pending: "CANCELLED"}
-    assert (await world.wait_for(waits, Status.FAILED, status_reason="enough", attempts=())).is_cancelled
-    assert (await world.wait_for(pending, Status.FAILED, status_reason="enough")).is_cancelled
+    for job in (waits, pending):
+        await world.wait_for(job, Status.FAILED, status_reason="enough", attempts=(), is_cancelled=True)
     assert (await world.job(holder)).status is Status.RUNNING
 
 
 async def test_a_bulk_terminate_ends_queued_and_active_jobs(world):
-    holder, waits = await queued(world)
+    holder, waits = await world.submit_behind()
 
     outcomes = await world.terminate_all(reason="enough", queues=["default"])
 
     assert outcomes == {holder: "STOPPING", waits: "TERMINATED"}
-    assert (await world.wait_for(waits, Status.FAILED, status_reason="enough", attempts=())).is_terminated
-    assert (await world.wait_for(holder, Status.FAILED, status_reason="enough")).is_terminated
+    for job in (waits, holder):
+        await world.wait_for(job, Status.FAILED, status_reason="enough", is_terminated=True)
     assert await world.engine_calls(holder) == ["create", "start", "stop", "remove"]
 
 
-async def test_a_bulk_terminate_has_its_own_signal_and_grace_period(world):
+async def test_a_bulk_terminate_has_its_own_signal(world):
     running = await world.start()
 
-    order = BulkStopOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL")
-    await world.stop_many(order, running)
+    await world.stop_many(BulkStopOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL"), running)
 
     await world.wait_for(running, Status.FAILED, status_reason="at once", exit_codes=[137])
     assert await world.engine_calls(running) == ["create", "start", "stop", "remove"]
@@ -87,7 +78,7 @@ async def test_an_id_that_cannot_be_stopped_has_a_reason_and_affects_no_other(si
 
 
 async def test_a_named_job_that_another_filter_excludes_is_unchanged(simulated):
-    holder, waits = await queued(simulated)
+    holder, waits = await simulated.submit_behind()
 
     outcomes = await simulated.terminate_all(holder, waits, statuses=[Status.RUNNABLE])
 
@@ -103,7 +94,7 @@ async def test_a_bulk_stop_without_a_match_changes_nothing(simulated):
 
 
 async def test_a_preview_has_the_outcomes_and_changes_nothing(simulated):
-    holder, waits = await queued(simulated, name="Sim-7")
+    holder, waits = await simulated.submit_behind(name="Sim-7")
     order = BulkStopOrder(kind=Kind.CANCEL, reason="tried")
 
     outcomes = await simulated.stop_many(order, preview=True, queues=["default"])
@@ -242,7 +233,7 @@ async def test_a_bulk_stop_continues_after_a_restart(simulated):
 
 
 async def test_a_durable_bulk_stop_stands_without_an_answer(simulated):
-    _, waits = await queued(simulated)
+    _, waits = await simulated.submit_behind()
     simulated.store.withholds_replies = True
     asking = asyncio.create_task(simulated.cancel_all(waits))
     await simulated.sleep(1)
@@ -256,7 +247,7 @@ async def test_a_durable_bulk_stop_stands_without_an_answer(simulated):
 
 
 async def test_a_bulk_stop_that_is_not_saved_is_refused_and_stops_no_job(simulated):
-    _, waits = await queued(simulated)
+    _, waits = await simulated.submit_behind()
     simulated.store.failing = True
 
     with pytest.raises(StoreFailed):

@@ -35,9 +35,7 @@ async def test_a_job_stopped_while_submitted_never_runs(world, order):
 @each_order
 @pytest.mark.fault("SP14")
 async def test_a_job_stopped_while_runnable_gets_no_container(world, order):
-    holder = await world.submit(LASTING, millicpus=4000)
-    job = await world.submit(millicpus=4000)
-    await world.wait_for(job, Status.RUNNABLE)
+    holder, job = await world.submit_behind()
 
     await getattr(world, order)(job, "not needed")
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.job import Status
-from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, lasting
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script, lasting
 from tests.support.training_client import TrainingClient
 
 LONG = timedelta(minutes=10)
@@ -36,9 +36,7 @@ async def ended(world, training, job):
 
 @flags
 async def test_a_queued_job_is_cancelled_at_once(world, training, flags):
-    holder = await world.submit(LASTING, millicpus=4000)
-    job = await world.submit(HANDLES_SIGTERM, millicpus=4000, tags=CHECKPOINTS)
-    await world.wait_for(job, Status.RUNNABLE)
+    holder, job = await world.submit_behind(HANDLES_SIGTERM, tags=CHECKPOINTS)
 
     answer = await training.cancel(job, reason="val_loss flat", **flags)
 
@@ -80,16 +78,20 @@ async def test_the_pause_of_a_job_turns_into_its_cancel(world, training, flags):
     assert (details["reason"], details["finalCheckpointCreated"]) == ("enough", True)
 
 
-async def test_force_kills_a_job_that_is_pausing(world, training):
+@pytest.mark.parametrize("before", [None, "pause", "cancel"])
+async def test_force_kills_a_job_at_once_also_while_it_is_stopped(world, training, before):
     job = await world.start(IGNORES_SIGTERM, grace=LONG)
-    await training.ask("POST", f"/{job}/pause")
+    if before is not None:
+        await training.ask("POST", f"/{job}/{before}", {"reason": "the first"})
     world.runtime.hold("kill")
 
-    answer = await training.cancel(job, force=True)
+    answer = await training.cancel(job, reason="at once", force=True)
 
     assert (answer.status, answer["status"]) == (200, "cancelling")
+    assert answer["cancellationDetails"]["forced"] is True
     world.runtime.release("kill")
-    assert (await ended(world, training, job))["forced"] is True
+    details = await ended(world, training, job)
+    assert (details["reason"], details["forced"]) == ("the first" if before == "cancel" else "at once", True)
 
 
 @flags
@@ -206,17 +208,6 @@ async def test_checkpoints_are_kept_as_requested(world, training, members, kept)
     assert await world.checkpoint_names(job) == kept
 
 
-async def test_a_forced_cancel_kills_a_running_job_at_once(world, training):
-    job = await world.start(IGNORES_SIGTERM, grace=LONG)
-
-    answer = await training.cancel(job, force=True)
-
-    assert answer["cancellationDetails"]["forced"] is True
-    details = await ended(world, training, job)
-    assert details["forced"] is True
-    assert await world.engine_calls(job) == ["create", "start", "kill", "remove"]
-
-
 async def test_a_repeated_cancel_changes_nothing(world, training):
     job = await world.start(IGNORES_SIGTERM, grace=LONG, tags=CHECKPOINTS)
     first = await training.cancel(job, reason="the first")
@@ -225,19 +216,6 @@ async def test_a_repeated_cancel_changes_nothing(world, training):
 
     assert again.status == 200
     assert again["cancellationDetails"] == first["cancellationDetails"]
-
-
-async def test_force_ends_a_cancel_that_hangs(world, training):
-    job = await world.start(IGNORES_SIGTERM, grace=LONG)
-    await training.cancel(job, reason="the first")
-    world.runtime.hold("kill")
-
-    answer = await training.cancel(job, reason="at once", force=True)
-
-    assert (answer.status, answer["status"]) == (200, "cancelling")
-    world.runtime.release("kill")
-    details = await ended(world, training, job)
-    assert (details["reason"], details["forced"]) == ("the first", True)
 
 
 @flags
@@ -255,18 +233,11 @@ async def test_a_job_that_has_ended_cannot_be_cancelled(world, training, status,
     assert await world.job(job) == before
 
 
-async def test_force_and_a_final_checkpoint_exclude_each_other(world, training):
-    job = await world.submit(LASTING, tags=CHECKPOINTS)
+@pytest.mark.parametrize(("tags", "force"), [(CHECKPOINTS, True), ({}, False)], ids=["with force", "no directory"])
+async def test_a_final_checkpoint_that_is_refused_changes_nothing(world, training, tags, force):
+    job = await world.start(tags=tags)
 
-    answer = await training.cancel(job, force=True, createFinalCheckpoint=True)
-
-    assert (answer.status, answer["error"]) == (422, "SEMANTIC_ERROR")
-
-
-async def test_a_job_without_a_checkpoint_directory_writes_no_final_checkpoint(world, training):
-    job = await world.start()
-
-    answer = await training.cancel(job, createFinalCheckpoint=True)
+    answer = await training.cancel(job, force=force, createFinalCheckpoint=True)
 
     assert (answer.status, answer["error"]) == (422, "SEMANTIC_ERROR")
     assert (await world.job(job)).stop is None

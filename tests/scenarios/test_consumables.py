@@ -45,7 +45,7 @@ async def test_a_job_holds_its_units_until_it_ends(world, there):
 async def test_consumed_units_are_not_released(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
-    await world.wait_for(await world.submit(needs={LICENCES: 4}), Status.SUCCEEDED)
+    await world.run(needs={LICENCES: 4})
     await world.restart()
 
     assert quantities(world) == Quantities(total=6, in_use=0, available=6)
@@ -53,21 +53,19 @@ async def test_consumed_units_are_not_released(world, there):
 
 async def test_a_resource_created_again_has_all_its_units(world, there):
     await there(4, ResourceKind.NON_REPLENISHABLE)
-    await world.wait_for(await world.submit(needs={LICENCES: 4}), Status.SUCCEEDED)
+    await world.run(needs={LICENCES: 4})
     await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
 
     await there(4, ResourceKind.NON_REPLENISHABLE)
 
-    await world.wait_for(await world.submit(needs={LICENCES: 4}), Status.SUCCEEDED)
+    await world.run(needs={LICENCES: 4})
     assert quantities(world).total == 0
 
 
 async def test_each_attempt_consumes_units(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
-    await world.wait_for(
-        await world.submit(Script(seconds=0, exit_code=1), needs={LICENCES: 4}, attempts=2), Status.FAILED
-    )
+    await world.run(Script(seconds=0, exit_code=1), Status.FAILED, needs={LICENCES: 4}, attempts=2)
 
     assert quantities(world).total == 2
 

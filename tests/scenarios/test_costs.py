@@ -44,8 +44,7 @@ def seconds(world, least, amount):
 
 
 async def test_a_job_without_prices_has_no_cost(world):
-    job = await world.submit(Script())
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run()
 
     assert await cost(world, job) is None
     assert await report(world) == {}
@@ -83,8 +82,7 @@ async def test_the_grace_period_is_included(priced):
 
 
 async def test_all_attempts_are_included(priced):
-    job = await priced.submit(Script(seconds=2, exit_code=1), attempts=3)
-    await priced.wait_for(job, Status.FAILED)
+    job = await priced.run(Script(seconds=2, exit_code=1), Status.FAILED, attempts=3)
 
     assert seconds(priced, 6, (await cost(priced, job)).total)
 
@@ -107,8 +105,7 @@ async def test_a_pause_is_free(priced):
 
 
 async def test_a_later_change_of_prices_does_not_change_the_cost(priced):
-    job = await priced.submit(Script(seconds=2))
-    await priced.wait_for(job, Status.SUCCEEDED)
+    job = await priced.run(Script(seconds=2))
     before = await cost(priced, job)
 
     priced.prices = Prices(currency="USD", vcpu_hour=Decimal(1))
@@ -154,15 +151,13 @@ async def test_savings_follow_from_the_timeout_without_progress(priced):
 
 
 async def test_the_cost_of_an_array_is_that_of_its_children(priced):
-    job = await priced.submit(Script(seconds=2), array_size=3)
-    await priced.wait_for(job, Status.SUCCEEDED)
+    job = await priced.run(Script(seconds=2), array_size=3)
 
     assert seconds(priced, 6, (await cost(priced, job)).total)
 
 
 async def test_a_report_adds_up_ended_and_running_jobs(priced):
-    ended = await priced.submit(Script(seconds=2))
-    await priced.wait_for(ended, Status.SUCCEEDED)
+    await priced.run(Script(seconds=2))
     await priced.start()
     await priced.sleep(3)
 
@@ -175,8 +170,7 @@ async def test_a_report_adds_up_ended_and_running_jobs(priced):
 
 
 async def test_a_report_of_other_days_is_empty(priced):
-    job = await priced.submit(Script(seconds=2))
-    await priced.wait_for(job, Status.SUCCEEDED)
+    await priced.run(Script(seconds=2))
     now = priced.clock.now()
 
     assert await report(priced, since=now - timedelta(days=9), until=now - timedelta(days=2)) == {}
@@ -185,8 +179,7 @@ async def test_a_report_of_other_days_is_empty(priced):
 
 
 async def test_costs_of_another_user_are_not_found(priced):
-    job = await priced.submit(Script(seconds=2))
-    await priced.wait_for(job, Status.SUCCEEDED)
+    job = await priced.run(Script(seconds=2))
     eve = Caller(user="eve", account="other")
 
     with pytest.raises(NotFound):

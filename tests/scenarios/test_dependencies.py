@@ -34,8 +34,7 @@ async def test_a_job_fails_when_one_dependency_fails(world):
 
 @pytest.mark.fault("TM08")
 async def test_a_dependency_that_has_succeeded_is_met(world):
-    before = await world.submit(Script(seconds=0))
-    await world.wait_for(before, Status.SUCCEEDED)
+    before = await world.run()
 
     job = await world.submit(after=[before])
 
@@ -45,8 +44,7 @@ async def test_a_dependency_that_has_succeeded_is_met(world):
 
 @pytest.mark.fault("TM08")
 async def test_a_dependency_that_has_failed_fails_the_job_at_once(world):
-    before = await world.submit(Script(seconds=0, exit_code=1))
-    await world.wait_for(before, Status.FAILED)
+    before = await world.run(Script(seconds=0, exit_code=1), Status.FAILED)
 
     job = await world.submit(after=[before])
 

@@ -87,8 +87,7 @@ async def test_a_commit_whose_reply_was_lost_is_read_after_the_restart(world):
 
 
 async def test_others_get_no_events_of_the_job(world):
-    job = await world.submit(Script(seconds=0))
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.run()
 
     page = await world.server.events.page(0, ALL, limit=100, wait=0, caller=EVE)
 

@@ -50,8 +50,7 @@ async def test_an_unanswered_signal_is_sent_again(world, call, script, exit_code
 
 async def test_a_container_that_ended_before_its_start_was_answered_is_not_started_again(world):
     world.runtime.lost_replies["start"] = 1
-    job = await world.submit(Script(seconds=0))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run()
 
     await world.runtime.remove(Tag(job_id=job, attempt=1))
 

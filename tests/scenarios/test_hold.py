@@ -16,9 +16,7 @@ WHOLE = 4000  # all vCPUs of the environment, in thousandths
 
 
 async def test_a_held_job_is_not_placed_until_it_is_released(world):
-    holder = await world.submit(LASTING, millicpus=WHOLE)
-    job = await world.submit(Script(seconds=0), millicpus=WHOLE)
-    await world.wait_for(job, Status.RUNNABLE)
+    holder, job = await world.submit_behind()
 
     await world.hold(job, "the licence is missing")
     await world.finish(holder)
@@ -82,9 +80,7 @@ async def test_a_job_held_while_pending_is_held_when_its_dependencies_are_met(wo
 
 
 async def test_a_queued_job_is_paused_and_resumed_like_a_held_one(world):
-    holder = await world.submit(LASTING, millicpus=WHOLE)
-    job = await world.submit(Script(seconds=0), millicpus=WHOLE)
-    await world.wait_for(job, Status.RUNNABLE)
+    holder, job = await world.submit_behind()
 
     await world.pause(job, "others first")
     await world.finish(holder)

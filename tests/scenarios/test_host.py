@@ -107,7 +107,7 @@ async def starts(world, count):
 
 @pytest.mark.fault("CO04")
 async def test_while_the_host_cannot_start_containers_no_attempt_is_used_up(world, caplog):
-    await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+    await world.run()
     world.runtime.errors["start"] = BROKEN
 
     jobs = await world.submit_many(41 if world.virtual else 5, Script(seconds=0), attempts=2)
@@ -125,7 +125,7 @@ async def test_while_the_host_cannot_start_containers_no_attempt_is_used_up(worl
 
 @pytest.mark.fault("CO04")
 async def test_one_start_at_a_time_probes_a_broken_host(world):
-    await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+    await world.run()
     world.runtime.errors["start"] = BROKEN
     jobs = await world.submit_many(4, Script(seconds=0))
     await world.wait_for_engine(up=False)
@@ -164,7 +164,7 @@ async def test_a_host_failure_counts_once_another_start_has_succeeded_since_the_
 
     for _ in range(4):
         await simulated._until(refused, "the start was not tried again")
-        await simulated.wait_for(await simulated.submit(Script(seconds=0)), Status.SUCCEEDED)
+        await simulated.run()
         simulated.runtime.refusals["start"] = [BROKEN]
 
     await simulated.wait_for(job, Status.FAILED, exit_codes=[127])

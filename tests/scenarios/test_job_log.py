@@ -64,16 +64,14 @@ async def test_pages_are_bounded_and_a_wait_ends_without_lines(world):
 
 
 async def test_the_last_lines_are_read_first_if_requested(world):
-    job = await world.submit(Script(seconds=0, output=("one", "two", "three")))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=0, output=("one", "two", "three")))
 
     assert await follow(world, job, tail=2) == [(1, "two"), (1, "three")]
     assert await follow(world, job, tail=0) == []
 
 
 async def test_lines_from_a_time_on_are_read_if_requested(world):
-    job = await world.submit(Script(seconds=0, output=("one", "two")))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=0, output=("one", "two")))
     second = (await read(world, job)).lines[1].at
 
     assert (1, "two") in await follow(world, job, since=second)
@@ -83,8 +81,7 @@ async def test_lines_from_a_time_on_are_read_if_requested(world):
 
 async def test_a_child_that_its_array_never_created_is_refused_with_the_reason(world):
     failed = await world.submit(Script(seconds=0, exit_code=1))
-    array = await world.submit(LASTING, array_size=5, after=(failed,))
-    await world.wait_for(array, Status.FAILED)
+    array = await world.run(LASTING, Status.FAILED, array_size=5, after=(failed,))
 
     with pytest.raises(NotFound, match=r"its array ended .FAILED. before it created this child"):
         await read(world, child_id(array, 3))
@@ -132,8 +129,7 @@ async def test_a_task_is_read_by_container(world):
     done = Script(seconds=0, output=("app",))
     beside = Script(seconds=60, on_term=0, output=("beside",))
     both = task(contained("app", done), contained("sidecar", beside, essential=False))
-    job = await world.submit(task=both)
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(task=both)
 
     with pytest.raises(Invalid, match="name one of app, sidecar"):
         await read(world, job)
@@ -144,8 +140,7 @@ async def test_a_task_is_read_by_container(world):
 
 async def test_a_multi_node_job_is_read_by_node(world):
     nodes = gang(2, each=task(contained("default", Script(seconds=1, on_term=0, output=("node",)))))
-    job = await world.submit(nodes=nodes)
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(nodes=nodes)
 
     with pytest.raises(Invalid, match=f"{job}#0 to {job}#1"):
         await read(world, job)
@@ -155,16 +150,14 @@ async def test_a_multi_node_job_is_read_by_node(world):
 
 
 async def test_others_do_not_see_that_the_job_exists(world):
-    job = await world.submit(Script(seconds=0, output=("secret",)))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=0, output=("secret",)))
 
     with pytest.raises(NotFound, match=f"Job {job} not found."):
         await read(world, job, caller=EVE)
 
 
 async def test_a_forged_position_is_refused_or_empty(world):
-    job = await world.submit(Script(seconds=0, output=("one", "two")))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=0, output=("one", "two")))
     page = await read(world, job, limit=1)
 
     for position in (1, 10**17):

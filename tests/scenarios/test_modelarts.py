@@ -75,9 +75,7 @@ async def waiting_for_another(world):
 
 
 async def waiting_for_room(world):
-    await world.start(millicpus=WHOLE)
-    job = await world.submit(millicpus=WHOLE)
-    await world.wait_for(job, Status.RUNNABLE)
+    _, job = await world.submit_behind()
     return job
 
 
@@ -161,21 +159,15 @@ async def test_the_phase_of_a_running_job_is_not_certain_while_the_engine_is_awa
 
 
 async def succeeded(world):
-    job = await world.submit(Script(seconds=0))
-    await world.wait_for(job, Status.SUCCEEDED)
-    return job
+    return await world.run()
 
 
 async def failed(world):
-    job = await world.submit(Script(seconds=0, exit_code=3))
-    await world.wait_for(job, Status.FAILED)
-    return job
+    return await world.run(Script(seconds=0, exit_code=3), Status.FAILED)
 
 
 async def timed_out(world):
-    job = await world.submit(HANDLES_SIGTERM, limit=1)
-    await world.wait_for(job, Status.FAILED)
-    return job
+    return await world.run(HANDLES_SIGTERM, Status.FAILED, limit=1)
 
 
 async def cancelled(world):
@@ -187,9 +179,7 @@ async def cancelled(world):
 async def without_an_image(world):
     if world.virtual:
         world.machine.engine.missing_images[NOWHERE] = "connection refused"
-    job = await world.submit(image=NOWHERE)
-    await world.wait_for(job, Status.FAILED)
-    return job
+    return await world.run(Script(seconds=0), Status.FAILED, image=NOWHERE)
 
 
 async def after_a_failed_one(world):
@@ -244,8 +234,7 @@ async def test_an_ended_job_has_its_phase_and_cannot_be_terminated(world, state,
 
 async def test_a_log_preview_has_the_lines_of_a_task_that_has_run(world, training):
     waiting = await held(world)
-    job = await world.submit(Script(seconds=0, output=("one", "two")))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=0, output=("one", "two")))
 
     assert await training.log(waiting) is None
     assert await training.log(job) == ("one\ntwo\n", 8, 8)

@@ -101,6 +101,6 @@ async def test_an_environment_may_give_its_jobs_no_network(world):
 async def test_two_accounts_do_not_share_a_network(world):
     for account in (ROOT, AccountName("lab")):
         world.caller = replace(ADMIN, account=account)
-        await world.wait_for(await world.submit(), Status.SUCCEEDED)
+        await world.run()
 
     assert pause_container_ids(world.machine).keys() == {("local", "root"), ("local", "lab")}

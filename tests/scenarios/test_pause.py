@@ -274,12 +274,10 @@ async def test_a_signal_sent_and_not_saved_before_the_server_died_ends_in_one_ho
 
 @pytest.mark.fault("SP29")
 async def test_a_container_removed_while_the_server_is_down_is_a_paused_attempt(world):
-    job = await world.submit(IGNORES_SIGTERM)
-    running = await world.wait_for(job, Status.RUNNING)
-    await world.wait_for_output(job, "ready")
+    job = await world.start(IGNORES_SIGTERM)
     await world.pause(job)
     await world.crash()
-    await world.machine.remove(running.tag)
+    await world.machine.remove((await world.job(job)).tag)
 
     await world.boot()
 

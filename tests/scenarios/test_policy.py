@@ -126,8 +126,7 @@ async def test_a_job_is_stopped_by_its_coordinator_and_not_by_others(world):
 
 @pytest.mark.fault("SE08")
 async def test_a_log_is_read_by_users_who_reach_the_job(world):
-    job = await world.submit(Script(seconds=0, output=("secret",)))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=0, output=("secret",)))
 
     (listed,), _ = await world.logs.streams(STREAMS, after=None, limit=9, caller=ADA)
     unseen = await world.logs.streams(STREAMS, after=None, limit=9, caller=BOB)

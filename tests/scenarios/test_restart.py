@@ -170,8 +170,7 @@ async def test_queued_jobs_keep_their_order(world):
 
 async def test_the_container_of_a_finished_job_is_removed(world):
     world.runtime.hold("remove")
-    job = await world.submit(Script(seconds=0, output=("kept",)))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=0, output=("kept",)))
     await world.crash()
     world.runtime.release("remove")
 

@@ -41,18 +41,18 @@ async def starts(world, job, attempt=1):
     return (await world.engine_calls(job, attempt)).count("start")
 
 
-async def one_that_starts_after(world, script, **fields):
-    """A job that waited for room when the backup was made, and that has it now; and the backup."""
+async def started_since(world, script, **fields):
+    """A job that was queued when the backup was made, and runs now; and the backup."""
     before = await world.start(LONG, millicpus=4000)
     job = await world.submit(script, **fields)
     await world.wait_for(job, Status.RUNNABLE)
     backup = world.backup()
     await world.terminate(before)
-    await world.wait_for(before, Status.FAILED)
+    await world.wait_for(job, Status.RUNNING)
     return job, backup
 
 
-# ------------------------------------------------------------------------------------------------------------- taken up
+# ------------------------------------------------------------------------------------------------------------- attached
 
 
 async def test_a_job_running_in_backup_and_engine_continues(world):
@@ -65,8 +65,7 @@ async def test_a_job_running_in_backup_and_engine_continues(world):
 
 
 async def test_a_job_queued_in_the_backup_is_attached_to_its_running_attempt(world):
-    job, backup = await one_that_starts_after(world, Script(seconds=20, exit_code=3))
-    await world.wait_for(job, Status.RUNNING)
+    job, backup = await started_since(world, Script(seconds=20, exit_code=3))
 
     await world.restore(backup)
 
@@ -76,8 +75,7 @@ async def test_a_job_queued_in_the_backup_is_attached_to_its_running_attempt(wor
 
 
 async def test_a_job_that_ended_without_a_server_has_the_outcome_of_its_container(world):
-    job, backup = await one_that_starts_after(world, Script(seconds=5, exit_code=7, output=("done",)))
-    await world.wait_for(job, Status.RUNNING)
+    job, backup = await started_since(world, Script(seconds=5, exit_code=7, output=("done",)))
     await world.crash()
     await world.sleep(10)
 
@@ -103,7 +101,7 @@ async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(w
 
 async def test_the_container_of_a_later_attempt_gives_its_outcome(world):
     world.runtime.hold("remove")
-    job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=9), attempts=2)
+    job, backup = await started_since(world, Script(seconds=15, exit_code=9), attempts=2)
     await world.sleep(20)
     await world.crash()
     world.runtime.release("remove")
@@ -116,7 +114,7 @@ async def test_the_container_of_a_later_attempt_gives_its_outcome(world):
 
 
 async def test_a_job_with_later_attempts_only_is_attached_to_the_last(world):
-    job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=1), attempts=3)
+    job, backup = await started_since(world, Script(seconds=15, exit_code=1), attempts=3)
     await world.sleep(20)
 
     await world.restore(backup)
@@ -178,8 +176,7 @@ async def test_children_of_an_array_are_attached_and_counted(world):
 
 async def test_a_task_of_several_containers_is_attached_as_a_whole(world):
     containers = task(task_container("a"), task_container("b"))
-    job, backup = await one_that_starts_after(world, Script(seconds=30), task=containers)
-    await world.wait_for(job, Status.RUNNING)
+    job, backup = await started_since(world, Script(seconds=30), task=containers)
     await world.wait_until_idle()
 
     await world.restore(backup)
@@ -189,13 +186,12 @@ async def test_a_task_of_several_containers_is_attached_as_a_whole(world):
     assert await world.engine_calls_by_container(job, "start") == ["0/a", "0/b"]
 
 
-# ----------------------------------------------------------------------------------------------------------- left alone
+# ----------------------------------------------------------------------------------------------------------------- kept
 
 
 async def test_containers_of_unknown_jobs_are_reported_and_kept(world, caplog):
     backup = world.backup()
-    since = [await world.submit(LONG) for _ in range(2)]
-    tags = {(await world.wait_for(it, Status.RUNNING)).tag for it in since}
+    tags = {tag_of(await world.start(LONG)) for _ in range(2)}
 
     await world.restore(backup)
     await world.sleep(HOUR / 2)
@@ -206,6 +202,7 @@ async def test_containers_of_unknown_jobs_are_reported_and_kept(world, caplog):
     assert sum("has no job in the restored data" in it for it in caplog.messages) == 2
     await world.leave_safe_mode(purge=True)
     assert world.engine.health().healthy
+    await world.wait_until_containers_are_gone()
 
 
 async def test_a_container_of_a_job_that_ended_in_the_backup_is_kept(world):
@@ -222,8 +219,7 @@ async def test_a_container_of_a_job_that_ended_in_the_backup_is_kept(world):
 
 async def test_a_container_of_an_attempt_that_ended_in_the_backup_is_removed(world):
     world.runtime.hold("remove")
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.run(Script(seconds=1))
     await world.crash()
     world.runtime.release("remove")
 
@@ -234,8 +230,7 @@ async def test_a_container_of_an_attempt_that_ended_in_the_backup_is_removed(wor
 
 async def test_without_purge_orphaned_containers_are_kept_permanently(world):
     backup = world.backup()
-    job = await world.submit(LONG)
-    tag = (await world.wait_for(job, Status.RUNNING)).tag
+    tag = tag_of(await world.start(LONG))
     await world.restore(backup)
 
     await world.leave_safe_mode(purge=False)
@@ -246,17 +241,6 @@ async def test_without_purge_orphaned_containers_are_kept_permanently(world):
     assert await running(world) == {tag}
     assert world.engine.health().healthy
     await world.leave_safe_mode(purge=True)
-
-
-async def test_with_purge_all_orphaned_containers_are_removed(world):
-    backup = world.backup()
-    for job in [await world.submit(LONG) for _ in range(5)]:
-        await world.wait_for(job, Status.RUNNING)
-    await world.restore(backup)
-
-    await world.leave_safe_mode(purge=True)
-
-    await world.wait_until_containers_are_gone()
 
 
 async def test_a_purge_continues_after_a_restart(world):
@@ -446,8 +430,7 @@ async def test_a_terminated_job_with_an_absent_container_ends_in_safe_mode(world
 
 
 async def test_a_restart_does_not_end_safe_mode(world):
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.run(Script(seconds=1))
     await world.restore(world.backup())
 
     await world.restart()
@@ -470,8 +453,7 @@ async def test_safe_mode_does_not_end_before_the_first_survey(world):
 
 
 async def test_safe_mode_does_not_end_before_attached_jobs_are_saved(world):
-    job, backup = await one_that_starts_after(world, Script(seconds=60))
-    await world.wait_for(job, Status.RUNNING)
+    job, backup = await started_since(world, Script(seconds=60))
     world.runtime.unreachable = True
     await world.restore(backup)
     world.store.failing = True

@@ -41,12 +41,11 @@ async def known(world, *jobs):
 async def an_hour_later(world):
     """When there is a newer job, which stays because it is the newest."""
     await world.sleep(LONG_ENOUGH)
-    await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+    await world.run()
 
 
 async def test_a_job_and_its_log_are_deleted_after_an_hour(world):
-    job = await world.submit(Script(seconds=1, output=("a line",)))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=1, output=("a line",)))
     await an_hour_later(world)
 
     await forget(world)
@@ -59,8 +58,7 @@ async def test_a_job_and_its_log_are_deleted_after_an_hour(world):
 
 async def test_a_job_whose_container_is_not_removed_yet_is_kept(world):
     world.runtime.hold("remove")
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=1))
     await an_hour_later(world)
     await forget(world)
     while_it_is_there = await known(world, job)
@@ -75,8 +73,7 @@ async def test_a_job_whose_container_is_not_removed_yet_is_kept(world):
 
 
 async def test_while_the_engine_is_away_nothing_is_deleted(world):
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=1))
     await an_hour_later(world)
     world.runtime.unreachable = True
     await world.wait_for_engine(up=False)
@@ -88,8 +85,7 @@ async def test_while_the_engine_is_away_nothing_is_deleted(world):
 
 
 async def test_in_safe_mode_nothing_is_deleted(world):
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=1))
     await an_hour_later(world)
     await world.restore(world.backup())
 
@@ -99,8 +95,7 @@ async def test_in_safe_mode_nothing_is_deleted(world):
 
 
 async def test_a_dependency_that_was_deleted_stays_met(world):
-    old = await world.submit(Script(seconds=1))
-    await world.wait_for(old, Status.SUCCEEDED)
+    old = await world.run(Script(seconds=1))
     slow = await world.submit(Script(seconds=7200))
     waits = await world.submit(Script(seconds=1), after=[old, slow])
     await world.wait_for(waits, Status.PENDING)
@@ -117,8 +112,7 @@ async def test_a_dependency_that_was_deleted_stays_met(world):
 
 
 async def test_n_to_n_children_of_a_deleted_array_stay_met(world):
-    old = await world.submit(Script(seconds=1), array_size=3)
-    await world.wait_for(old, Status.SUCCEEDED)
+    old = await world.run(Script(seconds=1), array_size=3)
     slow = await world.submit(Script(seconds=7200))
     on_each = Dependency(job_id=old, type=DependencyType.N_TO_N)
     waits = await world.submit(Script(seconds=1), array_size=3, after=[on_each, slow])
@@ -133,8 +127,7 @@ async def test_n_to_n_children_of_a_deleted_array_stay_met(world):
 
 
 async def test_an_array_is_deleted_with_its_children(world):
-    parent = await world.submit(Script(seconds=1), array_size=120)
-    await world.wait_for(parent, Status.SUCCEEDED)
+    parent = await world.run(Script(seconds=1), array_size=120)
     await an_hour_later(world)
 
     await forget(world)
@@ -143,8 +136,7 @@ async def test_an_array_is_deleted_with_its_children(world):
 
 
 async def test_a_dependency_on_a_deleted_job_is_refused(world):
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=1))
     await an_hour_later(world)
     await forget(world)
 
@@ -153,8 +145,7 @@ async def test_a_dependency_on_a_deleted_job_is_refused(world):
 
 
 async def test_an_n_to_n_dependency_on_a_partly_deleted_array_is_refused(world):
-    array = await world.submit(Script(seconds=0), array_size=3)
-    await world.wait_for(array, Status.SUCCEEDED)
+    array = await world.run(array_size=3)
     await an_hour_later(world)
     await world.store.prune(world.clock.now() - HOUR, keep=(), limit=1)
     assert await known(world, array, child_id(array, 0)) == [True, False]
@@ -164,8 +155,7 @@ async def test_an_n_to_n_dependency_on_a_partly_deleted_array_is_refused(world):
 
 
 async def test_a_dependency_deleted_during_the_submission_is_refused(world):
-    job = await world.submit(Script(seconds=0))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run()
     await an_hour_later(world)
     looked = await world.jobs.describe([job], caller=ADMIN)
 
@@ -177,8 +167,7 @@ async def test_a_dependency_deleted_during_the_submission_is_refused(world):
 
 
 async def test_a_cancel_or_terminate_of_a_deleted_job_changes_nothing(world):
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(seconds=1))
     await an_hour_later(world)
     await forget(world)
 
@@ -189,10 +178,8 @@ async def test_a_cancel_or_terminate_of_a_deleted_job_changes_nothing(world):
 
 
 async def test_submission_orders_ascend_after_all_jobs_were_deleted(world):
-    first = await world.submit(Script(seconds=1))
-    await world.wait_for(first, Status.SUCCEEDED)
-    last = await world.submit(Script(seconds=1), array_size=5)
-    await world.wait_for(last, Status.SUCCEEDED)
+    first = await world.run(Script(seconds=1))
+    last = await world.run(Script(seconds=1), array_size=5)
     await world.sleep(LONG_ENOUGH)
     await forget(world)
     await world.restart()

@@ -10,7 +10,7 @@ from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopProgress
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
-from tests.support.scripts import LASTING, Script, contained, lasting
+from tests.support.scripts import Script, contained, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
 SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
@@ -39,9 +39,7 @@ async def all_run(world, job):
 
 @pytest.mark.parametrize("how", [{"checkpoint": True}, {"force": True}])
 async def test_a_queued_job_ends_at_once_and_gets_no_container(world, how):
-    holder = await world.submit(LASTING, millicpus=4000)
-    job = await world.submit(WRITES, tags=SIGNAL, millicpus=4000)
-    await world.wait_for(job, Status.RUNNABLE)
+    holder, job = await world.submit_behind(WRITES, tags=SIGNAL)
 
     await world.terminate(job, **how)
 

@@ -10,7 +10,7 @@ from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopProgress
 from tests.support.builders import ADMIN
-from tests.support.scripts import IGNORES_SIGTERM, LASTING, Script
+from tests.support.scripts import IGNORES_SIGTERM, Script
 
 #: It exits a second after the stop signal, so that the delivery is stored before the exit.
 HANDLES_SIGTERM = Script(seconds=None, on_term=3, term_delay=1, output=("ready",))
@@ -97,10 +97,7 @@ async def test_a_terminate_after_a_cancel_shows_both_orders(world, by):
 
 
 async def test_a_cancel_of_a_queued_job_is_in_its_history_before_its_end(world, by):
-    holder = await world.submit(LASTING, millicpus=4000)
-    job = await world.submit(Script(seconds=0), millicpus=4000)
-    await world.wait_for(holder, Status.RUNNING)
-    await world.wait_for(job, Status.RUNNABLE)
+    _, job = await world.submit_behind()
 
     by("cora")
     await world.cancel(job, "too hot")

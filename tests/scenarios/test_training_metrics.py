@@ -44,8 +44,7 @@ async def test_a_job_that_never_ran_has_no_metrics(world):
 
 
 async def test_rules_replace_the_default_metrics_and_are_saved_with_the_attempt(world):
-    job = await world.submit(Script(output=OUTPUT), tags=RULE)
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(output=OUTPUT), tags=RULE)
 
     assert await saved(world, job) == {"val": 4}
     assert await values(world, job) == {"val": 4}
@@ -87,8 +86,7 @@ async def test_a_link_in_place_of_metrics_jsonl_is_not_followed(world, tmp_path)
 @pytest.mark.fault("BU04")
 async def test_a_regular_expression_that_backtracks_elsewhere_costs_linear_time(world):
     hard = {"batchq:metric:hard": r"^(a+)+$", "batchq:metric:other": r"(?:x+x+)+(y)"}
-    job = await world.submit(Script(output=("a" * 60 + "!", "x" * 4000)), tags=hard)
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(output=("a" * 60 + "!", "x" * 4000)), tags=hard)
 
     before = world.clock.now()
     assert await values(world, job) == {}
@@ -102,8 +100,7 @@ async def test_an_invalid_regular_expression_refuses_the_submission(world, regex
 
 
 async def test_the_metrics_of_a_job_of_another_user_are_not_found(world):
-    job = await world.submit(Script(output=OUTPUT))
-    await world.wait_for(job, Status.SUCCEEDED)
+    job = await world.run(Script(output=OUTPUT))
 
     with pytest.raises(NotFound):
         await values(world, job, caller=Caller(user="eve", account="other"))

@@ -90,8 +90,7 @@ def _answering(read, instead):
 
 
 async def test_dependencies_that_have_not_succeeded_are_listed(world):
-    done = await world.submit(Script(seconds=0), name="prepare")
-    await world.wait_for(done, Status.SUCCEEDED)
+    done = await world.run(name="prepare")
     runs = await world.start(name="align-1")
     job = await world.submit(LASTING, after=[done, runs])
 

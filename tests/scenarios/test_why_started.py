@@ -312,8 +312,7 @@ async def test_the_end_of_a_job_is_explained(world, submission, expected, facts)
 
 
 async def test_a_lack_of_memory_is_explained(world):
-    job = await world.submit(Script(seconds=0, exit_code=137, out_of_memory=True))
-    await world.wait_for(job, Status.FAILED)
+    job = await world.run(Script(seconds=0, exit_code=137, out_of_memory=True), Status.FAILED)
     why = await world.why(job)
 
     if not world.virtual and why.code is Code.EXIT_CODE:  # Docker loses about one report of 50 (decision 0055)
@@ -370,8 +369,7 @@ async def test_a_failed_dependency_is_named_with_its_own_reason(world):
 
 async def test_a_failed_dependency_of_another_user_is_not_named(world):
     first = await world.submit(Script(seconds=0, exit_code=2), name="secret")
-    job = await world.submit(Script(), after=[first], name="mine")
-    await world.wait_for(job, Status.FAILED)
+    job = await world.run(Script(), Status.FAILED, after=[first], name="mine")
     mine = replace(await world.job(job), spec=replace((await world.job(job)).spec, owner=BOB.owner))
 
     why = (await world.server.explanations.explain((mine,), caller=BOB))[job]
@@ -384,8 +382,9 @@ BOB = Caller(user="bob", account="lab", lineage=("lab", "root"))
 
 
 async def test_a_failed_array_names_a_failed_child(world):
-    array = await world.submit(Script(seconds=0), array_size=3, children={1: Script(seconds=0, exit_code=2)})
-    await world.wait_for(array, Status.FAILED)
+    array = await world.run(
+        Script(seconds=0), Status.FAILED, array_size=3, children={1: Script(seconds=0, exit_code=2)}
+    )
 
     await world.wait_for_why(
         array,

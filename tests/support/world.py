@@ -191,6 +191,19 @@ class World:
             await self.wait_for_output(job_id, "ready")
         return job_id
 
+    async def run(self, script: Script | None = None, status: Status = Status.SUCCEEDED, **fields: Any) -> JobId:
+        """Submit a job, and wait until it has ended with this status."""
+        job_id = await self.submit(script, **fields)
+        await self.wait_for(job_id, status)
+        return job_id
+
+    async def submit_behind(self, script: Script | None = None, **fields: Any) -> tuple[JobId, JobId]:
+        """Start a job that holds all vCPUs of the environment, and submit one that waits for them."""
+        holder = await self.start(millicpus=HOST.millicpus)
+        waiting = await self.submit(script, millicpus=HOST.millicpus, **fields)
+        await self.wait_for(waiting, Status.RUNNABLE)
+        return holder, waiting
+
     async def submit_many(
         self, number: int, script: Script | None, *, grace: timedelta | None = None, **fields: Any
     ) -> list[JobId]:
