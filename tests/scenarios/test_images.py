@@ -57,6 +57,8 @@ async def test_a_pull_delays_no_job_whose_image_exists(world, absent):
 
     await world.wait_for(other, Status.SUCCEEDED)
     assert (await world.job(waiting)).status is Status.STARTING
+    world.runtime.release("pull")
+    await world.wait_for(waiting, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("SP09")
