@@ -146,9 +146,13 @@ ORDER = [{"order": 1, "computeEnvironment": "local"}]
 QUEUE = {"jobQueueName": "fair", "priority": 1, "computeEnvironmentOrder": ORDER}
 
 
-async def test_a_queue_has_its_scheduling_policy(default_queue, it, boto):
+@pytest.fixture
+async def fair(default_queue, it, boto):
+    """The queue `fair` with the policy `it`."""
     await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
 
+
+async def test_a_queue_has_its_scheduling_policy(fair, boto):
     (fair,) = (await boto.describe_job_queues(jobQueues=["fair"]))["jobQueues"]
     (fifo,) = (await boto.describe_job_queues(jobQueues=["default"]))["jobQueues"]
 
@@ -156,9 +160,8 @@ async def test_a_queue_has_its_scheduling_policy(default_queue, it, boto):
     assert "schedulingPolicyArn" not in fifo
 
 
-async def test_the_policy_of_a_queue_can_be_replaced_and_is_kept_otherwise(default_queue, it, boto, server):
+async def test_the_policy_of_a_queue_can_be_replaced_and_is_kept_otherwise(fair, boto, server):
     await boto.create_scheduling_policy(name="other")
-    await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
 
     await boto.update_job_queue(jobQueue="fair", schedulingPolicyArn=ARN_OF + "other")
     await boto.update_job_queue(jobQueue="fair", priority=2, schedulingPolicyArn="")
@@ -166,28 +169,35 @@ async def test_the_policy_of_a_queue_can_be_replaced_and_is_kept_otherwise(defau
     assert server.catalog.queues["fair"].policy == "other"
 
 
-async def test_a_policy_in_use_is_not_deleted(default_queue, it, boto):
-    await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
-
+async def test_a_policy_in_use_is_not_deleted(fair, boto):
     with pytest.raises(boto.exceptions.ClientException, match="Cannot delete, found existing JobQueue relationship"):
         await boto.delete_scheduling_policy(arn=IT)
 
 
 @pytest.mark.parametrize("arn", [ARN_OF + "nothing", ARN + "job-queue/default"])
-async def test_an_unknown_policy_is_refused(server, default_queue, it, http, arn):
-    await http.post("CreateJobQueue", QUEUE | {"schedulingPolicyArn": IT})
-    before = server.stored_rows()
-
+async def test_an_unknown_policy_is_refused(fair, refused, arn):
     members = {"schedulingPolicyArn": arn}
-    made, _, created = await http.post("CreateJobQueue", QUEUE | {"jobQueueName": "another"} | members)
-    changed, _, described = await http.post("UpdateJobQueue", {"jobQueue": "fair"} | members)
 
-    assert (made, changed) == (400, 400)
-    assert "not found" in created["message"]
-    assert "not found" in described["message"]
-    assert server.stored_rows() == before
+    assert "not found" in await refused("CreateJobQueue", QUEUE | {"jobQueueName": "another"} | members)
+    assert "not found" in await refused("UpdateJobQueue", {"jobQueue": "fair"} | members)
 
 
 async def test_a_policy_cannot_be_added_to_a_queue_without_one(default_queue, it, boto):
     with pytest.raises(boto.exceptions.ClientException, match="none can be added"):
         await boto.update_job_queue(jobQueue="default", schedulingPolicyArn=IT)
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"schedulingPriorityOverride": 1}, "shareIdentifier must be specified."),
+        (
+            {"shareIdentifier": "mine"},
+            "Either schedulingPriority in job definition or schedulingPriorityOverride should be specified.",
+        ),
+    ],
+)
+async def test_a_fair_share_queue_refuses_jobs_without_a_share_or_a_priority(fair, sleeper, refused, members, text):
+    job = {"jobName": "a-job", "jobQueue": "fair", "jobDefinition": "sleeper"}
+
+    assert f"Exception : {text}," in await refused("SubmitJob", job | members)

@@ -6,8 +6,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.api.batch.routes import TAGS, UNSUPPORTED
-from tests.api.conftest import ARN
+from tests.api.conftest import ARN, CONTAINER
 from tests.api.model import OPERATIONS, SERVED, sample
+from tests.api.several import DUO, GANG, with_task, with_worker
 
 FINE = (200, None)
 REFUSED = (400, "ClientException")
@@ -122,3 +123,70 @@ async def test_an_unsupported_operation_is_refused_with_its_name_and_reason(serv
     assert "SageMaker" in answer["message"]
     assert answer["message"].endswith("this server runs containers on a Docker engine.")
     assert server.stored_rows() == before
+
+
+JOB = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
+DEFINITION = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
+EMPTY_PROPERTIES = {
+    "executionRoleArn": "",
+    "jobRoleArn": "",
+    "user": "",
+    "linuxParameters": {},
+    "command": [],
+    "volumes": [],
+}
+JOB_ID = "5d1f6c1e-0000-4000-8000-000000000000"
+
+
+def of(operation, **members):
+    return operation, members
+
+
+ABSENT = [
+    of("ListJobs", jobQueue="default", nextToken="", jobStatus="", filters=[]),
+    of("ListJobs", jobQueue="default", arrayJobId="", multiNodeJobId=""),
+    of("ListJobs", jobQueue="", arrayJobId=JOB_ID),
+    of("DescribeJobDefinitions", jobDefinitions=[], nextToken="", jobDefinitionName="", status=""),
+    of("DescribeJobQueues", jobQueues=[], nextToken=""),
+    of("DescribeComputeEnvironments", computeEnvironments=[], nextToken=""),
+    of(
+        "SubmitJob",
+        **JOB | {"jobDefinition": "duo", "containerOverrides": {"command": [], "environment": []}, "nodeOverrides": {}},
+    ),
+    of(
+        "SubmitJob",
+        **JOB | {"jobDefinition": "gang", "containerOverrides": {}, "ecsPropertiesOverride": {"taskProperties": []}},
+    ),
+    of(
+        "RegisterJobDefinition",
+        **DEFINITION,
+        nodeProperties={},
+        ecsProperties={},
+        eksProperties={},
+        consumableResourceProperties={},
+    ),
+    of(
+        "RegisterJobDefinition",
+        **DEFINITION,
+        tags={},
+        parameters={},
+        timeout={},
+        platformCapabilities=[],
+        retryStrategy=None,
+    ),
+    of("RegisterJobDefinition", **DEFINITION | {"containerProperties": CONTAINER | EMPTY_PROPERTIES}),
+    ("RegisterJobDefinition", with_task(volumes=[], ipcMode="", pidMode="", networkMode="", runtimePlatform={})),
+    ("RegisterJobDefinition", with_worker(environment=[], mountPoints=[], secrets=[], ulimits=[], user="")),
+]
+
+
+@pytest.fixture
+async def definitions(sleeper, accepted):
+    """The definitions `sleeper`, `duo` and `gang`."""
+    for content in (DUO, GANG):
+        await accepted("RegisterJobDefinition", content)
+
+
+@pytest.mark.parametrize("content", ABSENT, ids=lambda it: str(it)[:80])
+async def test_empty_members_count_as_omitted(definitions, accepted, content):
+    await accepted(*content)

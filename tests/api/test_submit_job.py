@@ -190,48 +190,61 @@ async def test_the_timeout_and_the_retries_of_a_submission_replace_those_of_the_
     assert job["retryStrategy"] == {"attempts": 2, "evaluateOnExit": []}
 
 
-async def test_overrides_are_applied_to_the_definition(boto, submit, described):
+@pytest.fixture
+def overridden(sleeper, accepted, described):
+    """Submit a job of a definition with this container, with overrides; returns the job's container."""
+
+    async def overridden(container, overrides, **members):
+        register = {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": container}
+        await accepted("RegisterJobDefinition", register)
+        made = await accepted("SubmitJob", REQUEST | {"containerOverrides": overrides} | members)
+        return (await described(made["jobId"]))["container"]
+
+    return overridden
+
+
+async def test_overrides_are_applied_to_the_definition(overridden):
     container = CONTAINER | {"environment": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
-    await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
+    overrides = {
+        "command": ["echo", "Ref::what"],
+        "environment": [{"name": "B", "value": "3"}, {"name": "C"}],
+        "resourceRequirements": requirements(MEMORY="128", GPU="1"),
+    }
 
-    job = await described(
-        await submit(
-            containerOverrides={
-                "command": ["echo", "Ref::what"],
-                "environment": [{"name": "B", "value": "3"}, {"name": "C"}],
-                "resourceRequirements": requirements(MEMORY="128", GPU="1"),
-            },
-            parameters={"what": "hello"},
-        )
-    )
+    effective = await overridden(container, overrides, parameters={"what": "hello"})
 
-    assert job["container"]["command"] == ["echo", "hello"]
-    assert job["container"]["environment"] == [
+    assert effective["command"] == ["echo", "hello"]
+    assert effective["environment"] == [
         {"name": "A", "value": "1"},
         {"name": "B", "value": "3"},
         {"name": "C", "value": ""},
     ]
-    assert job["container"]["resourceRequirements"] == requirements(VCPU="1", MEMORY="128", GPU="1")
+    assert effective["resourceRequirements"] == requirements(VCPU="1", MEMORY="128", GPU="1")
 
 
-async def test_older_members_override_older_members(boto, submit, described):
-    container = {"image": "busybox", "vcpus": 1, "memory": 64}
-    await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
-
-    job = await described(await submit(containerOverrides={"vcpus": 2, "memory": 128}))
-
-    assert (job["container"]["vcpus"], job["container"]["memory"]) == (2, 128)
-    assert job["container"]["resourceRequirements"] == []
+OLDER = {"image": "busybox", "vcpus": 1, "memory": 64}
+MIXED = {"image": "busybox", "resourceRequirements": requirements(VCPU="1"), "memory": 64}
 
 
-async def test_a_fraction_of_a_vcpu_is_not_returned_as_an_integer(boto, submit, described):
-    container = {"image": "busybox", "vcpus": 1, "memory": 64}
-    await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
+@pytest.mark.parametrize(
+    ("container", "overrides", "shown"),
+    [
+        (OLDER, {"vcpus": 2, "memory": 128}, (2, 128, [])),
+        (OLDER, {"vcpus": 2, "resourceRequirements": requirements(VCPU="3")}, (3, 64, [])),
+        (OLDER, {"resourceRequirements": requirements(VCPU="0.125")}, (None, 64, requirements(VCPU="0.125"))),
+        (MIXED, {"vcpus": 2, "memory": 128}, (None, 128, requirements(VCPU="1"))),
+    ],
+    ids=[
+        "older members",
+        "an entry and an older member",
+        "a fraction of a vCPU",
+        "an older member of a registered entry",
+    ],
+)
+async def test_older_members_override_only_older_members(overridden, container, overrides, shown):
+    effective = await overridden(container, overrides)
 
-    job = await described(await submit(containerOverrides={"resourceRequirements": requirements(VCPU="0.125")}))
-
-    assert "vcpus" not in job["container"]
-    assert (job["container"]["memory"], job["container"]["resourceRequirements"]) == (64, requirements(VCPU="0.125"))
+    assert (effective.get("vcpus"), effective["memory"], effective["resourceRequirements"]) == shown
 
 
 BAD_OVERRIDES = [
