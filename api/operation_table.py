@@ -64,6 +64,10 @@ class CallLimit(Struct, frozen=True, kw_only=True):
     waiting: int = 0
 
 
+BULK_LIMIT = CallLimit(at_once=2, waiting=14)
+"""For operations that read or stop many jobs."""
+
+
 class _Options(TypedDict, total=False):
     permission: Permission
     status: HTTPStatus

@@ -25,7 +25,6 @@ MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in Sub
 HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path
 MAX_VARIABLE = 4096  # characters of a variable's value
 MAX_PAGES = 5  # pages of the job search that one request reads: not every job of a page has the requested status
-MAX_LISTS, MAX_WAITING_LISTS = 2, 14  # lists of one user that are read at the same time, and that wait
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}", re.ASCII)
 NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
 

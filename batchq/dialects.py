@@ -23,7 +23,6 @@ from batchq.api.sagemaker.create_job import CreateLimits
 from batchq.api.sagemaker.job_document import is_training_job
 from batchq.api.training import operations as training
 from batchq.api.training.context import TrainingContext
-from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS
 from batchq.clock import wall_time
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
@@ -37,7 +36,6 @@ from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.settings import Privileged, Settings, shown_settings
-from batchq.throttling import ConcurrencyLimit
 
 
 def make_dialects(
@@ -186,7 +184,6 @@ def make_sagemaker_context(
         account=settings.account_id,
         region=settings.region,
         limits=CreateLimits(min_timeout=settings.min_timeout, s3_root=settings.s3_root),
-        lists=ConcurrencyLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS),
     )
 
 

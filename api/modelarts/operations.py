@@ -45,8 +45,8 @@ from batchq.api.modelarts.wire import (
     TrainingJobUpdate,
     modelarts_refusal,
 )
-from batchq.api.operation_table import Call, CallLimit, OperationTable
-from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, account_share
+from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.training_jobs import account_share
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Status
 from batchq.errors import LimitExceeded
@@ -191,12 +191,7 @@ async def change_description(context: ModelArtsContext, call: Call[TrainingJobUp
     return EmptyAnswer()
 
 
-@operations.add(
-    "ModelArts.ListTrainingJobs",
-    "POST",
-    f"{PROJECT}/training-job-searches",
-    limit=CallLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS),
-)
+@operations.add("ModelArts.ListTrainingJobs", "POST", f"{PROJECT}/training-job-searches", limit=BULK_LIMIT)
 async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsAnswer:
     """Lists the jobs of a project, newest first.
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from batchq.api.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
 from batchq.api.native.job_search import optional_set
-from batchq.api.operation_table import Call, CallLimit, OperationTable
+from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
@@ -26,8 +26,6 @@ from batchq.errors import Invalid
 from batchq.services.bulk_stop import BulkStopService, JobSelector, require_stop_ids
 
 NDJSON = "application/x-ndjson"
-MAX_STREAMED = 2  # bulk stops of one user that are handled at the same time
-MAX_WAITING = 14  # further bulk stops of one user that wait
 
 MAX_PATTERNS = 100  # in `jobNames`: each pattern is compared with the name of each job
 
@@ -102,14 +100,13 @@ class TerminateJobsRequest(CancelJobsRequest):
     force: bool = False
 
 
-_LIMIT = CallLimit(at_once=MAX_STREAMED, waiting=MAX_WAITING)
 _LINES = (JobLine, CountsLine)
 
 operations = OperationTable[BulkStopService]()
 
 
 @operations.add(
-    "CancelJobsByFilter", "POST", "/v1/batchq/canceljobs", limit=_LIMIT, answer=_LINES, response_media=NDJSON
+    "CancelJobsByFilter", "POST", "/v1/batchq/canceljobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
 )
 async def cancel_jobs(service: BulkStopService, call: Call[CancelJobsRequest]) -> web.StreamResponse:
     """Cancels all jobs that match the filters.
@@ -121,7 +118,7 @@ async def cancel_jobs(service: BulkStopService, call: Call[CancelJobsRequest]) -
 
 
 @operations.add(
-    "TerminateJobsByFilter", "POST", "/v1/batchq/terminatejobs", limit=_LIMIT, answer=_LINES, response_media=NDJSON
+    "TerminateJobsByFilter", "POST", "/v1/batchq/terminatejobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
 )
 async def terminate_jobs(service: BulkStopService, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
     """Terminates all jobs that match the filters.

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from batchq.api.authentication import parse_credential
 from batchq.api.http import Milliseconds, RequestBody, Word, Words
-from batchq.api.operation_table import Call, CallLimit, OperationTable
+from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
@@ -176,19 +176,11 @@ def _fact(value: Fact) -> object:
 
 
 MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
-
-MAX_AT_ONCE = 2  # searches of one user that are carried out at the same time
-
-MAX_WAITING = 14  # further searches of one user that wait
-
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?")
-
 _ID_PREFIX = re.compile(r"[0-9a-f-]{8,36}(?::[0-9]{0,5})?")
-
 _ARN = re.compile(
     r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job|compute-environment)/(?P<name>[^/]+)"
 )
-
 
 Patterns = Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)]
 
@@ -270,7 +262,7 @@ class SearchContext(Struct, frozen=True, kw_only=True):
 operations = OperationTable[SearchContext]()
 
 
-@operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=CallLimit(at_once=MAX_AT_ONCE, waiting=MAX_WAITING))
+@operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=BULK_LIMIT)
 async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> SearchAnswer:
     """Lists jobs of all queues and statuses, newest first.
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Struct, field
 
 from batchq.api.authentication import authorize, parse_credential
 from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect, read_body, reply
+from batchq.api.operation_table import BULK_LIMIT
 from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
 from batchq.api.page_tokens import PageTokens, parse_position, position_text
 from batchq.api.sagemaker import wire
@@ -53,7 +54,9 @@ class SageMakerContext(Struct, frozen=True, kw_only=True):
     region: str
     limits: CreateLimits
     #: Of the lists of each user.
-    lists: ConcurrencyLimit[UserName]
+    lists: ConcurrencyLimit[UserName] = field(
+        default_factory=lambda: ConcurrencyLimit(at_once=BULK_LIMIT.at_once, waiting=BULK_LIMIT.waiting)
+    )
 
 
 class SageMakerRequest(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from pydantic import Field
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect, InvalidMember, RequestQuery, Word
-from batchq.api.operation_table import Call, CallLimit, OperationTable
+from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.page_tokens import TokenQuery, parse_position, position_text
 from batchq.api.training import create_job, stop_jobs
 from batchq.api.training.context import (
@@ -37,7 +37,7 @@ from batchq.api.training.job_answers import (
     training_job_detail,
     training_job_summary,
 )
-from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, matching_jobs
+from batchq.api.training_jobs import matching_jobs
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
@@ -100,7 +100,7 @@ async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQu
     return training_job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
-@operations.add("ListTrainingJobs", "GET", JOBS, limit=CallLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS))
+@operations.add("ListTrainingJobs", "GET", JOBS, limit=BULK_LIMIT)
 async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJobsQuery]) -> ListAnswer:
     """Lists training jobs, newest first.
 
