@@ -41,40 +41,35 @@ async def shelf(store):
     return store
 
 
-async def test_environments_and_queues_are_read_as_saved(store):
-    local = environment(tags=(("a", "b"),), document='{"x":"é☃"}', state=State.DISABLED)
-    line = queue(environments=("local", "other"), tags=(("a", "b"),), priority=-3)
-
-    await store.put_resource(local, caller=None)
-    await store.put_resource(line, caller=None)
-
-    assert await store.resources(ComputeEnvironment) == (local,)
-    assert await store.resources(JobQueue) == (line,)
-
-
-async def test_a_second_save_replaces_the_first(store):
-    await store.put_resource(environment(), caller=None)
-    await store.put_resource(queue(), caller=None)
-
-    await store.put_resource(environment(max_millicpus=1), caller=None)
-    await store.put_resource(queue(priority=2), caller=None)
-
-    assert await store.resources(ComputeEnvironment) == (environment(max_millicpus=1),)
-    assert await store.resources(JobQueue) == (queue(priority=2),)
+LIMITS = (TimeLimit(reason="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", most=timedelta(minutes=10)),)
+WEIGHTS = (ShareWeight(identifier="a*", weight=0.125), ShareWeight(identifier="b"))
+#: For each kind: a builder, and members that differ from their defaults.
+RESOURCES = {
+    ComputeEnvironment: (environment, {"document": '{"x":"é☃"}', "state": State.DISABLED, "max_millicpus": 1}),
+    JobQueue: (
+        queue,
+        {"environments": ("local", "other"), "priority": -3, "policy": "fair", "time_limits": LIMITS},
+    ),
+    SchedulingPolicy: (policy, {"shares": WEIGHTS, "decay": timedelta(seconds=604800), "reservation": 50}),
+    ConsumableResource: (consumable, {"total": 2**70, "kind": ResourceKind.NON_REPLENISHABLE}),
+}
 
 
-async def test_a_deleted_resource_is_gone_and_others_stay(store):
-    await store.put_resource(environment("a"), caller=None)
-    await store.put_resource(environment("b"), caller=None)
-    await store.put_resource(queue("a"), caller=None)
-    await store.put_resource(queue("b"), caller=None)
+@pytest.mark.parametrize("kind", RESOURCES, ids=lambda it: it.__name__)
+async def test_a_resource_is_read_as_saved_last_until_it_is_deleted(store, kind):
+    build, members = RESOURCES[kind]
+    changed = build("a", **members, tags=(("k", "v"),))
+    await store.put_resource(build("b"), caller=None)
+    await store.put_resource(build("a"), caller=None)
 
-    await store.drop_resource(ComputeEnvironment, "a", caller=None)
-    await store.drop_resource(JobQueue, "b", caller=None)
-    await store.drop_resource(JobQueue, "never was", caller=None)
+    await store.put_resource(changed, caller=None)
+    both = await store.resources(kind)
+    await store.drop_resource(kind, "b", caller=None)
+    await store.drop_resource(kind, "never was", caller=None)
 
-    assert await store.resources(ComputeEnvironment) == (environment("b"),)
-    assert await store.resources(JobQueue) == (queue("a"),)
+    assert both == (changed, build("b"))
+    assert await store.resources(kind) == (changed,)
+    assert [await store.resources(it) for it in RESOURCES if it is not kind] == [()] * 3
 
 
 async def test_definitions_are_numbered_by_name_from_one(store):
@@ -153,39 +148,6 @@ async def test_a_flag_is_set_permanently(store):
 # ---------------------------------------------------------------------------------------------- policies, consumables
 
 
-async def test_policies_are_read_as_saved_until_deleted(store):
-    fair = policy(
-        shares=(ShareWeight(identifier="a*", weight=0.125), ShareWeight(identifier="b")),
-        decay=timedelta(seconds=604800),
-        reservation=50,
-        tags=(("k", "v"),),
-    )
-    await store.put_resource(policy("other"), caller=None)
-    await store.put_resource(policy(), caller=None)
-
-    await store.put_resource(fair, caller=None)
-    both = await store.resources(SchedulingPolicy)
-    await store.drop_resource(SchedulingPolicy, "other", caller=None)
-    await store.drop_resource(SchedulingPolicy, "never was", caller=None)
-
-    assert both == (fair, policy("other"))
-    assert await store.resources(SchedulingPolicy) == (fair,)
-
-
-async def test_consumable_resources_are_read_as_saved_until_deleted(store):
-    licence = consumable(total=2**70, kind=ResourceKind.NON_REPLENISHABLE, tags=(("k", "v"),))
-    await store.put_resource(consumable("other", total=0), caller=None)
-    await store.put_resource(consumable(), caller=None)
-
-    await store.put_resource(licence, caller=None)
-    both = await store.resources(ConsumableResource)
-    await store.drop_resource(ConsumableResource, "other", caller=None)
-    await store.drop_resource(ConsumableResource, "never was", caller=None)
-
-    assert both == (licence, consumable("other", total=0))
-    assert await store.resources(ConsumableResource) == (licence,)
-
-
 def update(token="a-token", *, at=NOON, **changes):
     return ConsumableUpdate(**{"token": token, "operation": QuantityOperation.ADD, "quantity": 1, "at": at} | changes)
 
@@ -232,11 +194,3 @@ async def test_updates_are_deleted_with_their_resource(store):
 
     assert await store.consumable_update("licences", "a-token") is None
     assert await store.consumable_update("other", "a-token") == update()
-
-
-async def test_a_queue_is_read_with_its_policy_and_time_limits(store):
-    limits = (TimeLimit(reason="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", most=timedelta(minutes=10)),)
-
-    await store.put_resource(queue(policy="fair", time_limits=limits), caller=None)
-
-    assert await store.resources(JobQueue) == (queue(policy="fair", time_limits=limits),)

@@ -60,23 +60,16 @@ async def test_a_created_container_has_not_started(runtime):
     assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
 
 
-async def test_a_repeated_create_makes_one_container(runtime):
-    it = launch()
+async def test_a_repeated_create_makes_one_container_that_can_be_started(runtime):
+    it = launch(QUICK)
     await runtime.create(it)
 
     made = await runtime.create(it)
-
-    assert made.state is ContainerState.CREATED
-    assert [found.tag for found in await runtime.survey()] == [it.tag]
-
-
-async def test_an_adopted_container_can_be_started(runtime):
-    it = launch(QUICK)
-    await runtime.create(it)
-    await runtime.create(it)
-
+    surveyed = [found.tag for found in await runtime.survey()]
     await runtime.start(it.tag)
 
+    assert made.state is ContainerState.CREATED
+    assert surveyed == [it.tag]
     assert (await over(runtime, it.tag)).exit_code == 0
 
 
@@ -180,11 +173,6 @@ async def test_an_exited_container_never_runs_again(runtime):
     assert await output(runtime, before.tag) == ["one", "two"]
 
 
-async def test_an_absent_container_cannot_be_started(runtime):
-    with pytest.raises(ContainerGone):
-        await runtime.start(new_tag())
-
-
 async def test_a_container_removed_before_its_start_cannot_be_started(runtime):
     it = launch()
     await runtime.create(it)
@@ -194,7 +182,7 @@ async def test_a_container_removed_before_its_start_cannot_be_started(runtime):
         await runtime.start(it.tag)
 
 
-async def test_a_missing_command_is_refused_definitely(runtime):
+async def test_a_missing_command_is_refused_definitely_and_has_not_started(runtime):
     it = launch(Script(refuse="no such file"))
     await runtime.create(it)
 
@@ -202,14 +190,6 @@ async def test_a_missing_command_is_refused_definitely(runtime):
         await runtime.start(it.tag)
 
     assert (refused.value.exit_code, refused.value.certain) == (127, True)
-
-
-async def test_a_container_that_could_not_start_has_not_started(runtime):
-    it = launch(Script(refuse="no such file"))
-    await runtime.create(it)
-    with pytest.raises(StartRefused):
-        await runtime.start(it.tag)
-
     assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
 
 
@@ -222,12 +202,6 @@ async def test_the_exit_code_is_reported(runtime, code):
     assert found.out_of_memory is False
 
 
-async def test_the_end_is_after_the_start(runtime):
-    found = await ended(runtime, QUICK)
-
-    assert found.started_at <= found.stopped_at
-
-
 async def test_a_container_runs_until_it_exits(runtime):
     before = SystemClock().now()
 
@@ -235,6 +209,7 @@ async def test_a_container_runs_until_it_exits(runtime):
 
     assert found.exit_code == 0
     assert (found.stopped_at - before).total_seconds() >= 0.3  # the start time of an engine may be later
+    assert found.started_at <= found.stopped_at
 
 
 async def test_lack_of_memory_is_reported(runtime):
@@ -259,74 +234,56 @@ async def test_a_stop_signal_is_delivered(runtime):
     assert (await over(runtime, tag)).exit_code == 7
 
 
-async def test_a_container_that_ignores_the_stop_signal_continues(runtime):
+async def test_a_container_that_ignores_the_stop_signal_continues_and_can_be_killed(runtime):
     tag = await started(runtime, IGNORES_SIGTERM)
     await wait_for_line(runtime, tag, "ready")
-
     await runtime.signal_stop(tag)
-
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
-
-
-async def test_a_container_that_ignores_the_stop_signal_can_be_killed(runtime):
-    tag = await started(runtime, IGNORES_SIGTERM)
-    await wait_for_line(runtime, tag, "ready")
-    await runtime.signal_stop(tag)
 
     await runtime.kill(tag)
 
     assert (await over(runtime, tag)).exit_code == 137
 
 
-@pytest.mark.parametrize("signal", ["signal_stop", "kill"])
-async def test_a_created_container_cannot_be_signalled(runtime, signal):
+async def created(runtime):
     it = launch()
     await runtime.create(it)
+    return it.tag
 
-    with pytest.raises(ContainerGone):
-        await getattr(runtime, signal)(it.tag)
 
-    assert (await runtime.inspect(it.tag)).state is ContainerState.CREATED
+async def running(runtime):
+    return await started(runtime, LONG)
+
+
+async def exited(runtime):
+    return (await ended(runtime, QUICK)).tag
+
+
+async def absent(_):
+    return new_tag()
 
 
 @pytest.mark.parametrize("signal", ["signal_stop", "kill"])
-async def test_an_exited_container_cannot_be_signalled(runtime, signal):
-    found = await ended(runtime, QUICK)
+@pytest.mark.parametrize("arrange", [created, exited, absent])
+async def test_only_a_running_container_can_be_signalled(runtime, arrange, signal):
+    tag = await arrange(runtime)
+    before = await runtime.inspect(tag)
 
     with pytest.raises(ContainerGone):
-        await getattr(runtime, signal)(found.tag)
+        await getattr(runtime, signal)(tag)
+
+    assert await runtime.inspect(tag) == before
 
 
-@pytest.mark.parametrize("signal", ["signal_stop", "kill"])
-async def test_an_absent_container_cannot_be_signalled(runtime, signal):
-    with pytest.raises(ContainerGone):
-        await getattr(runtime, signal)(new_tag())
+@pytest.mark.parametrize("arrange", [created, running, exited, absent])
+async def test_a_container_in_any_state_can_be_removed_repeatedly(runtime, arrange):
+    tag = await arrange(runtime)
 
-
-async def test_a_created_container_can_be_removed(runtime):
-    it = launch()
-    await runtime.create(it)
-
-    await runtime.remove(it.tag)
-
-    assert await runtime.inspect(it.tag) is None
-
-
-async def test_a_running_container_can_be_removed(runtime):
-    tag = await started(runtime, LONG)
-
+    await runtime.remove(tag)
     await runtime.remove(tag)
 
     assert await runtime.inspect(tag) is None
     assert await runtime.survey() == ()
-
-
-async def test_an_exited_container_can_be_removed(runtime):
-    found = await ended(runtime, QUICK)
-
-    await runtime.remove(found.tag)
-
-    assert await runtime.inspect(found.tag) is None
 
 
 async def test_a_container_without_output_is_removed_with_its_log(runtime):
@@ -351,16 +308,6 @@ async def test_of_an_absent_container_the_output_is_unknown(runtime):
         await runtime.remove_silent(new_tag())
 
 
-async def test_removing_an_absent_container_is_a_success(runtime):
-    found = await ended(runtime, QUICK)
-    await runtime.remove(found.tag)
-
-    await runtime.remove(found.tag)
-    await runtime.remove(new_tag())
-
-    assert await runtime.survey() == ()
-
-
 async def test_a_survey_has_containers_in_all_states(runtime):
     created = launch()
     await runtime.create(created)
@@ -376,38 +323,24 @@ async def test_a_survey_has_containers_in_all_states(runtime):
     }
 
 
-async def test_a_death_is_reported_to_subscribers(runtime):
-    async with runtime.deaths() as news:
-        tag = await started(runtime, QUICK)
-
-        await death_of(news, tag)
-
-        assert (await runtime.inspect(tag)).state is ContainerState.EXITED
-
-
 async def test_a_reported_death_equals_an_inspection(runtime):
-    async with runtime.deaths() as news:
+    async with runtime.deaths() as deaths:
         tag = await started(runtime, QUICK)
 
-        reported = await death_of(news, tag)
+        reported = await death_of(deaths, tag)
 
-        assert reported in {tag, DeathReport(tag=tag, found=await runtime.inspect(tag))}
+        found = await runtime.inspect(tag)
+        assert reported in {tag, DeathReport(tag=tag, found=found)}
+        assert found.state is ContainerState.EXITED
 
 
-async def test_a_kill_is_reported_as_a_death(runtime):
+@pytest.mark.parametrize("call", ["kill", "remove"])
+async def test_a_kill_and_the_removal_of_a_running_container_are_reported_as_deaths(runtime, call):
     tag = await started(runtime, LONG)
-    async with runtime.deaths() as news:
-        await runtime.kill(tag)
+    async with runtime.deaths() as deaths:
+        await getattr(runtime, call)(tag)
 
-        await death_of(news, tag)
-
-
-async def test_the_removal_of_a_running_container_is_reported_as_a_death(runtime):
-    tag = await started(runtime, LONG)
-    async with runtime.deaths() as news:
-        await runtime.remove(tag)
-
-        await death_of(news, tag)
+        await death_of(deaths, tag)
 
 
 async def test_each_subscriber_gets_each_death(runtime):

@@ -125,41 +125,47 @@ SERVER |= {
 }
 
 
-@pytest.mark.parametrize(("changes", "level", "text"), ENGINE.values(), ids=ENGINE)
-def test_each_fault_of_the_engine_is_reported(changes, level, text):
-    found = failure(**changes)
+FAULTS = {
+    f"{'/'.join(sorted(components))}: {name}": (components, *fault)
+    for components, faults in (
+        ({"engine"}, ENGINE),
+        ({"store", "disk"}, STORE),
+        ({"clock"}, CLOCK),
+        ({"server"}, SERVER),
+    )
+    for name, fault in faults.items()
+}
 
-    assert found[:2] == (level, "engine")
-    assert text in found[2]
 
-
-@pytest.mark.parametrize(("changes", "level", "text"), STORE.values(), ids=STORE)
-def test_each_fault_of_the_data_directory_is_reported(changes, level, text):
+@pytest.mark.parametrize(("components", "changes", "level", "text"), FAULTS.values(), ids=FAULTS)
+def test_each_fault_is_reported(components, changes, level, text):
     found = failure(**changes)
 
     assert found[0] == level
-    assert found[1] in {"store", "disk"}
+    assert found[1] in components
     assert text in found[2]
 
 
-@pytest.mark.parametrize(("changes", "level", "text"), CLOCK.values(), ids=CLOCK)
-def test_different_clocks_are_reported(changes, level, text):
-    found = failure(**changes)
+HEALTH_WITHOUT_MEMBERS = {name: it for name, it in HEALTHY.items() if name not in {"eventLoop", "now", "loops"}}
+RECENT_JOB = database(newest_created_at=NOON + timedelta(seconds=2))
+NO_FAULT = {
+    "healthy": {},
+    "stopped server": {"store": store(locked=False, holder_pid=None), "server": NO_RESPONSE},
+    "unknown lock holder": {"store": store(locked=None, holder_pid=None)},
+    "root may use files of any owner": {"uid": 0},
+    "simulated containers": {"engine": None},
+    "health report of an older server": {"server": ServerFacts(url=URL, health=HEALTH_WITHOUT_MEMBERS)},
+    "health report without details": {"server": ServerFacts(url=URL, health={"status": "ok"})},
+    "small clock differences": {"engine": engine(clock_offset=-4.9), "store": store(database=RECENT_JOB)},
+} | {
+    f"server time {now}": {"server": server(now=now)}
+    for now in (None, 7, "noon", "2026-11-21T12:00:00", "9999-12-31T23:59:59")
+}
 
-    assert found[:2] == (level, "clock")
-    assert text in found[2]
 
-
-@pytest.mark.parametrize(("changes", "level", "text"), SERVER.values(), ids=SERVER)
-def test_each_fault_of_the_server_is_reported(changes, level, text):
-    found = failure(**changes)
-
-    assert found[:2] == (level, "server")
-    assert text in found[2]
-
-
-def test_a_healthy_installation_has_no_failures():
-    assert failures() == []
+@pytest.mark.parametrize("changes", NO_FAULT.values(), ids=NO_FAULT)
+def test_an_installation_without_faults_has_no_failures(changes):
+    assert failures(**changes) == []
 
 
 @pytest.mark.parametrize(
@@ -187,14 +193,6 @@ def test_a_missing_data_directory_is_healthy():
     assert any("the first start of batchq serve creates it" in it.message for it in all_findings(new))
 
 
-def test_a_stopped_server_is_healthy():
-    assert failures(store=store(locked=False, holder_pid=None), server=NO_RESPONSE) == []
-
-
-def test_an_unknown_lock_holder_is_healthy():
-    assert failures(store=store(locked=None, holder_pid=None)) == []
-
-
 def test_an_older_schema_is_migrated_by_the_next_start():
     older = store(locked=False, schema=2, database=None)
 
@@ -202,35 +200,6 @@ def test_an_older_schema_is_migrated_by_the_next_start():
     assert any(
         "has schema 2; the next start" in it.message for it in all_findings(facts(store=older, server=NO_RESPONSE))
     )
-
-
-def test_root_may_use_files_of_any_owner():
-    assert failures(uid=0) == []
-
-
-def test_simulated_containers_need_no_engine():
-    assert failures(engine=None) == []
-
-
-def test_missing_members_of_a_health_report_are_healthy():
-    old = {name: it for name, it in HEALTHY.items() if name not in {"eventLoop", "now", "loops"}}
-
-    assert failures(server=ServerFacts(url=URL, health=old)) == []
-
-
-def test_a_short_health_report_is_healthy():
-    assert failures(server=ServerFacts(url=URL, health={"status": "ok"})) == []
-
-
-def test_small_clock_differences_are_ignored():
-    recent = replace(store(), database=database(newest_created_at=NOON + timedelta(seconds=2)))
-
-    assert failures(engine=engine(clock_offset=-4.9), store=recent) == []
-
-
-@pytest.mark.parametrize("now", [None, 7, "noon", "2026-11-21T12:00:00", "9999-12-31T23:59:59"])
-def test_an_invalid_time_of_the_server_is_ignored(now):
-    assert failures(server=server(now=now)) == []
 
 
 @pytest.mark.parametrize(("mode", "end"), [(0o660, "group batchq"), (0o666, "every user of this machine may connect")])

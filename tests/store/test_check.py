@@ -85,20 +85,6 @@ def test_a_damaged_index_is_reported(data):
     assert check_file(data / NAME).problems == ("wrong # of entries in index jobs_by_queue",)
 
 
-@pytest.mark.parametrize(
-    ("statement", "why"),
-    [
-        (f"PRAGMA user_version = {statements.newest_schema() + 1}", "newer batchq"),
-        ("PRAGMA application_id = 1", "another program"),
-    ],
-)
-def test_a_foreign_or_newer_database_is_refused(data, statement, why):
-    changed_by(data, statement)
-
-    with pytest.raises(StoreRefused, match=why):
-        check_file(data / NAME)
-
-
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / NAME).touch()
 

@@ -101,13 +101,6 @@ async def test_a_file_that_is_not_a_database_is_reported_and_unchanged(at_rest):
     assert everything_in(at_rest) == before
 
 
-async def test_a_newer_schema_is_reported(at_rest):
-    with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
-        connection.execute(f"PRAGMA user_version = {statements.newest_schema() + 1}")
-
-    assert "newer batchq" in inspection.examine_data(at_rest).refusal
-
-
 async def test_the_rows_of_an_earlier_schema_are_not_read(at_rest, monkeypatch):
     earlier = statements.newest_schema()
     monkeypatch.setattr(statements, "MIGRATIONS", second_version.STEPS)
