@@ -79,11 +79,11 @@ async def test_a_survey_distinguishes_the_containers(runtime):
 
 
 async def test_a_death_names_its_container(runtime):
-    async with runtime.deaths() as news:
+    async with runtime.deaths() as deaths:
         main, side = await task(runtime, "main", "side")
         await runtime.kill(side)
 
-        await death_of(news, side)
+        await death_of(deaths, side)
 
     assert (await runtime.inspect(main)).state is ContainerState.RUNNING
 

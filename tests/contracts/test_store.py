@@ -13,7 +13,7 @@ from batchq.errors import Conflict, StoreFailed
 from batchq.ports.job_search import JobSearchQuery
 from batchq.ports.jobs import Changes
 from batchq.store.job_writes import MAX_SUBMISSIONS_DELETED
-from tests.support.builders import NOON, attempt, cancel, job, job_id, log_stream, moment, resources, stop, submission
+from tests.support.builders import NOON, attempt, cancel, job, job_id, log_stream, moment, stop, submission
 
 
 def saved(before):
@@ -190,41 +190,6 @@ async def test_active_jobs_are_starting_or_running(store):
     assert set(await store.active()) == {every[Status.STARTING], every[Status.RUNNING]}
 
 
-async def test_runnable_jobs_are_listed_in_order_without_unschedulable_ones(store):
-    inserted = (
-        job(number=4, status=Status.RUNNABLE, millicpus=250, memory_mib=64, gpus=2),
-        job(number=1, status=Status.RUNNABLE),
-        job(number=2, status=Status.RUNNABLE, queue=QueueName("other")),
-        job(number=3, status=Status.RUNNABLE, unschedulable=True),
-        job(number=5, status=Status.RUNNING),
-        job(number=6, status=Status.RUNNABLE),
-    )
-    await update(store, inserted=inserted)
-
-    first, second = await store.runnable(QueueName("default"), 2)
-
-    assert (first.job_id, first.order, first.resources) == (job_id(1), 1, resources())
-    assert (second.job_id, second.order) == (job_id(4), 4)
-    assert second.resources == resources(millicpus=250, memory_mib=64, gpus=2)
-
-
-async def test_runnable_jobs_continue_after_an_order(store):
-    await update(store, inserted=tuple(job(number=number, status=Status.RUNNABLE) for number in range(5)))
-
-    rest = await store.runnable(QueueName("default"), 2, after=1)
-
-    assert [it.order for it in rest] == [2, 3]
-
-
-async def test_a_job_that_was_placed_is_no_longer_runnable(store):
-    runnable = job(status=Status.RUNNABLE)
-    await update(store, inserted=(runnable,))
-
-    await update(store, updated=(replace(runnable, status=Status.STARTING, attempt=attempt()),))
-
-    assert await store.runnable(QueueName("default"), 10) == ()
-
-
 async def test_unschedulable_jobs_of_all_queues_are_listed_in_order(store):
     inserted = (
         job(number=3, status=Status.RUNNABLE, unschedulable=True, queue=QueueName("other")),
@@ -259,13 +224,6 @@ async def test_a_decided_job_is_no_dependent(store):
 
     assert await store.dependents([first.id]) == ()
     assert await store.waiting_for_others() == 0
-
-
-async def test_unfinished_jobs_of_a_queue_are_counted(store):
-    inserted = (*(job(status=status) for status in Status), job(queue=QueueName("other")))
-    await update(store, inserted=inserted)
-
-    assert await store.unfinished_in(QueueName("default")) == 5
 
 
 # ---------------------------------------------------------------------------------------------------- what else is kept

@@ -59,10 +59,6 @@ async def test_an_array_counts_as_its_unspawned_children(store):
     assert +Counter(await store.queued()) == {"lab": 7 + 2 + 1}
 
 
-async def test_without_queued_jobs_nothing_is_counted(store):
-    assert await store.queued() == {}
-
-
 async def test_jobs_of_excluded_accounts_are_skipped(store):
     third = Owner(user="eve", account="third")
     mine, other, thirds = owned(1), [owned(it, OTHER) for it in (2, 4, 6)], [owned(it, third) for it in (3, 5)]

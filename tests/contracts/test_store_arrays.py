@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import (
-    FINISHED,
     QUEUED,
     ArrayChild,
     ArrayState,
@@ -15,7 +14,7 @@ from batchq.domain.job import (
 )
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes, ChildQuery, Filter, JobQuery
-from tests.support.builders import NOON, cancel, job, job_id, stop
+from tests.support.builders import cancel, job, job_id, stop
 
 DEFAULT = QueueName("default")
 
@@ -38,7 +37,7 @@ def indices(jobs):
 
 
 @pytest.fixture
-async def family(store):
+async def seven_children(store):
     """An array of the seven statuses, between two jobs of their own."""
     parent = array(7, number=10)
     seven = children(parent, *Status)
@@ -59,18 +58,10 @@ async def test_a_child_is_read_with_the_spec_of_its_array(store):
     assert await store.jobs([one.id, parent.id]) == {one.id: one, parent.id: parent}
 
 
-async def test_children_share_one_spec_in_memory(store, family):
+async def test_children_share_one_spec_in_memory(store, seven_children):
     found = await store.list_children(ChildQuery(parent=job_id(10), limit=7))
 
     assert len({id(it.spec) for it in found}) == 1
-
-
-async def test_a_child_is_updated_as_any_job(store, family):
-    first = family[0]
-
-    await store.commit(Changes(updated=(replace(first, status=Status.RUNNABLE),)))
-
-    assert await store.jobs([first.id]) == {first.id: replace(first, status=Status.RUNNABLE, version=1)}
 
 
 async def test_a_child_without_its_array_is_a_conflict(store):
@@ -80,13 +71,13 @@ async def test_a_child_without_its_array_is_a_conflict(store):
     assert await store.last_order() == -1
 
 
-async def test_a_child_is_spawned_once(store, family):
+async def test_a_child_is_spawned_once(store, seven_children):
     with pytest.raises(Conflict):
-        await store.commit(Changes(inserted=(family[3],)))
+        await store.commit(Changes(inserted=(seven_children[3],)))
 
 
-async def test_queries_of_the_engine_include_children(store, family):
-    _, pending, _, starting, running, *_ = family
+async def test_queries_of_the_engine_include_children(store, seven_children):
+    _, pending, _, starting, running, *_ = seven_children
     misfit = replace(pending, status=Status.RUNNABLE, unschedulable=True)
     await store.commit(Changes(updated=(misfit,)))
 
@@ -98,12 +89,12 @@ async def test_queries_of_the_engine_include_children(store, family):
 # ------------------------------------------------------------------------------------------------------ by their array
 
 
-async def test_unfinished_children_are_listed_by_index(store, family):
+async def test_unfinished_children_are_listed_by_index(store, seven_children):
     assert indices(await store.children(job_id(10), 0, 100)) == [0, 1, 2, 3, 4]
-    assert await store.children(job_id(10), 0, 100) == family[:5]
+    assert await store.children(job_id(10), 0, 100) == seven_children[:5]
 
 
-async def test_children_are_searched_in_a_bounded_range_of_indices(store, family):
+async def test_children_are_searched_in_a_bounded_range_of_indices(store, seven_children):
     assert indices(await store.children(job_id(10), 1, 2)) == [1, 2]
     assert indices(await store.children(job_id(10), 4, 2)) == [4]
     assert await store.children(job_id(10), 5, 2) == ()
@@ -111,8 +102,8 @@ async def test_children_are_searched_in_a_bounded_range_of_indices(store, family
     assert await store.children(job_id(10), 0, 0) == ()
 
 
-async def test_other_jobs_have_no_children(store, family):
-    for_none = [job_id(9), job_id(18), job_id(99), family[0].id, "\ud800"]
+async def test_other_jobs_have_no_children(store, seven_children):
+    for_none = [job_id(9), job_id(18), job_id(99), seven_children[0].id, "\ud800"]
 
     assert [await store.children(it, 0, 100) for it in for_none] == [()] * 5
     assert [await store.list_children(ChildQuery(parent=it, limit=100)) for it in for_none] == [()] * 5
@@ -125,10 +116,6 @@ async def test_a_spawning_array_has_its_existing_children(store):
 
     assert indices(await store.children(parent.id, 0, 5000)) == [0, 1]
     assert indices(await store.list_children(ChildQuery(parent=parent.id, limit=5000))) == [1, 0]
-
-
-async def test_children_are_listed_highest_index_first(store, family):
-    assert await store.list_children(ChildQuery(parent=job_id(10), limit=100)) == family[::-1]
 
 
 async def test_the_statuses_of_children_are_read_as_runs(store):
@@ -145,10 +132,10 @@ async def test_the_statuses_of_children_are_read_as_runs(store):
     )
 
 
-async def test_children_are_listed_by_status(store, family):
+async def test_children_are_listed_by_status(store, seven_children):
     query = ChildQuery(parent=job_id(10), status=Status.RUNNING, limit=100)
 
-    assert await store.list_children(query) == (family[4],)
+    assert await store.list_children(query) == (seven_children[4],)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +143,7 @@ async def test_children_are_listed_by_status(store, family):
     [(None, [6, 5, 4, 3, 2, 1, 0]), (Status.FAILED, [6, 2, 1, 0]), (Status.RUNNING, [4]), (Status.SUCCEEDED, [5])]
     + [(status, []) for status in sorted(QUEUED)],
 )
-async def test_queued_children_of_an_ended_array_count_as_failed(store, family, status, found):
+async def test_queued_children_of_an_ended_array_count_as_failed(store, seven_children, status, found):
     query = ChildQuery(parent=job_id(10), status=status, ended=True, limit=100)
     first = replace(query, limit=2)
     next_ = replace(query, before=16)
@@ -166,7 +153,7 @@ async def test_queued_children_of_an_ended_array_count_as_failed(store, family, 
     assert indices(await store.list_children(next_)) == [it for it in found if it < 5]
 
 
-async def test_pages_of_children_continue_below_their_last_index(store, family):
+async def test_pages_of_children_continue_below_their_last_index(store, seven_children):
     def page(before):
         return ChildQuery(parent=job_id(10), limit=3, before=before)
 
@@ -181,7 +168,7 @@ async def test_pages_of_children_continue_below_their_last_index(store, family):
 # ---------------------------------------------------------------------------------------------------- beside the others
 
 
-async def test_a_queue_is_listed_without_children(store, family):
+async def test_a_queue_is_listed_without_children(store, seven_children):
     jobs = await store.list(JobQuery(queue=DEFAULT, limit=100))
     running = await store.list(JobQuery(queue=DEFAULT, status=Status.RUNNING, limit=100))
     named = await store.list(JobQuery(queue=DEFAULT, filter=Filter.JOB_NAME, values=("*",), limit=100))
@@ -191,7 +178,7 @@ async def test_a_queue_is_listed_without_children(store, family):
     assert named == jobs
 
 
-async def test_an_array_counts_as_one_unfinished_job(store, family):
+async def test_an_array_counts_as_one_unfinished_job(store, seven_children):
     assert await store.unfinished_in(DEFAULT) == 3
 
 
@@ -297,7 +284,7 @@ async def test_dependents_of_a_child_are_found_by_its_id(store):
     assert await store.dependents([child_id(first.id, 3)]) == (waiting,)
 
 
-# ------------------------------------------------------------------------------------------------------------ in a turn
+# ---------------------------------------------------------------------------------------------------- in a unit of work
 
 
 async def test_a_unit_of_work_with_many_children_is_saved_completely(store):
@@ -325,10 +312,3 @@ async def test_one_conflict_among_many_updates_saves_nothing(store, place):
         await store.commit(Changes(updated=tuple(moved)))
 
     assert await store.children(parent.id, 0, 250) == spawned
-
-
-async def test_finished_children_are_found_by_id(store, family):
-    over = [it for it in family if it.status in FINISHED]
-
-    assert await store.jobs([it.id for it in over]) == {it.id: it for it in over}
-    assert {it.created_at for it in over} == {NOON}

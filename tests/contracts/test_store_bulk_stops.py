@@ -27,7 +27,7 @@ from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
 ORDER = BulkStopOrder(kind=Kind.TERMINATE, reason="enough of it")
-SWEEP = BulkStop(number=1, order=ORDER)
+BULK_STOP = BulkStop(number=1, order=ORDER)
 ALL = JobFilter(statuses=frozenset(Status))
 
 
@@ -56,7 +56,7 @@ def chosen(store):
         job_filter = JobFilter(**selection)
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
         previewed = [it.place for it in await store.preview(job_filter, 100)]
-        await store.commit(Changes(bulk_stops=((SWEEP, job_filter),)))
+        await store.commit(Changes(bulk_stops=((BULK_STOP, job_filter),)))
         selected = [(it.job.order, it.part) for it in await store.next_targets(1, 100)]
         assert selected == previewed[::-1]
         return previewed
@@ -73,26 +73,7 @@ def whole(*orders):
     return [(order, None) for order in orders]
 
 
-# -------------------------------------------------------------------------------------------------------- who is meant
-
-
-async def test_without_conditions_all_unfinished_jobs_are_selected(chosen):
-    jobs = [job(number=number, status=status) for number, status in enumerate(Status)]
-
-    assert await chosen(jobs) == whole(0, 1, 2, 3, 4)
-
-
-async def test_all_filters_and_any_value_of_each_must_match(chosen):
-    jobs = [
-        job(number=1, name="Sim-1", queue="night"),
-        job(number=2, name="sim-2", queue="day"),
-        job(number=3, name="post", queue="night"),
-        job(number=4, name="post", queue="week"),
-    ]
-
-    selection = {"names": frozenset({"SIM*", "post"}), "queues": frozenset({"night", "week"})}
-
-    assert await chosen(jobs, **selection) == whole(1, 3, 4)
+# ---------------------------------------------------------------------------------------------- the targets of a filter
 
 
 async def test_an_environment_is_that_of_the_attempt_under_way(chosen):
@@ -104,12 +85,6 @@ async def test_an_environment_is_that_of_the_attempt_under_way(chosen):
     ]
 
     assert await chosen(jobs, environments=frozenset({"big"})) == whole(1)
-
-
-async def test_a_job_is_selected_if_it_was_created_before(chosen):
-    jobs = [job(number=number, created_at=NOON + timedelta(milliseconds=number)) for number in (1, 2, 3)]
-
-    assert await chosen(jobs, created_before=milliseconds(NOON) + 2) == whole(1)
 
 
 async def test_an_array_is_selected_as_a_whole(chosen):
@@ -167,7 +142,7 @@ async def test_a_preview_continues_after_a_position(store):
     assert (first.name, first.status, first.has_children) == ("a-job", "SUBMITTED", False)
 
 
-# ------------------------------------------------------------------------------------------------------------ an order
+# ---------------------------------------------------------------------------------------------------------- a bulk stop
 
 
 async def test_the_selection_includes_changes_of_the_same_commit(store):
@@ -176,26 +151,28 @@ async def test_the_selection_includes_changes_of_the_same_commit(store):
     runs = replace(waits, status=Status.STARTING, attempt=attempt())
 
     selection = JobFilter(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
-    await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((SWEEP, selection),)))
+    await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((BULK_STOP, selection),)))
 
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
 
 async def test_later_jobs_are_not_selected(store):
-    await store.commit(Changes(inserted=(job(number=1),), bulk_stops=((SWEEP, ALL),)))
+    await store.commit(Changes(inserted=(job(number=1),), bulk_stops=((BULK_STOP, ALL),)))
     await store.commit(Changes(inserted=(job(number=2),)))
 
     assert [it.job.order for it in await store.next_targets(1, 10)] == [1]
 
 
 async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(store):
-    await store.commit(Changes(inserted=tuple(job(number=number) for number in range(4)), bulk_stops=((SWEEP, ALL),)))
+    await store.commit(
+        Changes(inserted=tuple(job(number=number) for number in range(4)), bulk_stops=((BULK_STOP, ALL),))
+    )
     [_, last] = await store.next_targets(1, 2)
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=last.job.order, part=None, complete=False),)))
 
     assert [it.job.order for it in await store.next_targets(1, 10)] == [1, 0]
-    assert await store.bulk_stops() == (SWEEP,)
+    assert await store.bulk_stops() == (BULK_STOP,)
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=0, part=None, complete=True),)))
     assert (await store.bulk_stops(), await store.next_targets(1, 10), list(await store.target_ranges(1))) == (
         (),
@@ -206,13 +183,13 @@ async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(s
 
 async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
     over = job(number=1, status=Status.FAILED)
-    await store.commit(Changes(inserted=(job(number=1), job(number=2)), bulk_stops=((SWEEP, ALL),)))
+    await store.commit(Changes(inserted=(job(number=1), job(number=2)), bulk_stops=((BULK_STOP, ALL),)))
     await store.commit(Changes(updated=(over,), history=ended([over])))
     await store.prune(NOON + timedelta(days=1), keep=(), limit=10)
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, part=None, complete=True),)))
-    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(names=frozenset({"unknown"}))),)))
+    await store.commit(Changes(bulk_stops=((BULK_STOP, JobFilter(names=frozenset({"unknown"}))),)))
     await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
 
     assert (await store.next_targets(1, 10), list(await store.target_ranges(1))) == ((), [])
@@ -221,7 +198,7 @@ async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
 async def test_nodes_of_a_job_are_selected_one_after_another(store):
     await store.commit(Changes(inserted=(job(number=1, nodes=gang(3)),)))
     members = ((job_id(1), 0), (job_id(1), 2), (job_id(1), None))
-    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(members=members)),)))
+    await store.commit(Changes(bulk_stops=((BULK_STOP, JobFilter(members=members)),)))
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=1, part=2, complete=False),)))
 
@@ -233,14 +210,14 @@ async def test_a_bulk_stop_has_its_jobs_with_the_ranges_of_their_children(store)
     others = [job(number=number) for number in (1, 14, 15)]
     await store.commit(Changes(inserted=(*others, parent)))
 
-    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter()),)))
+    await store.commit(Changes(bulk_stops=((BULK_STOP, JobFilter()),)))
 
     assert list(await store.target_ranges(1)) == [(1, 1), (10, 15)]
 
 
 async def test_two_bulk_stops_may_select_one_job(store):
     await store.commit(
-        Changes(inserted=(job(number=1),), bulk_stops=((SWEEP, ALL), (BulkStop(number=2, order=ORDER), ALL)))
+        Changes(inserted=(job(number=1),), bulk_stops=((BULK_STOP, ALL), (BulkStop(number=2, order=ORDER), ALL)))
     )
 
     assert [len(await store.next_targets(number, 10)) for number in (1, 2)] == [1, 1]
@@ -305,7 +282,7 @@ async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(mad
             inserted=(job(number=20),),
             updated=tuple(changed),
             history=ended(changed),
-            bulk_stops=((SWEEP, selection), (BulkStop(number=2, order=ORDER), selection)),
+            bulk_stops=((BULK_STOP, selection), (BulkStop(number=2, order=ORDER), selection)),
             candidates=((1, candidates),),
         )
     )

@@ -145,21 +145,6 @@ async def test_the_oldest_jobs_are_deleted_first_in_batches(kept):
     assert sum(await pruned(kept, limit=3)) == 4
 
 
-async def test_many_jobs_with_the_same_end_are_all_deleted(kept):
-    await saved(kept, *(over(number) for number in range(50)))
-
-    assert sum(await pruned(kept, limit=7)) == 50
-    assert await left(kept) == [900]
-
-
-async def test_excluded_jobs_are_kept_and_block_no_other(kept):
-    await saved(kept, *(over(number) for number in range(6)))
-
-    await pruned(kept, keep={job_id(0), job_id(4)}, limit=2)
-
-    assert await left(kept) == [0, 4, 900]
-
-
 async def test_a_dependency_is_kept_while_a_job_waits_for_it(kept):
     dependent = job(number=5, status=Status.PENDING, depends_on=[job_id(1)])
     await saved(kept, over(1), over(2), dependent)
@@ -171,25 +156,6 @@ async def test_a_dependency_is_kept_while_a_job_waits_for_it(kept):
 
     assert waited_for == [1, 5, 900]
     assert await left(kept) == [5, 900]
-
-
-async def test_the_newest_job_is_kept_so_that_orders_ascend(store):
-    await saved(store, over(1), over(2))
-
-    await pruned(store)
-
-    assert await left(store) == [2]
-    assert await store.last_order() == 2
-
-
-async def test_the_newest_array_is_kept_with_its_children(store):
-    await saved(store, over(1), *array(2, 3))
-
-    await pruned(store)
-
-    assert await store.last_order() == 5
-    assert await left(store) == [2]
-    assert len(await store.list_children(ChildQuery(parent=job_id(2), limit=10))) == 3
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays
@@ -248,13 +214,6 @@ async def test_an_array_is_kept_for_n_to_n_dependents(kept):
     assert await left(kept) == [10, 20, 900]
 
 
-async def test_arrays_and_jobs_are_deleted_in_small_batches(kept):
-    await saved(kept, *array(10, 5), over(20), *array(30, 5))
-
-    assert max(await pruned(kept, limit=4)) <= 4
-    assert await left(kept) == [900]
-
-
 # -------------------------------------------------------------------------------------------------------------- shares
 
 
@@ -273,7 +232,7 @@ async def test_unused_shares_are_deleted(store):
 
 # ---------------------------------------------------------------------------------------- SQL and the specification
 
-FAMILIES = st.lists(
+GROUPS = st.lists(
     st.fixed_dictionaries(
         {
             "size": st.sampled_from([0, 0, 1, 3, 7]),
@@ -286,7 +245,7 @@ FAMILIES = st.lists(
 )
 
 
-def family(index, made):
+def jobs_of(index, made):
     """The jobs of an index: orders begin at a hundred times the index; a waiting job depends on an earlier one."""
     status = ENDED if made["over"] else Status.PENDING
     earlier = made["waits_for"] if made["waits_for"] is not None and made["waits_for"] < index else None
@@ -296,25 +255,25 @@ def family(index, made):
     return (over(index * 100, status=status, **fields),)
 
 
-def forgotten(families, keep, day):
-    """The indices of families that nothing keeps. An array that has all its children waits for no job any more."""
-    waits = ((index, made) for index, made in enumerate(families) if not (made["over"] or made["size"]))
+def unneeded(groups, keep, day):
+    """The indices of groups that are deleted. An array that has all its children waits for no job any more."""
+    waits = ((index, made) for index, made in enumerate(groups) if not (made["over"] or made["size"]))
     waiting = [(index, made["waits_for"]) for index, made in waits]
-    kept = {*keep, len(families) - 1, *(on for index, on in waiting if on is not None and on < index)}
-    return {index for index, made in enumerate(families) if made["over"] and made["day"] < day} - kept
+    kept = {*keep, len(groups) - 1, *(on for index, on in waiting if on is not None and on < index)}
+    return {index for index, made in enumerate(groups) if made["over"] and made["day"] < day} - kept
 
 
 @settings(max_examples=examples(40))
-@given(families=FAMILIES, keep=st.sets(st.integers(0, 9)), limit=st.integers(1, 6), day=st.integers(0, 5))
-async def test_only_unneeded_arrays_and_jobs_are_deleted(families, keep, limit, day):
-    store, jobs = InlineStore(), [family(index, made) for index, made in enumerate(families)]
-    for of, made in zip(jobs, families, strict=True):
+@given(groups=GROUPS, keep=st.sets(st.integers(0, 9)), limit=st.integers(1, 6), day=st.integers(0, 5))
+async def test_only_unneeded_arrays_and_jobs_are_deleted(groups, keep, limit, day):
+    store, jobs = InlineStore(), [jobs_of(index, made) for index, made in enumerate(groups)]
+    for of, made in zip(jobs, groups, strict=True):
         await saved(store, *of, at=NOON + made["day"] * DAY)
     last = await store.last_order()
 
     done = await pruned(store, before=NOON + day * DAY, keep={job_id(index * 100) for index in keep}, limit=limit)
 
-    gone = [it for index in forgotten(families, keep, day) for it in jobs[index]]
+    gone = [it for index in unneeded(groups, keep, day) for it in jobs[index]]
     assert set(await store.jobs([it.id for of in jobs for it in of])) == {it.id for of in jobs for it in of} - {
         it.id for it in gone
     }

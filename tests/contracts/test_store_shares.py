@@ -22,7 +22,7 @@ from batchq.errors import Conflict
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes
 from tests.support import filters
-from tests.support.builders import NOON, attempt, container, job, resources
+from tests.support.builders import NOON, container, job, resources
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
@@ -66,14 +66,6 @@ async def test_a_candidate_has_all_members_for_placement(store, insert):
     assert await store.runnable_in_share(DEFAULT, "red", 10) == (found,)
 
 
-async def test_unset_members_of_a_job_are_unset_in_its_candidate(store, insert):
-    await insert(job(status=Status.RUNNABLE))
-
-    (found,) = await store.runnable(DEFAULT, 10)
-
-    assert (found.requirements, found.timeout, found.share, found.priority) == ((), None, None, 0)
-
-
 async def test_a_candidate_with_several_containers_has_their_sum(store, insert):
     two = Task(containers=tuple(TaskContainer(name=name, spec=container(gpus=1)) for name in "ab"))
     gang = Nodes(count=3, main=0, ranges=(NodeRange(first=0, last=2, task=two),))
@@ -101,16 +93,6 @@ async def test_a_share_continues_after_a_priority_and_an_order(store, insert):
     assert await orders((7, 0)) == [2, 3, 1, 5]
     assert await orders((2**80, 0)) == [4, 2, 3, 1, 5]
     assert await orders((-(2**80), 2**80)) == []
-
-
-async def test_a_share_without_waiting_jobs_is_not_listed(store, insert):
-    last = waiting(1)
-    await insert(last)
-
-    await store.commit(Changes(updated=(replace(last, status=Status.STARTING, attempt=attempt()),)))
-
-    assert await store.waiting_shares(DEFAULT) == ()
-    assert await store.runnable_in_share(DEFAULT, "red", 10) == ()
 
 
 async def test_children_wait_in_the_share_of_their_array(store, insert):

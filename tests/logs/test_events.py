@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
-from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.errors import Invalid, StoreFailed
 from batchq.logs.pages import Span
 from batchq.ports.jobs import Changes
 from tests.logs.fakes import SECOND
-from tests.support.builders import ADMIN, NOON, attempt, job, log_stream
+from tests.support.builders import NOON, attempt, job, log_stream
 from tests.support.inline import InlineStore
 
 EVER = Span()
@@ -34,36 +34,23 @@ async def five_lines(running, engine):
     return stream
 
 
-async def test_an_unknown_stream_does_not_exist(logs):
-    with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
-        await logs.stream("a-definition/default/0123", caller=ADMIN)
-
-
 # --------------------------------------------------------------------------------------------------------------- pages
 
 
-async def test_forward_pages_stay_at_the_end(logs, running, engine):
+@pytest.mark.parametrize(
+    ("backwards", "found"), [(False, [["a", "b"], ["c"], []]), (True, [["b", "c"], ["a"], []])], ids=["on", "back"]
+)
+async def test_pages_stay_at_the_end_or_at_the_beginning(logs, running, engine, backwards, found):
     stream = await running()
     engine.write(stream.tag, "a", "b", "c")
 
-    first = await page(logs, stream, limit=2)
-    second = await page(logs, stream, limit=2, position=first.end)
-    third = await page(logs, stream, limit=2, position=second.end)
+    pages, positions = [], [None]
+    for _ in range(3):
+        pages.append(await page(logs, stream, limit=2, backwards=backwards, position=positions[-1]))
+        positions.append(pages[-1].start if backwards else pages[-1].end)
 
-    assert [messages(it) for it in (first, second, third)] == [["a", "b"], ["c"], []]
-    assert third.end == second.end
-
-
-async def test_backward_pages_stay_at_the_beginning(logs, running, engine):
-    stream = await running()
-    engine.write(stream.tag, "a", "b", "c")
-
-    last = await page(logs, stream, limit=2, backwards=True)
-    first = await page(logs, stream, limit=2, backwards=True, position=last.start)
-    none = await page(logs, stream, limit=2, backwards=True, position=first.start)
-
-    assert [messages(it) for it in (last, first, none)] == [["b", "c"], ["a"], []]
-    assert none.start == first.start
+    assert [messages(it) for it in pages] == found
+    assert positions[-1] == positions[-2]
 
 
 async def test_a_position_at_the_end_finds_later_lines(logs, running, engine, clock):
@@ -111,16 +98,12 @@ async def test_a_span_read_line_by_line_has_each_line_once(logs, five_lines):
     assert "".join(found) == "bcd"
 
 
-async def test_a_read_continues_behind_the_end_of_a_span(logs, five_lines):
-    some = await page(logs, five_lines, span=Span(start=2, end=4))
+async def test_a_read_continues_beyond_a_span(logs, five_lines):
+    first = await page(logs, five_lines, span=Span(start=2, end=4))
+    last = await page(logs, five_lines, span=Span(start=3, end=5), backwards=True)
 
-    assert messages(await page(logs, five_lines, position=some.end)) == ["d", "e"]
-
-
-async def test_a_read_continues_before_the_start_of_a_span(logs, five_lines):
-    some = await page(logs, five_lines, span=Span(start=3, end=5), backwards=True)
-
-    assert messages(await page(logs, five_lines, position=some.start, backwards=True)) == ["a", "b"]
+    assert messages(await page(logs, five_lines, position=first.end)) == ["d", "e"]
+    assert messages(await page(logs, five_lines, position=last.start, backwards=True)) == ["a", "b"]
 
 
 async def test_an_invalid_position_is_refused(logs, running, engine):
@@ -134,27 +117,10 @@ async def test_an_invalid_position_is_refused(logs, running, engine):
 # ----------------------------------------------------------------------------------------------------------- following
 
 
-async def test_a_running_container_is_read_up_to_now(logs, running, engine, clock):
-    stream = await running()
-    engine.write(stream.tag, "a")
-    before = messages(await page(logs, stream))
-    engine.write(stream.tag, "b", at=SECOND)
-    clock.pass_seconds(1)
-
-    assert (before, messages(await page(logs, stream))) == (["a"], ["a", "b"])
-
-
 async def test_a_missing_container_has_no_events(logs, running):
     stream = await running()
 
     assert messages(await page(logs, stream)) == []
-
-
-async def test_the_last_output_of_an_ended_job_is_read(logs, ended, engine):
-    stream = await ended(NOON)
-    engine.write(stream.tag, "last words")
-
-    assert messages(await page(logs, stream)) == ["last words"]
 
 
 async def test_the_output_of_an_old_job_is_read_without_the_engine(logs, ended, engine):

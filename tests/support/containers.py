@@ -98,17 +98,17 @@ async def until_answered(call):
                 await asyncio.sleep(OFTEN)
 
 
-async def death_of(news, tag):
+async def death_of(deaths, tag):
     """Wait for the event that reports the death of a container."""
     async with asyncio.timeout(PATIENCE):
-        while (it := await anext(news)) and tag_of(it) != tag:
+        while (it := await anext(deaths)) and tag_of(it) != tag:
             pass
     return it
 
 
-def tag_of(news):
+def tag_of(death):
     """The tag of a death event, with or without an inspection."""
-    return news.tag if isinstance(news, DeathReport) else news
+    return death.tag if isinstance(death, DeathReport) else death
 
 
 async def until(holds):
