@@ -209,10 +209,10 @@ async def test_a_paused_container_can_be_killed(runtime, engine):
 @pytest.mark.fault("EN12")
 async def test_a_container_removed_externally_is_absent(runtime, engine):
     tag = await started(runtime, LONG)
-    async with runtime.deaths() as news:
+    async with runtime.deaths() as deaths:
         engine.remove_container(named(runtime, tag), force=True)
 
-        await death_of(news, tag)
+        await death_of(deaths, tag)
 
     assert await runtime.inspect(tag) is None
     with pytest.raises(ContainerGone):
@@ -258,11 +258,11 @@ async def test_a_foreign_container_is_never_changed(runtime, foreign):
 
 
 async def test_a_death_in_another_instance_is_not_reported(runtime, docker_engine):
-    async with docker_runtime(docker_engine) as other, runtime.deaths() as news:
+    async with docker_runtime(docker_engine) as other, runtime.deaths() as deaths:
         await ended(other, QUICK)
         tag = await started(runtime, QUICK)
 
-        assert tag_of(await anext(news)) == tag
+        assert tag_of(await anext(deaths)) == tag
 
 
 # D20, D28: ends

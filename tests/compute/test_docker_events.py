@@ -62,9 +62,9 @@ class Engine:
         self.recorded.append((tag, outcome))
 
     @asynccontextmanager
-    async def news(self):
-        async with deaths(lambda: self, INSTANCE, try_inspect=self.try_inspect, on_outcome=self.on_outcome) as news:
-            yield news
+    async def subscribe_to_deaths(self):
+        async with deaths(lambda: self, INSTANCE, try_inspect=self.try_inspect, on_outcome=self.on_outcome) as it:
+            yield it
 
 
 @pytest.fixture
@@ -80,37 +80,37 @@ def tag():
 async def test_a_death_is_reported_with_its_inspection(engine, tag):
     found = engine.found[tag] = Inspection(tag=tag, state=ContainerState.GOING)
 
-    async with engine.news() as news:
+    async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(tag)
 
-        assert await anext(news) == DeathReport(tag=tag, found=found)
+        assert await anext(reports) == DeathReport(tag=tag, found=found)
     assert engine.recorded == [(tag, found)]
 
 
 async def test_a_death_of_a_removed_container_is_reported_without_inspection(engine, tag):
     engine.found[tag] = None
 
-    async with engine.news() as news:
+    async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(tag)
 
-        assert await anext(news) == DeathReport(tag=tag, found=None)
+        assert await anext(reports) == DeathReport(tag=tag, found=None)
 
 
 async def test_without_an_idle_thread_only_the_tag_is_reported(engine, tag):
-    async with engine.news() as news:
+    async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(tag)
 
-        assert await anext(news) == tag
+        assert await anext(reports) == tag
 
 
 @pytest.mark.parametrize("error", [EngineUnknown("no answer"), AssertionError("nonsense")], ids=["unknown", "bug"])
 async def test_after_a_failed_inspection_only_the_tag_is_reported(engine, tag, error):
     engine.found[tag] = error
 
-    async with engine.news() as news:
+    async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(tag)
 
-        assert await anext(news) == tag
+        assert await anext(reports) == tag
     assert engine.recorded == [(tag, error)]
 
 
@@ -119,27 +119,27 @@ async def test_an_inspection_that_hangs_does_not_delay_other_reports(engine, tag
     stuck = new_tag()
     engine.hangs(stuck)
 
-    async with engine.news() as news:
+    async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(stuck, tag)
 
-        assert await anext(news) == tag
+        assert await anext(reports) == tag
 
 
 async def test_reports_before_the_end_of_the_stream_are_delivered(engine, tag):
     engine.found[tag] = None
 
-    async with engine.news() as news:
+    async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(tag)
         engine.stream.close()
 
-        assert [it async for it in news] == [DeathReport(tag=tag, found=None)]
+        assert [it async for it in reports] == [DeathReport(tag=tag, found=None)]
 
 
 async def test_an_outcome_after_the_subscription_is_still_recorded(engine, tag):
     engine.hangs(tag)
-    async with engine.news() as news:
+    async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(tag, new_tag())
-        await anext(news)
+        await anext(reports)
 
     await asyncio.to_thread(engine.hanging[tag], None)
 
@@ -150,9 +150,9 @@ def test_an_outcome_after_the_end_of_the_loop_is_dropped(engine, tag):
     engine.hangs(tag)
 
     async def listen():
-        async with engine.news() as news:
+        async with engine.subscribe_to_deaths() as reports:
             engine.stream.add(tag, other := new_tag())
-            await death_of(news, other)
+            await death_of(reports, other)
 
     asyncio.run(listen())
 

@@ -14,8 +14,8 @@ from tests.support.fake_engine import engine, responds
 
 
 async def listen(runtime):
-    async with runtime.deaths() as news:
-        return [tag async for tag in news]
+    async with runtime.deaths() as deaths:
+        return [tag async for tag in deaths]
 
 
 CALLS = RUNTIME_CALLS | {"deaths": listen}

@@ -135,26 +135,26 @@ async def test_an_unanswered_start_that_took_effect_is_not_repeated(engine, dire
 
 @pytest.mark.fault("EN09")
 async def test_an_interrupted_event_stream_ends_the_subscription(runtime, engine):
-    async with runtime.deaths() as news:
+    async with runtime.deaths() as deaths:
         tag = await started(runtime, LONG)
         await runtime.kill(tag)
-        await death_of(news, tag)
+        await death_of(deaths, tag)
 
         engine.cut()
 
         async with asyncio.timeout(PATIENCE):
-            assert [tag async for tag in news] == []
+            assert [tag async for tag in deaths] == []
 
 
 @pytest.mark.fault("EN09")
 async def test_after_an_interruption_a_new_subscription_works(runtime, engine):
-    async with runtime.deaths() as news:
+    async with runtime.deaths() as deaths:
         engine.cut()
-        assert [tag async for tag in news] == []
+        assert [tag async for tag in deaths] == []
 
-    async with runtime.deaths() as news:
+    async with runtime.deaths() as deaths:
         tag = await started(runtime, QUICK)
-        await death_of(news, tag)
+        await death_of(deaths, tag)
 
 
 async def test_an_interrupted_log_is_not_complete(runtime, engine):

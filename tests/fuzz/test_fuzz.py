@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz.fuzz import forwarded, fuzz, fuzzed_server
 
 EXPECTED = "every user who can connect"
-TROUBLE = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^ *Traceback.*", re.MULTILINE)
+PROBLEM = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^ *Traceback.*", re.MULTILINE)
 
 
 @pytest.mark.exhaustive
@@ -20,7 +20,7 @@ def test_no_generated_request_causes_a_server_error(tmp_path):
 
     assert found.returncode == 0, found.stdout
     assert health["status"] == "ok"
-    assert TROUBLE.findall(service.log.read_text()) == []
+    assert PROBLEM.findall(service.log.read_text()) == []
 
 
 @pytest.mark.exhaustive
@@ -34,4 +34,4 @@ def test_no_generated_request_at_the_unix_socket_causes_a_server_error(tmp_path)
 
     assert found.returncode == 0, found.stdout
     assert health["status"] == "ok"
-    assert [it for it in TROUBLE.findall(service.log.read_text()) if EXPECTED not in it] == []
+    assert [it for it in PROBLEM.findall(service.log.read_text()) if EXPECTED not in it] == []

@@ -79,7 +79,7 @@ class Client:
         self._keys = 0
         self._changed: set[str] = set()
         self.known: dict[JobId, Submission] = {}
-        self._wishes = SubmissionGenerator(choices.client, self.known, self.key, ladders=choices.ladders)
+        self._submissions = SubmissionGenerator(choices.client, self.known, self.key, ladders=choices.ladders)
 
     async def create_catalog(self) -> None:
         """Create the catalog, without faults."""
@@ -183,7 +183,7 @@ class Client:
 
     async def _submit(self) -> None:
         """With a key the request is repeated when no reply comes, as boto3 does; without a key it is sent once."""
-        submission = self._wishes.next()
+        submission = self._submissions.next()
         for _ in range(3 if submission.key else 1):
             try:
                 await self._request_submit(submission, submitter(submission.name, self._choices.account_limit))
@@ -198,7 +198,7 @@ class Client:
 
     async def _submit_twice(self) -> None:
         """The second request is sent while the first is in progress."""
-        submission = replace(self._wishes.next(), key=self.key())
+        submission = replace(self._submissions.next(), key=self.key())
         caller = submitter(submission.name, self._choices.account_limit)
         answers = await asyncio.gather(
             self._request_submit(submission, caller), self._request_submit(submission, caller), return_exceptions=True
@@ -216,10 +216,10 @@ class Client:
         return job.id
 
     async def _terminate(self) -> None:
-        await self._request_terminate(self._wishes.any_id(), **how(self._choices.ladders))
+        await self._request_terminate(self._submissions.any_id(), **how(self._choices.ladders))
 
     async def _cancel(self) -> None:
-        await self._request_cancel(self._wishes.any_id())
+        await self._request_cancel(self._submissions.any_id())
 
     async def _request_terminate(self, job_id: JobId, *, force: bool = False, **more: bool) -> None:
         await self.request(

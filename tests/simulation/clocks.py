@@ -70,15 +70,15 @@ class ServerClock:
 class StampedReports:
     """Death reports with the times of the machine's clock."""
 
-    def __init__(self, news: Any, machine_clock: MachineClock) -> None:
-        self._news = news
+    def __init__(self, deaths: Any, machine_clock: MachineClock) -> None:
+        self._deaths = deaths
         self._clock = machine_clock
 
     def __aiter__(self) -> "StampedReports":
         return self
 
     async def __anext__(self) -> Any:
-        it = await anext(self._news)
+        it = await anext(self._deaths)
         return replace(it, found=self._clock.stamped(it.found)) if isinstance(it, DeathReport) else it
 
 

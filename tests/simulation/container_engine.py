@@ -171,9 +171,9 @@ class FaultyRuntime(RuntimeProxy):
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
         await self._lifetime.fault_point("before", "listening")
-        async with self.runtime.deaths() as news:
+        async with self.runtime.deaths() as deaths:
             await self._lifetime.fault_point("after", "listening")
-            yield news if self._machine_clock is None else StampedReports(news, self._machine_clock)
+            yield deaths if self._machine_clock is None else StampedReports(deaths, self._machine_clock)
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         await self._lifetime.fault_point("before", "reading a log", tag)

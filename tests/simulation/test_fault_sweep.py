@@ -141,9 +141,9 @@ def test_a_crash_at_a_moment_of_the_catalogue_does_not_change_the_outcome(case, 
     ],
 )
 def test_a_crash_before_the_reply_starts_the_container_once(call, moment):
-    unheard = PlannedFault(fault_at=call, fault=LOST_REPLY)
+    no_reply = PlannedFault(fault_at=call, fault=LOST_REPLY)
 
-    runs = [run_case(cases.ONE, planned) for planned in crashes_at(cases.ONE, moment, unheard)]
+    runs = [run_case(cases.ONE, planned) for planned in crashes_at(cases.ONE, moment, no_reply)]
 
     assert runs
 
