@@ -246,35 +246,18 @@ def test_a_connection_with_an_unread_response_is_not_reused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "error"),
     [
-        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
-        CHUNKED + b"3\r\nabc\r\n1",
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc", ChunkedEncodingError),
+        (CHUNKED + b"3\r\nabc\r\n1", ChunkedEncodingError),
+        (CHUNKED + b"3\r\nabc\r\ntwo\r\n", RequestException),
+        (CHUNKED + b"3\r\nabc\r\n-2\r\n", RequestException),
+        (CHUNKED + b"two\r\n", RequestException),
     ],
 )
-def test_an_interrupted_stream_is_reported_as_interrupted(tmp_path, answer):
-    with (
-        engine(tmp_path, [answer]) as (line, _),
-        closing(stream(line)) as log,
-        pytest.raises(ChunkedEncodingError),
-    ):
-        list(log.iter_content(65_536))
-
-
-@pytest.mark.parametrize("size", [b"two", b"-2"])
-def test_a_body_that_is_not_valid_is_an_error(tmp_path, size):
-    answer = CHUNKED + b"3\r\nabc\r\n" + size + b"\r\n"
-    with (
-        engine(tmp_path, [answer]) as (line, _),
-        pytest.raises(RequestException),
-        closing(stream(line)) as log,
-    ):
-        list(log.iter_content(65_536))
-
-
-def test_after_a_response_without_a_length_a_new_connection_is_opened(tmp_path):
-    with engine(tmp_path, [CHUNKED + b"two\r\n"], [OK]) as (line, _):
-        with pytest.raises(RequestException), closing(stream(line)) as log:
+def test_an_interrupted_or_invalid_stream_is_an_error_and_its_connection_is_not_reused(tmp_path, answer, error):
+    with engine(tmp_path, [answer], [OK]) as (line, _):
+        with pytest.raises(error), closing(stream(line)) as log:
             list(log.iter_content(65_536))
 
         assert send(line).content == b"{}"

@@ -38,11 +38,8 @@ async def pool(tools):
     await it.close()
 
 
-async def test_run_returns_the_result_of_the_work(pool):
+async def test_run_returns_the_result_or_raises_the_error_of_the_work(pool):
     assert await pool.run(type) is Tool
-
-
-async def test_run_raises_the_error_of_the_work(pool):
     with pytest.raises(ZeroDivisionError):
         await pool.run(lambda _: 1 // 0)
 
@@ -63,15 +60,7 @@ async def test_a_failed_tool_fails_its_task_and_is_created_again():
     await pool.close()
 
 
-async def test_all_threads_of_a_pool_work_at_the_same_time(pool):
-    both = threading.Barrier(2, timeout=60)
-
-    threads = await asyncio.gather(*(pool.run(lambda _: (both.wait(), threading.current_thread())) for _ in range(6)))
-
-    assert len({thread for _, thread in threads}) == 2
-
-
-async def test_each_thread_has_a_tool_of_its_own(pool, tools):
+async def test_threads_of_a_pool_work_at_the_same_time_and_each_has_a_tool_of_its_own(pool, tools):
     both = threading.Barrier(2, timeout=60)
 
     owners = await asyncio.gather(
@@ -158,7 +147,7 @@ async def shared():
     await it.close()
 
 
-async def test_concurrent_calls_for_a_key_share_one_execution(shared):
+async def test_concurrent_calls_for_a_key_share_one_execution_and_a_later_one_does_not(shared):
     times = []
     go = asyncio.Event()
 
@@ -170,19 +159,9 @@ async def test_concurrent_calls_for_a_key_share_one_execution(shared):
     await asyncio.sleep(0)
     go.set()
     await asyncio.gather(*waiting)
-
     assert times == [1]
 
-
-async def test_a_later_call_executes_the_work_again(shared):
-    times = []
-
-    async def work():
-        times.append(1)
-
     await shared.run("image", work)
-    await shared.run("image", work)
-
     assert times == [1, 1]
 
 
