@@ -7,9 +7,9 @@ with the event. The stream ends without an error when the engine ends; only a su
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from batchq.compute.docker.client import Client, EventStream
@@ -30,26 +30,12 @@ TryInspect = Callable[[Tag, Callable[[Outcome], None]], bool]
 """Have an idle thread inspect the container and call the function with the outcome; False if no thread is idle."""
 
 
-@asynccontextmanager
-async def deaths(
-    connect: Callable[[], Client], instance: str, *, try_inspect: TryInspect, on_outcome: Callable[[Tag, Outcome], None]
-) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
-    """Subscribe to the deaths of an instance's containers. Raises EngineUnknown.
+class DeathSubscription:
+    """A subscription to the deaths of an instance's containers, as a context whose value yields them.
 
-    The engine has accepted the subscription once the context is entered. `connect` returns the client for the stream.
-    `try_inspect` requests an inspection. `on_outcome` is called on the event loop with the outcome of each inspection.
+    The engine has accepted the subscription once the context is entered, which raises EngineUnknown. A thread executes
+    `_run`; threads that inspect call `_add`; the rest is the event loop's.
     """
-    reader = _EventReader(connect, instance, try_inspect=try_inspect, on_outcome=on_outcome)
-    start_thread("docker-events", reader.run)
-    try:
-        await asyncio.wrap_future(reader.listening)
-        yield reader.queue
-    finally:
-        reader.close()
-
-
-class _EventReader:
-    """A subscription: its thread executes `run`; threads that inspect call `_add`; the rest is the event loop's."""
 
     def __init__(
         self,
@@ -59,13 +45,17 @@ class _EventReader:
         try_inspect: TryInspect,
         on_outcome: Callable[[Tag, Outcome], None],
     ) -> None:
-        self.queue = EventQueue()
-        self.listening: Future[None] = Future()
-        self.listening.set_running_or_notify_cancel()  # from here on it cannot be cancelled while the thread sets it
+        """`connect` returns the client for the stream. `try_inspect` requests an inspection.
+
+        `on_outcome` is called on the event loop with the outcome of each inspection.
+        """
         self._connect = connect
         self._instance = instance
         self._try_inspect = try_inspect
         self._on_outcome = on_outcome
+        self._queue = EventQueue()
+        self._listening: Future[None] = Future()
+        self._listening.set_running_or_notify_cancel()  # it cannot be cancelled while the thread completes it
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         #: Deaths that the event loop has not taken yet.
@@ -73,20 +63,32 @@ class _EventReader:
         self._stream: EventStream | None = None
         self._closed = False
 
-    def run(self) -> None:
-        """Read the stream to its end. `listening` is completed once the engine accepts the subscription, or fails."""
+    async def __aenter__(self) -> EventQueue:
+        start_thread("docker-events", self._run)
+        try:
+            await asyncio.wrap_future(self._listening)
+        except BaseException:
+            self._close()
+            raise
+        return self._queue
+
+    async def __aexit__(self, *_: object) -> None:
+        self._close()
+
+    def _run(self) -> None:
+        """Read the stream to its end. `_listening` is completed once the engine accepts the subscription, or fails."""
         try:
             with translate_errors("events"), closing(self._connect()) as client:
                 self._read_events(client)
         except EngineUnknown as error:
-            if not self.listening.done():
-                self.listening.set_exception(error)
+            if not self._listening.done():
+                self._listening.set_exception(error)
         finally:
-            if not self.listening.done():
-                self.listening.set_exception(EngineUnknown("events: the subscription ended"))
-            self._call_on_loop(lambda: self.queue.put_nowait(None))
+            if not self._listening.done():
+                self._listening.set_exception(EngineUnknown("events: the subscription ended"))
+            self._call_on_loop(lambda: self._queue.put_nowait(None))
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Close the stream. If the thread has not opened it yet, the thread closes it as soon as it is open."""
         self._closed = True
         if self._stream is not None:
@@ -96,9 +98,9 @@ class _EventReader:
     def _read_events(self, client: Client) -> None:
         filters = {"type": "container", "event": "die", "label": f"{INSTANCE}={self._instance}"}
         self._stream = client.subscribe(filters)
-        self.listening.set_result(None)
+        self._listening.set_result(None)
         if self._closed:
-            self.close()
+            self._close()
         for event in self._stream:
             tag = _tag_in(event, self._instance)
             if tag is not None:
@@ -122,7 +124,7 @@ class _EventReader:
         for tag, outcome in batch:
             self._on_outcome(tag, outcome)
             # After a failed inspection the subscriber gets only the tag, and inspects again.
-            self.queue.put_nowait(tag if isinstance(outcome, BaseException) else DeathReport(tag=tag, found=outcome))
+            self._queue.put_nowait(tag if isinstance(outcome, BaseException) else DeathReport(tag=tag, found=outcome))
 
     def _call_on_loop(self, callback: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the event loop is closed

@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from batchq.compute.docker import events, host
+from batchq.compute.docker import host
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
+from batchq.compute.docker.events import DeathSubscription
 from batchq.compute.docker.images import Pull, pull_within
 from batchq.compute.docker.log_reader import LogReader
 from batchq.compute.docker.network_placement import NetworkPlacement
@@ -138,7 +139,9 @@ class DockerRuntime:
         def try_inspect(tag: Tag, then: Callable[[Inspection | BaseException | None], None]) -> bool:
             return self._pools.offer(tag, "inspect", lambda client: self._containers.inspect(client, tag), then)
 
-        return events.deaths(connect, self._instance, try_inspect=try_inspect, on_outcome=self._pools.record_outcome)
+        return DeathSubscription(
+            connect, self._instance, try_inspect=try_inspect, on_outcome=self._pools.record_outcome
+        )
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._log_lines(tag, self._log_reader(tag, after=after))

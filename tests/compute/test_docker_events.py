@@ -1,13 +1,12 @@
 """The engine's events as reports of deaths, with the inspections of other threads. Without an engine."""
 
 import asyncio
-from contextlib import asynccontextmanager
 from queue import SimpleQueue
 
 import pytest
 
 from batchq.compute.docker.create_request import container_labels
-from batchq.compute.docker.events import deaths
+from batchq.compute.docker.events import DeathSubscription
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection
 from tests.support.containers import death_of, new_tag
@@ -61,10 +60,8 @@ class Engine:
     def on_outcome(self, tag, outcome):
         self.recorded.append((tag, outcome))
 
-    @asynccontextmanager
-    async def subscribe_to_deaths(self):
-        async with deaths(lambda: self, INSTANCE, try_inspect=self.try_inspect, on_outcome=self.on_outcome) as it:
-            yield it
+    def subscribe_to_deaths(self):
+        return DeathSubscription(lambda: self, INSTANCE, try_inspect=self.try_inspect, on_outcome=self.on_outcome)
 
 
 @pytest.fixture
