@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from hypothesis import strategies as st
 
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
@@ -17,19 +16,12 @@ from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
 
 HOST = Resources(millicpus=10, memory_mib=10, gpus=2)
-
-
 LIVING, DELETED = ["a", "b", "c"], "deleted"
-
 
 resources = some.builds(
     Resources, millicpus=some.integers(0, 7), memory_mib=some.integers(0, 11), gpus=some.sampled_from([0, 0, 0, 1, 3])
 )
-
-
 queues = some.lists(some.sampled_from([*LIVING, DELETED]), unique=True, max_size=3)
-
-
 environments = some.fixed_dictionaries(
     {
         name: some.builds(
@@ -146,17 +138,17 @@ def a_job_is_placed_in_the_first_environment_with_unreserved_capacity(made):
     assert [isinstance(it.outcome, Insufficient) for it in able] == [not names for names in places]
 
 
-MINUTES = st.none() | st.integers(0, 9)
-
-
-AMOUNTS = st.dictionaries(st.sampled_from(["memory", "GPUs", "vCPUs of compute environment local"]), st.integers(1, 9))
+MINUTES = some.none() | some.integers(0, 9)
+AMOUNTS = some.dictionaries(
+    some.sampled_from(["memory", "GPUs", "vCPUs of compute environment local"]), some.integers(1, 9)
+)
 
 
 def moment(minute):
     return None if minute is None else at(60 * minute)
 
 
-@given(listed=st.lists(st.tuples(MINUTES, AMOUNTS), max_size=6), minute=MINUTES)
+@given(listed=some.lists(some.tuples(MINUTES, AMOUNTS), max_size=6), minute=MINUTES)
 def test_capacity_is_reserved_for_jobs_that_may_start_before_the_job_ends(listed, minute):
     asides = Reservations()
     for start, amounts in listed:

@@ -133,17 +133,20 @@ def test_invalid_prices_are_refused(table, why):
         prices_of(table)
 
 
-@pytest.mark.parametrize("total", ["0", "-1", "1.5", "x", "", "9" * 30])
-def test_invalid_totals_are_refused(total):
-    with pytest.raises(Invalid, match="batchq:total-epochs"):
-        training_plan((("batchq:total-epochs", total),))
-
-
-def test_invalid_rules_are_refused():
-    with pytest.raises(Invalid, match="name of a metric"):
-        metric_rules((("batchq:metric:", "(x)"),))
-    with pytest.raises(Invalid, match="at most 40"):
-        metric_rules(tuple((f"batchq:metric:m{it}", "(x)") for it in range(41)))
+@pytest.mark.parametrize(
+    ("parse", "tags", "why"),
+    [
+        *(
+            (training_plan, [("batchq:total-epochs", it)], "total-epochs")
+            for it in ("0", "-1", "1.5", "x", "", "9" * 30)
+        ),
+        (metric_rules, [("batchq:metric:", "(x)")], "name of a metric"),
+        (metric_rules, [(f"batchq:metric:m{it}", "(x)") for it in range(41)], "at most 40"),
+    ],
+)
+def test_invalid_tags_of_training_jobs_are_refused(parse, tags, why):
+    with pytest.raises(Invalid, match=why):
+        parse(tuple(tags))
 
 
 @pytest.mark.parametrize(

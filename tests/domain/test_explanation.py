@@ -46,44 +46,28 @@ def test_every_code_has_a_scenario():
 
 
 @pytest.mark.parametrize(
-    ("length", "text"),
+    ("render", "value", "text"),
     [
-        (timedelta(seconds=-1), "0 s"),
-        (timedelta(seconds=119), "119 s"),
-        (timedelta(minutes=2), "2 min"),
-        (timedelta(hours=1), "1 h"),
-        (timedelta(hours=2, minutes=5), "2 h 5 min"),
-        (timedelta(days=3, hours=2), "3 d 2 h"),
+        (words.duration_words, timedelta(seconds=-1), "0 s"),
+        (words.duration_words, timedelta(seconds=119), "119 s"),
+        (words.duration_words, timedelta(minutes=2), "2 min"),
+        (words.duration_words, timedelta(hours=1), "1 h"),
+        (words.duration_words, timedelta(hours=2, minutes=5), "2 h 5 min"),
+        (words.duration_words, timedelta(days=3, hours=2), "3 d 2 h"),
+        *((words.ordinal, *it) for it in [(1, "1st"), (2, "2nd"), (3, "3rd"), (12, "12th"), (1111, "1,111th")]),
+        (words.list_words, ["a"], "a"),
+        (words.list_words, ["a", "b"], "a and b"),
+        (words.list_words, list("abcde"), "a, b, c and 2 more"),
+        (words.vcpus_words, 1000, "1 vCPU"),
+        (words.vcpus_words, 250, "0.25 vCPUs"),
+        (words.vcpus_words, 61_000, "61 vCPUs"),
+        (words.vcpus_words, 1_500_500, "1,500.5 vCPUs"),
+        (words.quoted, "too\nhot.", '"too hot"'),
+        (words.short, "x" * 1000, f"{'x' * (words.MAX_TEXT - 3)}..."),
     ],
 )
-def test_durations_have_two_units_at_most(length, text):
-    assert words.duration_words(length) == text
-
-
-@pytest.mark.parametrize(
-    ("place", "text"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (12, "12th"), (23, "23rd"), (1111, "1,111th")]
-)
-def test_places_are_ordinal_numbers(place, text):
-    assert words.ordinal(place) == text
-
-
-@pytest.mark.parametrize(
-    ("items", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (list("abcde"), "a, b, c and 2 more")]
-)
-def test_lists_name_three_items_and_count_the_rest(items, text):
-    assert words.list_words(items) == text
-
-
-@pytest.mark.parametrize(
-    ("millicpus", "text"), [(1000, "1 vCPU"), (250, "0.25 vCPUs"), (61_000, "61 vCPUs"), (1_500_500, "1,500.5 vCPUs")]
-)
-def test_vcpus_are_numbers_without_needless_zeros(millicpus, text):
-    assert words.vcpus_words(millicpus) == text
-
-
-def test_texts_of_users_are_one_line_and_cut():
-    assert words.quoted("too\nhot.") == '"too hot"'
-    assert len(words.short("x" * 1000)) == words.MAX_TEXT
+def test_figures_and_texts_of_users_are_rendered_in_few_words(render, value, text):
+    assert render(value) == text
 
 
 def test_the_lacking_resources_of_a_head_name_no_account():

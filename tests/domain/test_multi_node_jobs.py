@@ -2,12 +2,15 @@
 
 from datetime import timedelta
 
+import pytest
+
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup
-from tests.domain.lives import after, apply_events, at, outcome, runnable
+from tests.domain.lives import after, apply_events, at, force_fail, outcome, runnable
 from tests.domain.lives import terminate as whole
 from tests.domain.part_lives import (
     app,
+    described,
     effects_of,
     ends,
     is_abandoned,
@@ -94,25 +97,25 @@ def test_a_terminate_of_a_node_may_have_its_own_grace_period():
     assert next_wakeup(job) == at(3)
 
 
-def test_a_terminate_of_an_unknown_node_changes_nothing():
-    job = after(multi_node_job(), *ALL_RUN)
+@pytest.mark.parametrize(
+    ("before", "requested"),
+    [((), node(7)), ((node(1, "first"),), node(1, "second")), ((whole("enough"),), node(1, "more"))],
+    ids=["an unknown node", "a stopping node", "a stopping job"],
+)
+def test_a_terminate_of_a_node_changes_nothing(before, requested):
+    job = after(multi_node_job(), *ALL_RUN, *before)
 
-    assert apply_events(job, node(7)) == (job, ())
-
-
-def test_a_later_terminate_does_not_change_a_stopping_node():
-    job = after(multi_node_job(), *ALL_RUN, node(1, "first"))
-
-    assert apply_events(job, node(1, "second"), now=at(5)) == (job, ())
-
-
-def test_a_terminate_of_a_node_after_that_of_the_job_changes_nothing():
-    job = after(multi_node_job(), *ALL_RUN, whole("enough"))
-
-    assert apply_events(job, node(1, "more")) == (job, ())
+    assert apply_events(job, requested, now=at(5)) == (job, ())
 
 
 def test_a_terminate_of_any_node_ends_a_queued_job():
     over = after(runnable(nodes=gang()), node(2, "enough"))
 
     assert outcome(over) == (Status.FAILED, "enough", False, True)
+
+
+def test_a_force_fail_cleans_up_all_containers_whose_start_was_requested():
+    over, effects = apply_events(after(multi_node_job(), runs("0/app")), force_fail())
+
+    assert over.status is Status.FAILED
+    assert {described(it) for it in effects} == {"clear 0/app", "clear 1/app", "clear 2/app"}

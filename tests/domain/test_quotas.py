@@ -84,26 +84,12 @@ def test_exactly_the_limit_may_be_queued():
 
 
 HOST = Resources(millicpus=100_000, memory_mib=1000)
-
-
 ABOVE = {ROOT: None, "lab": ROOT, "team": "lab", "crew": "team", "other": ROOT}
-
-
 LOCAL = ["local"]
-
-
 accounts = some.sampled_from([*ABOVE, "gone"])
-
-
 sizes = some.integers(0, 6000)
-
-
 limits = some.none() | some.integers(0, 9).map(float)
-
-
 trees = some.fixed_dictionaries(dict.fromkeys(ABOVE, limits))
-
-
 jobs = some.lists(some.tuples(accounts, sizes), max_size=12)
 
 

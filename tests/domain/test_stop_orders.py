@@ -11,7 +11,7 @@ from batchq.domain.job import Status
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
 from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind
-from tests.domain.lives import after, at, running, signal_delivered
+from tests.domain.lives import after, at, outcome, running, signal_delivered
 from tests.domain.part_lives import grace_ended, is_signalled, multi_node_job, runs
 from tests.support.builders import NOON, job
 
@@ -44,16 +44,10 @@ def test_a_force_fail_is_stored_after_the_orders_before_it():
     assert not over.is_cancelled
 
 
-def test_a_forced_job_that_was_cancelled_is_not_shown_as_cancelled():
+def test_a_force_fail_of_a_cancelled_job_has_its_own_reason():
     over = after(running(), CANCEL, on.ForceFailed(reason="hangs", user="root"), now=at(5))
 
-    assert (over.status, over.is_cancelled, over.is_terminated) == (Status.FAILED, False, False)
-
-
-def test_a_request_keeps_the_time_at_which_it_was_accepted():
-    request = on.TerminateRequested(reason="all of them", user="ada", requested_at=at(2))
-
-    assert after(running(), request, now=at(5)).stop.ordered_at == at(2)
+    assert outcome(over) == (Status.FAILED, "Force-failed: hangs", False, False)
 
 
 @pytest.mark.parametrize("event", [CANCEL, TERMINATE])

@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
+import pytest
+
 from batchq.domain import events as on
-from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup, tag_to_inspect
 from tests.domain.lives import after, apply_events, at, due_event, outcome, starting, terminate
@@ -57,39 +58,23 @@ def test_an_abandoned_container_does_not_decide_after_another_ran():
 # ---------------------------------------------------------------------------------------------------------------- grace
 
 
-def stopping(**changes):
-    """An app that is over, and a sidecar that runs and is to stop."""
-    fields = {name: changes.pop(name) for name in changes.keys() & {"stop_timeout"}}
-    return after(task_job(app(), sidecar(**fields), **changes), runs(APP), runs(SIDECAR), ends(APP))
+@pytest.mark.parametrize(
+    ("stop_timeout", "requested", "grace"),
+    [(None, None, 30), (7, None, 7), (7, 0, 0)],
+    ids=["of the job", "of the container", "of the request"],
+)
+def test_a_container_has_the_grace_period_of_the_request_else_its_own(stop_timeout, requested, grace):
+    own, asked = (None if it is None else timedelta(seconds=it) for it in (stop_timeout, requested))
+    job = after(task_job(app(stop_timeout=own)), runs(APP), terminate(grace=asked), is_signalled(APP))
+
+    assert next_wakeup(job) == at(grace)
+    assert due_event(job, at(grace)) == grace_ended(APP)
 
 
-def test_a_container_may_have_its_own_grace_period():
-    job = stopping(stop_grace=MINUTE, stop_timeout=timedelta(seconds=7))
+def test_a_container_that_stops_with_its_task_has_its_own_grace_period():
+    job = after(task_job(app(), sidecar(stop_timeout=timedelta(seconds=7))), runs(APP), runs(SIDECAR), ends(APP))
 
     assert next_wakeup(after(job, is_signalled(SIDECAR))) == at(7)
-
-
-def test_the_grace_period_of_a_terminate_takes_precedence():
-    job = after(task_job(app(stop_timeout=MINUTE)), runs(APP), terminate(grace=timedelta(0)), is_signalled(APP))
-
-    assert due_event(job, at(0)) == grace_ended(APP)
-
-
-def test_a_terminate_without_a_grace_period_uses_that_of_the_container():
-    job = after(task_job(app(stop_timeout=MINUTE)), runs(APP), terminate(), is_signalled(APP))
-
-    assert next_wakeup(job) == at(60)
-
-
-def test_a_container_that_survives_the_kill_is_reported_and_holds_its_resources():
-    job = after(after(stopping(), is_signalled(SIDECAR)), grace_ended(SIDECAR), now=at(30))
-
-    just_before = after(job, grace_ended(SIDECAR), now=at(89.999))
-    hanging = after(just_before, grace_ended(SIDECAR), now=at(90))
-
-    assert just_before.status_reason is None
-    assert (hanging.status, hanging.status_reason) == (Status.RUNNING, status_reasons.UNKILLABLE)
-    assert after(hanging, ends(SIDECAR, 137)).status_reason == status_reasons.EXITED
 
 
 # -------------------------------------------------------------------------------------------------------- start timeout
@@ -141,29 +126,27 @@ def test_a_timeout_due_before_a_grace_period_is_first():
     assert due_event(job, at(59.999)) is None
 
 
-# ------------------------------------------------------------------------------------------ looked at before a timeout
+# ----------------------------------------------------------------------------------------- inspected before a timeout
 
 
-def looked_at(job):
+@pytest.mark.parametrize(
+    ("job", "key"),
+    [
+        (after(starting(nodes=gang(2, main=1, leader=task(init(), app()))), runs("1/init"), runs("1/app")), "1/app"),
+        (
+            after(
+                starting(nodes=gang(2, main=1, leader=task(init(), app(after={"init": "COMPLETE"})))),
+                runs("1/init", address="10.0.0.1"),
+                runs("0/app"),
+            ),
+            "1/init",
+        ),
+        (after(task_job(init(), app(after={"init": "COMPLETE"})), runs(INIT), ends(INIT)), None),
+    ],
+    ids=["the deciding container", "one of the main node", "none runs"],
+)
+def test_before_a_timeout_the_likeliest_to_decide_is_inspected(job, key):
     tag = tag_to_inspect(job, on.TimedOut(attempt=1))
-    return None if tag is None else tag.container_key
 
-
-def test_before_a_timeout_the_deciding_container_is_inspected():
-    nodes = gang(2, main=1, leader=task(init(), app()))
-    job = after(starting(nodes=nodes), runs("1/init"), runs("1/app"), runs("0/app"))
-
-    assert looked_at(job) == "1/app"
-
-
-def test_containers_of_the_main_node_are_inspected_before_other_nodes():
-    nodes = gang(2, main=1, leader=task(init(), app(after={"init": "COMPLETE"})))
-    job = after(starting(nodes=nodes), runs("1/init", address="10.0.0.1"), runs("0/app"))
-
-    assert looked_at(job) == "1/init"
-
-
-def test_without_a_running_container_none_is_inspected():
-    job = after(task_job(init(), app(after={"init": "COMPLETE"})), runs(INIT), ends(INIT))
-
-    assert (job.status, looked_at(job)) == (Status.RUNNING, None)
+    assert job.status is Status.RUNNING
+    assert (None if tag is None else tag.container_key) == key

@@ -4,8 +4,8 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.job import Status
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer, effective_nodes, effective_task, together
-from tests.domain.lives import after, at
-from tests.domain.part_lives import app, cannot_start, ends, is_lost, part, runs, sidecar, states, task_job
+from tests.domain.lives import after
+from tests.domain.part_lives import app, cannot_start, ends, runs, sidecar, states, task_job
 from tests.support import builders
 from tests.support.builders import retry, task_container
 
@@ -16,19 +16,6 @@ def init(**changes):
     return task_container("init", **{"essential": False} | changes)
 
 
-# --------------------------------------------------------------------------------------------------------------- starts
-
-
-def test_a_start_in_the_future_is_now():
-    assert after(task_job(app()), runs(APP, since=at(60)), now=at(5)).started_at == at(5)
-
-
-def test_a_container_that_ended_before_its_reported_start_has_run():
-    job = after(task_job(init(), app(after={"init": "START"})), ends(INIT, 1))
-
-    assert (job.status, states(job)) == (Status.RUNNING, {INIT: "ENDED", APP: "STARTING"})
-
-
 def test_a_non_essential_container_that_can_never_start_fails_nothing():
     job = task_job(app(), init(), sidecar(after={"init": "SUCCESS"}))
 
@@ -36,9 +23,6 @@ def test_a_non_essential_container_that_can_never_start_fails_nothing():
 
     assert (job.status, states(job)[SIDECAR]) == (Status.RUNNING, "ENDED")
     assert after(job, ends(APP, 0)).status is Status.SUCCEEDED
-
-
-# ----------------------------------------------------------------------------------------------------------------- ends
 
 
 def test_a_task_with_a_forbidden_container_is_not_retried():
@@ -63,28 +47,6 @@ def test_a_start_failure_without_a_reason_fails_the_job():
     assert after(task_job(app()), cannot_start(APP, reason="")).status is Status.FAILED
 
 
-def test_an_essential_container_out_of_memory_has_the_reason():
-    over = after(task_job(app()), runs(APP), ends(APP, 137, out_of_memory=True))
-
-    assert (over.attempts[0].exit_code, over.attempts[0].reason) == (137, status_reasons.OUT_OF_MEMORY)
-
-
-def test_a_success_has_no_memory_reason():
-    assert after(task_job(app()), runs(APP), ends(APP, 0, out_of_memory=True)).attempts[0].reason is None
-
-
-def test_no_container_ends_before_its_start():
-    over = after(task_job(app()), ends(APP, started_at=at(9), stopped_at=at(3)), now=at(20))
-
-    assert (part(over, APP).started_at, part(over, APP).stopped_at, over.stopped_at) == (at(9), at(9), at(9))
-
-
-def test_a_lost_container_does_not_end_before_its_start():
-    over = after(after(task_job(app()), runs(APP, since=at(9)), now=at(9)), is_lost(APP), now=at(5))
-
-    assert part(over, APP).stopped_at == at(9)
-
-
 def container(name, *, essential=True, **changes):
     return TaskContainer(name=name, spec=builders.container(**changes), essential=essential)
 
@@ -95,11 +57,7 @@ TASK = Task(
         container("work", command=("run", "Ref::what"), millicpus=1000, memory_mib=64, gpus=1),
     )
 )
-
-
 SMALL = Task(containers=(container("default", millicpus=1000, memory_mib=16),))
-
-
 GANG = Nodes(count=4, main=0, ranges=(NodeRange(first=0, last=3, task=SMALL), NodeRange(first=2, last=3, task=TASK)))
 
 
