@@ -6,7 +6,7 @@ budget is changed. A crossing is stored in the commit that stores its stop order
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
@@ -20,7 +20,6 @@ from batchq.domain.ids import QueueName
 from batchq.errors import Invalid
 
 MAX_AMOUNT = Decimal(10**9)
-DECEMBER = 12
 
 
 class BudgetScope(StrEnum):
@@ -125,9 +124,7 @@ def month_of(at: datetime) -> datetime:
 
 def next_month(month: datetime) -> datetime:
     """The beginning of the month after that which begins at `month`."""
-    if month.month == DECEMBER:
-        return month.replace(year=month.year + 1, month=1)
-    return month.replace(month=month.month + 1)
+    return month_of(month + timedelta(days=31))
 
 
 def period_start(budget: Budget, now: datetime) -> datetime | None:

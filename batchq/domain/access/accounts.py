@@ -5,7 +5,7 @@ all accounts below them, operators and admins everything. The reply about a reso
 same as about a missing one. Decision 0025.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import NewType
@@ -237,7 +237,12 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         It ends even if the stored parents form a circle: no account is visited twice.
         """
-        return tuple(self._up(name))
+        climbed: dict[AccountName, Account] = {}
+        at: AccountName | None = name
+        while at is not None and at != ROOT and at not in climbed:
+            climbed[at] = self.accounts.get(at, Account(name=at))
+            at = climbed[at].parent
+        return (*climbed.values(), self.accounts.get(ROOT, Account(name=ROOT, parent=None)))
 
     def below(self, name: AccountName) -> frozenset[AccountName]:
         """The names of an account and of all accounts below it."""
@@ -280,14 +285,3 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The queues that any of these accounts sees; None: all. Coordinators see the queues of their accounts."""
         lists = [next((it.queues for it in self.lineage(name) if it.queues is not None), None) for name in names]
         return None if None in lists else frozenset(queue for queues in lists for queue in queues or ())
-
-    def _up(self, name: AccountName) -> Iterator[Account]:
-        passed = {ROOT}
-        at: AccountName | None = name
-        while at is not None and at not in passed:
-            passed.add(at)
-            yield (account := self.accounts.get(at, Account(name=at)))
-            at = account.parent
-        root = self.account(ROOT)
-        assert root is not None, "the root is always there"
-        yield root

@@ -1,6 +1,6 @@
 """Why a RUNNABLE job does not fit: what it requires, what is free, and who holds the rest. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec import Struct
@@ -80,7 +80,8 @@ def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Re
         return _figures(Code.ABOVE_ACCOUNT_LIMIT, *_account_figures(account, size.millicpus, limits, reader))
     if reason.startswith(_MISSING):
         resource = next((it.resource for it in job.spec.needs if cluster and it.resource not in cluster.stocks), None)
-        return _figures(Code.RESOURCE_MISSING, *(({}, {}) if resource is None else _named("resource", resource)))
+        named = {} if resource is None else {"resource": str(resource)}
+        return _figures(Code.RESOURCE_MISSING, named, named)
     if reason.startswith(_UNITS):
         return _figures(Code.TOO_MANY_UNITS, *_unit_figures(job, cluster))
     if reason.startswith(status_reasons.TOO_MANY_VCPUS):
@@ -96,10 +97,6 @@ def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Re
 
 def _figures(code: Code, facts: Mapping[str, Fact], text: Mapping[str, str]) -> Blocked:
     return Blocked(code=code, facts=dict(facts), words=dict(text))
-
-
-def _named(word: str, name: str) -> tuple[dict[str, Fact], dict[str, str]]:
-    return {word: name}, {word: name}
 
 
 def _account_figures(
@@ -211,12 +208,8 @@ def _shortages(job: Job, environment: EnvironmentName, cluster: Cluster, state: 
         Shortage(code=code, dimension=of, required=required, free=limit - held.get(of, 0), limit=limit, name=name)
         for code, of, required, limit, name in figures
     ]
-    found += [_unit_shortage(resource, quantity, cluster, state) for resource, quantity in _needs(job)]
+    found += [_unit_shortage(it.resource, it.quantity, cluster, state) for it in job.spec.needs]
     return [it for it in found if it.required > it.free]
-
-
-def _needs(job: Job) -> Sequence[tuple[ConsumableName, int]]:
-    return [(it.resource, it.quantity) for it in job.spec.needs]
 
 
 def _unit_shortage(resource: ConsumableName, required: int, cluster: Cluster, state: SchedulerState) -> Shortage:

@@ -126,5 +126,3 @@ class Row(Struct, frozen=True, kw_only=True):
     more: tuple[str, ...] = ()
     #: The names of the facts that an explanation may have.
     facts: tuple[str, ...] = ()
-    #: The names in `status_reasons` of the texts that the row explains.
-    texts: tuple[str, ...] = ()

@@ -43,12 +43,10 @@ class Holders:
 
     def of(self, dimension: Dimension) -> Holding:
         if dimension not in self._known:
-            self._known[dimension] = self._holding(self._by_dimension.get(dimension, ()))
+            jobs = self._by_dimension.get(dimension, ())
+            ends = [(at, it) for it in jobs if (at := latest_end(it, self._now)) is not None and at > self._now]
+            self._known[dimension] = Holding(jobs=jobs, first_to_end=min(ends, key=itemgetter(0), default=None))
         return self._known[dimension]
-
-    def _holding(self, jobs: Sequence[Job]) -> Holding:
-        ends = [(at, it) for it in jobs if (at := latest_end(it, self._now)) is not None and at > self._now]
-        return Holding(jobs=jobs, first_to_end=min(ends, key=itemgetter(0), default=None))
 
     @cached_property
     def _by_dimension(self) -> Mapping[Dimension, Sequence[Job]]:

@@ -63,7 +63,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=(
             "The server runs on a restored backup: no job starts until an administrator runs `batchq leave-safe-mode`.",
         ),
-        texts=("SAFE_MODE",),
     ),
     Code.ENGINE_CHANGED: Row(
         statuses=UNPLACED,
@@ -84,14 +83,12 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         ),
         more=("Error: {detail}.",),
         facts=("detail",),
-        texts=("ENGINE_AWAY",),
     ),
     Code.HELD: Row(
         statuses=QUEUED,
         applies="A user holds the job.",
         sentences=("Held{by} {age} ago, {reason}: it does not start until it is released.",),
         facts=_HOLD_FACTS,
-        texts=("held",),
     ),
     Code.PAUSED: Row(
         statuses=QUEUED,
@@ -99,7 +96,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=("Paused{by} {age} ago, {reason}: it does not start until it is resumed.",),
         more=(_ATTEMPT,),
         facts=(*_HOLD_FACTS, *_RETRY_FACTS),
-        texts=("held",),
     ),
     Code.STOP_PENDING: Row(
         statuses=(Status.RUNNABLE,),
@@ -112,7 +108,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=("Queue {queue} is drained: none of its jobs starts until an operator ends the drain.",),
         more=(_ATTEMPT,),
         facts=("jobQueue", *_RETRY_FACTS),
-        texts=("QUEUE_DRAINED",),
     ),
     Code.BUDGET_EXHAUSTED: Row(
         statuses=(Status.RUNNABLE,),
@@ -131,7 +126,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         applies="No compute environment of the queue is enabled.",
         sentences=("No compute environment of queue {queue} is enabled: {environments}.",),
         facts=("jobQueue", "environments"),
-        texts=("NO_ENVIRONMENT",),
     ),
     Code.TOO_MANY_VCPUS: Row(
         statuses=(Status.RUNNABLE,),
@@ -142,7 +136,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         ),
         more=("Request less, or enlarge a compute environment.",),
         facts=("jobQueue", "required", "limit"),
-        texts=("TOO_MANY_VCPUS", "too_many_vcpus"),
     ),
     Code.TOO_LARGE: Row(
         statuses=(Status.RUNNABLE,),
@@ -152,7 +145,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
             "Cannot start: requires more memory or GPUs than this host has.",
         ),
         facts=("jobQueue", "requiredMemoryMiB", "memoryMiB", "requiredGpus", "gpus"),
-        texts=("TOO_LARGE", "too_large"),
     ),
     Code.ABOVE_ACCOUNT_LIMIT: Row(
         statuses=(Status.RUNNABLE,),
@@ -162,7 +154,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
             "Cannot start: requires more vCPUs than its account may use.",
         ),
         facts=("jobQueue", "account", "required", "limit"),
-        texts=("beyond_limit",),
     ),
     Code.RESOURCE_MISSING: Row(
         statuses=(Status.RUNNABLE,),
@@ -172,7 +163,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
             "Cannot start: requires a consumable resource that does not exist.",
         ),
         facts=("jobQueue", "resource"),
-        texts=("no_such_resource",),
     ),
     Code.TOO_MANY_UNITS: Row(
         statuses=(Status.RUNNABLE,),
@@ -182,7 +172,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
             "Cannot start: requires more units of a consumable resource than there are in all.",
         ),
         facts=("jobQueue", "resource", "required", "limit"),
-        texts=("too_many_units",),
     ),
     Code.ACCOUNT_LIMIT: Row(
         statuses=(Status.RUNNABLE,),
@@ -190,7 +179,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=("Requires {required}: {account} uses {used} of its {limit}.",),
         more=("Jobs of other accounts are not delayed by that.", _PLACE, _ATTEMPT),
         facts=("account", "required", "used", "limit", *_PLACE_FACTS, *_RETRY_FACTS),
-        texts=("at_limit",),
     ),
     Code.RESERVED_FOR_SHARES: Row(
         statuses=(Status.RUNNABLE,),
@@ -204,7 +192,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         ),
         more=(_ATTEMPT,),
         facts=("jobQueue", "required", "reservation", *_RETRY_FACTS),
-        texts=("KEPT_FOR_SHARES",),
     ),
     Code.RESERVED_FOR_OTHERS: Row(
         statuses=(Status.RUNNABLE,),
@@ -219,7 +206,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=("First in queue {queue}: requires {required}, {free} of {limit} are free in {environment}.",),
         more=(*_HOLDERS, _ATTEMPT),
         facts=(*_CAPACITY_FACTS, "computeEnvironment"),
-        texts=("no_room",),
     ),
     Code.WAITS_FOR_MEMORY: Row(
         statuses=(Status.RUNNABLE,),
@@ -227,7 +213,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=("First in queue {queue}: requires {required} of memory, {free} of {limit} are free.",),
         more=(*_HOLDERS, _ATTEMPT),
         facts=_CAPACITY_FACTS,
-        texts=("no_room",),
     ),
     Code.WAITS_FOR_GPUS: Row(
         statuses=(Status.RUNNABLE,),
@@ -235,7 +220,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=("First in queue {queue}: requires {required}, {free} of {limit} are free.",),
         more=(*_HOLDERS, _ATTEMPT),
         facts=_CAPACITY_FACTS,
-        texts=("no_room",),
     ),
     Code.WAITS_FOR_UNITS: Row(
         statuses=(Status.RUNNABLE,),
@@ -248,7 +232,6 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         ),
         more=(*_HOLDERS, _ATTEMPT),
         facts=(*_CAPACITY_FACTS, "resource"),
-        texts=("no_room",),
     ),
     Code.RETRY: Row(
         statuses=(Status.RUNNABLE,),

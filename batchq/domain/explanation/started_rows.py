@@ -98,7 +98,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("{order}. Its container has not exited although SIGKILL was sent {killed} ago.",),
         more=("Last resort of an administrator: `batchq force-fail`.",),
         facts=STOP_FACTS,
-        texts=("UNKILLABLE",),
     ),
     Code.EXIT_CODE: Row(
         statuses=(Status.FAILED,),
@@ -106,7 +105,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("Ended with {outcome}.",),
         more=(_KILLED_BY_OTHERS, *_END),
         facts=_END_FACTS,
-        texts=("EXITED",),
     ),
     Code.OUT_OF_MEMORY: Row(
         statuses=(Status.FAILED,),
@@ -114,14 +112,12 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("Killed because it exceeded its {memory} of memory. Request more.",),
         more=_END,
         facts=("memoryMiB", *_END_FACTS),
-        texts=("OUT_OF_MEMORY",),
     ),
     Code.TIMED_OUT: Row(
         statuses=(Status.FAILED,),
         applies="The job was stopped because its time limit passed.",
         sentences=("Stopped by its time limit of {limit}.", "Stopped by its time limit."),
         facts=("timeLimitSeconds", "attempt", "attempts", *STOP_FACTS),
-        texts=("TIMED_OUT",),
     ),
     Code.IMAGE_UNAVAILABLE: Row(
         statuses=(Status.FAILED,),
@@ -129,7 +125,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("Image {image} could not be pulled: {error}.",),
         more=_END,
         facts=("image", *_END_FACTS),
-        texts=("NOT_STARTED",),
     ),
     Code.NOT_STARTED: Row(
         statuses=(Status.FAILED,),
@@ -137,7 +132,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("Its container could not be started: {error}.", "Its container could not be started."),
         more=_END,
         facts=_END_FACTS,
-        texts=("NOT_STARTED",),
     ),
     Code.FORBIDDEN: Row(
         statuses=(Status.FAILED,),
@@ -155,7 +149,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
             "One of its dependencies failed.",
         ),
         facts=("dependency",),
-        texts=("DEPENDENCY_FAILED", "dependency_failed"),
     ),
     Code.CHILD_FAILED: Row(
         statuses=(Status.FAILED,),
@@ -163,7 +156,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("{failed} of {children} failed.",),
         more=("The last one is index {index}: {cause}",),
         facts=("size", "succeeded", "failed", "child"),
-        texts=("CHILD_FAILED",),
     ),
     Code.HOST_LOST: Row(
         statuses=(Status.FAILED,),
@@ -171,7 +163,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("The host, or its container engine, went down while the job ran.",),
         more=_END,
         facts=_END_FACTS,
-        texts=("HOST_TERMINATED",),
     ),
     Code.CONTAINER_LOST: Row(
         statuses=(Status.FAILED,),
@@ -179,7 +170,6 @@ STARTED_ROWS: Mapping[Code, Row] = {
         sentences=("Its container disappeared: another program removed it.",),
         more=_END,
         facts=_END_FACTS,
-        texts=("DISAPPEARED",),
     ),
     Code.CANCELLED: Row(
         statuses=(Status.FAILED,),
@@ -200,27 +190,23 @@ STARTED_ROWS: Mapping[Code, Row] = {
         applies="A jobStateTimeLimitAction of the queue cancelled the job.",
         sentences=("Cancelled because it was blocked longer than queue {queue} allows: {reason}.",),
         facts=("jobQueue", "reason"),
-        texts=("BLOCKED_TOO_LONG",),
     ),
     Code.FORCE_FAILED: Row(
         statuses=(Status.FAILED,),
         applies="An administrator gave up the job because its container did not exit.",
         sentences=("{order}.",),
         facts=STOP_FACTS,
-        texts=("force_failed",),
     ),
     Code.INVALID: Row(
         statuses=(Status.FAILED,),
         applies="The request was accepted, as AWS accepts it, and is not valid.",
         sentences=("Not valid: {reason}.",),
         facts=("reason",),
-        texts=("OVERRIDES_TOO_LONG", "TOO_MANY_TAGS"),
     ),
     Code.UNREADABLE: Row(
         statuses=(*QUEUED, *UNPLACED[1:], Status.RUNNING, Status.FAILED),
         applies="The stored record of the job was damaged.",
         sentences=("Its record in the database was damaged and could not be read: it cannot continue.",),
-        texts=("UNREADABLE",),
     ),
     Code.SUCCEEDED: Row(
         statuses=(Status.SUCCEEDED,),

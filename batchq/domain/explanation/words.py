@@ -18,9 +18,13 @@ MAX_TEXT = 200  # characters of a reason or an error that a sentence quotes
 MAX_LISTED = 3  # names in a list; the rest is counted
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_FIRST_SIGNAL_STATUS = 128  # shells report a program that a signal ended as 128 and the signal's number
-_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _GIB = 1024  # MiB
+#: The usual meanings of exit codes. Shells report a program that a signal ended as 128 and the signal's number.
+_MEANINGS = {
+    126: "the command cannot be executed",
+    127: "command not found",
+    **{128 + it: f"ended by {it.name}" for it in signal.Signals},
+}
 
 
 def duration_words(length: timedelta) -> str:
@@ -97,24 +101,7 @@ def short(text: str) -> str:
 
 def exit_code(code: int) -> str:
     """An exit code with its usual meaning, as `exit code 127 (command not found)`."""
-    meaning = _meaning(code)
-    return f"exit code {code}" if meaning is None else f"exit code {code} ({meaning})"
-
-
-def _meaning(code: int) -> str | None:
-    if code == _NOT_EXECUTABLE:
-        return "the command cannot be executed"
-    if code == _NOT_FOUND:
-        return "command not found"
-    name = _signal_name(code - _FIRST_SIGNAL_STATUS)
-    return None if name is None else f"ended by {name}"
-
-
-def _signal_name(number_of_signal: int) -> str | None:
-    try:
-        return signal.Signals(number_of_signal).name
-    except ValueError:
-        return None
+    return f"exit code {code} ({_MEANINGS[code]})" if code in _MEANINGS else f"exit code {code}"
 
 
 #: A row for each code, in the order of a job's life.

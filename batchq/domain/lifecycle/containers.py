@@ -34,7 +34,7 @@ from batchq.domain.lifecycle.container_rules import (
     with_container,
     with_containers,
 )
-from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, merge_paths, move_to, with_history
+from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, move_to, with_history
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 
@@ -109,8 +109,7 @@ def _verdict(over: Attempt, decider: AttemptContainer) -> tuple[Attempt, str]:
 
 
 def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: datetime) -> Job:
-    created = merge_paths(container.created_host_paths, event.created_host_paths)
-    return with_container(job, replace(container, container_id=event.container_id, created_host_paths=created))
+    return with_container(job, status.created(container, event))
 
 
 def _discard(job: Job, container: AttemptContainer, _: on.ContainerDiscarded, __: datetime) -> Job:
@@ -155,12 +154,8 @@ def _exit_unseen_start(job: Job, container: AttemptContainer, event: on.Containe
 
 
 def _exit(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
-    over = ended_container(
-        container, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None
-    )
-    started, stopped = status.run_times(event, requested_at=container.start_requested_at, now=now)
-    over = replace(over, started_at=started, stopped_at=stopped)
-    return with_container(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
+    over = status.exited(container, event, requested_at=container.start_requested_at, now=now)
+    return with_container(job, replace(over, state=AttemptContainerState.ENDED, host_lost=event.host_lost))
 
 
 def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: datetime) -> Job:

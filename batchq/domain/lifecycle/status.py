@@ -2,24 +2,28 @@
 
 - `finish` ends an attempt: `verdict` decides whether the job SUCCEEDED, FAILED or is retried.
 - `with_history` renders a job with its recent history for errors and logs.
-- `began` and `lasted` convert times that the container engine reports to batchq's clock: the two clocks may differ, and
-  the engine's may be set while containers run.
+- `start_time` and `exited` convert times that the container engine reports to batchq's clock: the two clocks may
+  differ, and the engine's may be set while containers run.
 """
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
-from batchq.domain.events import ContainerExited
+from batchq.domain.events import ContainerCreated, ContainerExited
 from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status
 from batchq.domain.stop_orders import StopKind, StopOrder
 
 #: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
+
+#: An attempt with one container, or a container of an attempt with several.
+Run = TypeVar("Run", Attempt, AttemptContainer)
 
 #: An entry of a job's history: when it happened (None: it did not), and its text.
 Move = tuple[datetime | None, str]
@@ -239,24 +243,36 @@ def start_time(reported: datetime, *, requested_at: datetime | None, now: dateti
     `reported`: the start by the engine's clock. `requested_at`: when batchq requested the start; None: not known.
     Timeouts count from the result.
     """
-    return min(reported + clock_step_back(reported, requested_at, now), now)
+    return min(reported + _clock_step_back(reported, requested_at, now), now)
 
 
-def run_times(reported: ContainerExited, *, requested_at: datetime | None, now: datetime) -> tuple[datetime, datetime]:
-    """When a container started and stopped, by batchq's clock. The duration is the engine's, and never negative.
+def exited(run: Run, event: ContainerExited, *, requested_at: datetime | None, now: datetime) -> Run:
+    """The attempt or container with its exit code, reason and times. The duration is the engine's, and never negative.
 
     `requested_at`: when batchq requested the start; None: not known.
     """
-    set_back = clock_step_back(reported.started_at, requested_at, now)
-    return reported.started_at + set_back, max(reported.stopped_at, reported.started_at) + set_back
+    set_back = _clock_step_back(event.started_at, requested_at, now)
+    return replace(
+        run,
+        started_at=event.started_at + set_back,
+        stopped_at=max(event.stopped_at, event.started_at) + set_back,
+        exit_code=event.exit_code,
+        reason=status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
+    )
 
 
-def clock_step_back(reported: datetime, requested_at: datetime | None, now: datetime) -> timedelta:
+def _clock_step_back(reported: datetime, requested_at: datetime | None, now: datetime) -> timedelta:
     """The least correction of the engine's times: a container cannot have started before its start was requested.
 
     Zero if the request's time is not known, or lies after `now` because batchq's own clock was set back.
     """
     return NOTHING if requested_at is None or requested_at > now else max(requested_at - reported, NOTHING)
+
+
+def created(run: Run, event: ContainerCreated) -> Run:
+    """The attempt or container with the id of its container, and the host paths that were created for its mounts."""
+    paths = merge_paths(run.created_host_paths, event.created_host_paths)
+    return replace(run, container_id=event.container_id, created_host_paths=paths)
 
 
 def merge_paths(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:

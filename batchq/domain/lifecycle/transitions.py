@@ -37,11 +37,11 @@ from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,
     attempt_of,
+    created,
+    exited,
     finish,
-    merge_paths,
     move_to,
     move_to_final,
-    run_times,
     start_time,
     to_runnable,
     with_history,
@@ -144,9 +144,7 @@ def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> 
 
 def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
     """Store the container's id before the container is started."""
-    made = replace(attempt_of(job), container_id=event.container_id)
-    created = merge_paths(made.created_host_paths, event.created_host_paths)
-    return replace(job, attempt=replace(made, created_host_paths=created)), ()
+    return replace(job, attempt=created(attempt_of(job), event)), ()
 
 
 def _discard(job: Job, _: on.ContainerDiscarded, __: datetime) -> Outcome:
@@ -184,14 +182,7 @@ def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Ou
 def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
     """End the attempt with the container's exit code. `finish` decides whether the job is retried."""
     attempt = attempt_of(job)
-    started, stopped = run_times(event, requested_at=attempt.placed_at, now=now)
-    ended = replace(
-        attempt,
-        started_at=started,
-        stopped_at=stopped,
-        exit_code=event.exit_code,
-        reason=status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
-    )
+    ended = exited(attempt, event, requested_at=attempt.placed_at, now=now)
     reason = status_reasons.of_exit(event.exit_code, host_lost=event.host_lost)
     return finish(job, ended, now, reason), (do.CleanUpContainer(tag=job.tag),)
 
