@@ -238,8 +238,8 @@ def _short(shortage: Shortage, state: SchedulerState, reader: Reader) -> Blocked
         text |= {"resource": shortage.name, "environment": shortage.name}
     held = state.holders.of(shortage.dimension)
     if held.jobs:
-        facts |= _holder_facts(held, reader)
-        text |= _holder_words(held, state.now, reader)
+        held_facts, held_words = _holders(held, state.now, reader)
+        facts, text = facts | held_facts, text | held_words
     return Blocked(code=shortage.code, facts=facts, words=text)
 
 
@@ -267,29 +267,22 @@ def _amount(shortage: Shortage, amount: int) -> str:
             return _number(shortage, amount)
 
 
-def _holder_words(held: Holding, now: datetime, reader: Reader) -> dict[str, str]:
-    """The jobs that hold a resource, as the word `holders`, and which of them must end first, with the time `left`.
+def _holders(held: Holding, now: datetime, reader: Reader) -> tuple[dict[str, Fact], dict[str, str]]:
+    """The jobs that hold a resource, and which of them must end first, with the time `left`.
 
     That job is the word `stopping` if it was ordered to stop, and `earliest` if it has a time limit.
     """
-    seen = [reader.job(it) for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
+    seen = [it for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
     rest = len(held.jobs) - len(seen)
     others = [words.counted(rest, "other job") if seen else words.counted(rest, "job")] if rest else []
-    text = {"holders": words.joined([*seen, *others])}
-    if held.first_to_end is None:
-        return text
-    end, first = held.first_to_end
-    return text | {
-        "earliest" if first.stop is None else "stopping": reader.job(first),
-        "left": words.duration_words(end - now),
-    }
-
-
-def _holder_facts(held: Holding, reader: Reader) -> dict[str, Fact]:
-    seen = [it for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
+    text = {"holders": words.joined([*map(reader.job, seen), *others])}
     facts: dict[str, Fact] = {"heldBy": len(held.jobs)}
     facts["holders"] = tuple({"jobId": it.id, "jobName": it.spec.name} for it in seen)
-    return facts if held.first_to_end is None else facts | {"endsBy": held.first_to_end[0]}
+    if held.first_to_end is not None:
+        facts["endsBy"], first = held.first_to_end
+        text["earliest" if first.stop is None else "stopping"] = reader.job(first)
+        text["left"] = words.duration_words(held.first_to_end[0] - now)
+    return facts, text
 
 
 def _reserved(

@@ -57,22 +57,18 @@ def explain_stopping(job: Job, now: datetime) -> Explanation | None:
     if order.killed_at is not None and now - order.killed_at >= UNKILLABLE_AFTER:
         return explanation(Code.NOT_EXITING, since=order.killed_at, facts=facts, words=text)
     if order.kind is StopKind.TIMEOUT:
-        words_of_limit = text | limit_words(job)
-        return explanation(
-            Code.TIME_LIMIT, since=order.ordered_at, facts=facts | limit_facts(job), words=words_of_limit
-        )
+        limit_facts, limit_words = _limit(job)
+        return explanation(Code.TIME_LIMIT, since=order.ordered_at, facts=facts | limit_facts, words=text | limit_words)
     code = Code.ABANDONING_START if job.status is Status.STARTING else Code.STOPPING
     return explanation(code, since=order.ordered_at, facts=facts, words=text)
 
 
-def limit_words(job: Job) -> dict[str, str]:
-    """The word `limit`, the time limit of an attempt; none without a limit."""
-    return {} if job.spec.timeout is None else {"limit": words.duration_words(job.spec.timeout)}
-
-
-def limit_facts(job: Job) -> dict[str, Fact]:
-    """The fact `timeLimitSeconds`; none without a limit."""
-    return {} if job.spec.timeout is None else {"timeLimitSeconds": job.spec.timeout / timedelta(seconds=1)}
+def _limit(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
+    """The time limit of an attempt; nothing without a limit."""
+    if job.spec.timeout is None:
+        return {}, {}
+    limit = job.spec.timeout
+    return {"timeLimitSeconds": limit / timedelta(seconds=1)}, {"limit": words.duration_words(limit)}
 
 
 def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
@@ -141,12 +137,10 @@ def outcome_words(attempt: Attempt) -> str:
 
 
 def _succeeded(job: Job) -> Explanation:
-    text: dict[str, str] = {}
+    facts, text = _attempts(job)
     if job.started_at is not None and job.stopped_at is not None:
         text["length"] = words.duration_words(job.stopped_at - job.started_at)
-    return explanation(
-        Code.SUCCEEDED, since=job.stopped_at, facts=_attempt_facts(job), words=text | _attempt_words(job)
-    )
+    return explanation(Code.SUCCEEDED, since=job.stopped_at, facts=facts, words=text)
 
 
 def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
@@ -158,8 +152,9 @@ def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
     if order is None:
         return None
     if order.kind is StopKind.TIMEOUT:
-        facts = order_facts(order) | _attempt_facts(job) | limit_facts(job)
-        return explanation(Code.TIMED_OUT, since=job.stopped_at, facts=facts, words=limit_words(job))
+        limit_facts, limit_words = _limit(job)
+        facts = order_facts(order) | _attempts(job)[0] | limit_facts
+        return explanation(Code.TIMED_OUT, since=job.stopped_at, facts=facts, words=limit_words)
     if order.kind is StopKind.CANCEL and reason.startswith(_BLOCKED):
         return _blocked_too_long(job, reason.removeprefix(_BLOCKED))
     return explanation(
@@ -210,7 +205,7 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
     container = _decisive(attempt)
     reason = _reason_of(attempt, container)
     code = _code_of(attempt, reason)
-    facts, text = _attempt_facts(job), _attempt_words(job)
+    facts, text = _attempts(job)
     if attempt.exit_code is not None:
         facts["exitCode"] = attempt.exit_code
         text["outcome"] = words.exit_code(attempt.exit_code)
@@ -251,21 +246,16 @@ def _reason_of(attempt: Attempt, container: AttemptContainer | None) -> str:
     return (None if container is None else container.reason) or attempt.reason or ""
 
 
-def _attempt_facts(job: Job) -> dict[str, Fact]:
+def _attempts(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
+    """Which attempt was the last, of how many. Without words for a job with one attempt."""
     if not job.attempts:
-        return {}
-    facts: dict[str, Fact] = {"attempt": job.attempts[-1].number, "attempts": job.max_attempts}
-    verdict = _verdict(job)
-    return facts if verdict is None else facts | {"verdict": verdict}
-
-
-def _attempt_words(job: Job) -> dict[str, str]:
-    """The words `attempt` and `attempts` of a job with several attempts, and `verdict`."""
-    if not job.attempts or job.max_attempts == 1:
-        return {}
-    text = {"attempt": str(job.attempts[-1].number), "attempts": str(job.max_attempts)}
-    verdict = _verdict(job)
-    return text if verdict is None else text | {"verdict": verdict}
+        return {}, {}
+    last, most, verdict = job.attempts[-1].number, job.max_attempts, _verdict(job)
+    facts: dict[str, Fact] = {"attempt": last, "attempts": most}
+    text = {} if most == 1 else {"attempt": str(last), "attempts": str(most)}
+    if verdict is not None:
+        facts["verdict"] = text["verdict"] = verdict
+    return facts, text
 
 
 def _verdict(job: Job) -> str | None:

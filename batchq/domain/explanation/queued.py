@@ -119,11 +119,12 @@ def explain_runnable(job: Job, neighbours: Neighbours, state: SchedulerState, re
             return _no_environment(job, queue)
         blocked = capacity.blocked(job, queue, neighbours, state, reader)
     if blocked is not None:
+        place_facts, place_words = _place(job, neighbours, within_share=False)
         return explanation(
             blocked.code,
             since=job.blocked_at or job.runnable_at,
-            facts=blocked.facts | retry_facts | _place_facts(job, neighbours),
-            words=blocked.words | retry_words | _place_words(job, neighbours, within_share=False),
+            facts=blocked.facts | retry_facts | place_facts,
+            words=blocked.words | retry_words | place_words,
         )
     return _in_line(job, neighbours, state, named)
 
@@ -146,8 +147,7 @@ def _budget_exhausted(exhausted: ExhaustedBudget, reader: Reader) -> Explanation
 def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Mapping[str, Fact]) -> Explanation:
     """The explanation of a job that waits behind others, or that the scheduler has not tried yet."""
     share = job.spec.share_identifier
-    facts = dict(named) | _place_facts(job, neighbours)
-    text = {"queue": str(job.spec.queue)} | _place_words(job, neighbours, within_share=share is not None)
+    facts, text = _place(job, neighbours, within_share=share is not None)
     head = state.heads.get(job.spec.queue)
     is_behind = head is not None and head.job_id != job.id
     if job.attempts:
@@ -257,22 +257,17 @@ def _retry(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
     return {"attempt": last.number, "attempts": most, "outcome": text["outcome"]}, text
 
 
-def _place_facts(job: Job, neighbours: Neighbours) -> dict[str, Fact]:
+def _place(job: Job, neighbours: Neighbours, *, within_share: bool) -> tuple[dict[str, Fact], dict[str, str]]:
+    """The place in the queue. If jobs are before it, with the words `count` and `vcpus`, unless `within_share`."""
     place = neighbours.place
-    if place is None:
-        return {"jobQueue": job.spec.queue}
-    facts: dict[str, Fact] = {"jobQueue": job.spec.queue, "ahead": place.ahead, "aheadVcpus": place.millicpus / 1000}
-    return facts | ({"place": place.ahead + 1} if place.is_exact else {"placeIsAtLeast": place.ahead + 1})
-
-
-def _place_words(job: Job, neighbours: Neighbours, *, within_share: bool) -> dict[str, str]:
-    """The words `queue`, `place`, and, if jobs are before it, `count` and `vcpus`."""
-    place = neighbours.place
+    facts: dict[str, Fact] = {"jobQueue": job.spec.queue}
     text = {"queue": str(job.spec.queue)}
     if place is None:
-        return text
+        return facts, text
+    facts |= {"ahead": place.ahead, "aheadVcpus": place.millicpus / 1000}
+    facts["place" if place.is_exact else "placeIsAtLeast"] = place.ahead + 1
     text["place"] = words.ordinal(place.ahead + 1) if place.is_exact else f"beyond place {words.number(place.ahead)}"
     if place.ahead and not within_share:
         text["count"] = words.counted(place.ahead, "job") if place.is_exact else f"{words.number(place.ahead)} jobs"
         text["vcpus"] = words.vcpus_words(place.millicpus)
-    return text
+    return facts, text
