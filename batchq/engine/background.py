@@ -149,7 +149,6 @@ class LoopWatchdog:
         return f"blocked {len(self._delays)} times recently, for at most {longest.total_seconds():.1f} s"
 
     def _record_delay(self, now: datetime) -> None:
-        """Record and log the delay of the loop, if there was one."""
         self.latest_delay = late = now - self._last_run - INTERVAL
         if late > MAX_DELAY:
             self._delays.append((now, late))

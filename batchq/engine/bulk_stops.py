@@ -127,7 +127,6 @@ def _belongs_to(bulk_stop: BulkStop, user: Caller) -> bool:
 
 
 def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> JobOutcome:
-    """Stop one target; returns its outcome."""
     job = unit.apply_parent_order(target.job.id)
     assert job is not None, f"{target.job.id} is a target and is not loaded"
     container = selected_container(job, target.part)

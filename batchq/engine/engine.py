@@ -203,19 +203,15 @@ class Engine:
 
         Each succeeds or fails independently. Returns for each the error that `deliver` would raise, or None.
         """
-        answers = [asyncio.get_running_loop().create_future() for _ in requests]
-        answered = zip(requests, answers, strict=True)
-        self.mailbox.post(
-            *(
-                JobEvent(job_id=it, event=event, caller=caller, answer=answer, expected=expected)
-                for (it, event), answer in answered
-            )
-        )
-        try:
-            return [await _error_of(it) for it in answers]
-        finally:
-            for it in answers:
-                _discard(it)
+        loop = asyncio.get_running_loop()
+        messages = [
+            JobEvent(job_id=it, event=event, caller=caller, answer=loop.create_future(), expected=expected)
+            for it, event in requests
+        ]
+        self.mailbox.post(*messages)
+        answers = [it.answer for it in messages if it.answer is not None]
+        results = await asyncio.gather(*answers, return_exceptions=True)
+        return [it if isinstance(it, BatchqError) else None for it in results]
 
     async def signal(self, job: Job, signal: str) -> None:
         """Send a signal that the job declared to the containers of its main node. Raises Unavailable."""
@@ -364,17 +360,3 @@ class Engine:
             loops=self.tasks.health(),
             failing=self.tasks.failing,
         )
-
-
-async def _error_of(answer: asyncio.Future[None]) -> BatchqError | None:
-    try:
-        await answer
-    except BatchqError as why:
-        return why
-    return None
-
-
-def _discard(answer: asyncio.Future[None]) -> None:
-    """Cancel the answer, or read its error: asyncio logs an error that was never read."""
-    if not answer.cancel() and not answer.cancelled():
-        answer.exception()

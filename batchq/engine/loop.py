@@ -255,7 +255,10 @@ class EngineLoop:
         )
         unit.search_due = self._search_due
         all_placed = await self.scheduler.place(
-            unit, host, skip=self._skip(unit), capacity_freed=self._may_have_freed_capacity(unit)
+            unit,
+            host,
+            skip=self._skip(unit),
+            capacity_freed=self._placement_missed or self.state.catalog_changed or unit.placement_due,
         )
         unit.more_to_place = not all_rechecked or not all_placed
         if self.scheduler.searching and not self._search_scheduled:
@@ -268,10 +271,6 @@ class EngineLoop:
             await self._clock.sleep(SHARES_INTERVAL)
             if self.scheduler.has_blocked_shares:
                 self._mailbox.post(ContinueWork())
-
-    def _may_have_freed_capacity(self, unit: UnitOfWork) -> bool:
-        """Whether more resources may be free than at the last placement pass."""
-        return self._placement_missed or self.state.catalog_changed or unit.placement_due
 
     async def _search_later(self) -> None:
         try:

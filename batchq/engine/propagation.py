@@ -99,7 +99,6 @@ async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore)
 
 
 async def _load(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:
-    """Load the jobs that the unit of work has not loaded."""
     unknown = [job_id for job_id in job_ids if not unit.has_loaded(job_id)]
     if unknown:
         unit.load((await store.jobs(unknown)).values())

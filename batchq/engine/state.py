@@ -13,7 +13,7 @@ from batchq.domain.job import ACTIVE, QUEUED, Job, Status
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.forced_failure import is_damaged
-from batchq.domain.lifecycle.reconcile import Reconciled, SurveyedContainer, reconcile, tags_running, tags_under_way
+from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
 from batchq.engine.containers.watcher import EngineCheck
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
@@ -211,7 +211,8 @@ class SafeMode:
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag in ended:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
-        leftovers = _unclaimed(found) - ended
+        cleared = {it.tag for it in found.effects if isinstance(it, do.CleanUpContainer)}
+        leftovers = frozenset({*found.orphans, *cleared} - ended)
         if not any(will_be_spawned(unit, it.job_id) for it in leftovers):
             unit.unknown_containers = leftovers
 
@@ -280,7 +281,6 @@ class SafeMode:
 
 
 def _is_behind(job: Job, tag: Tag) -> bool:
-    """Whether the job has not reached this attempt yet."""
     now_at = len(job.attempts) if job.attempt is None else job.attempt.number
     return job.status in QUEUED | ACTIVE and now_at < tag.attempt
 
@@ -322,9 +322,3 @@ def _is_recorded_as_ended(unit: UnitOfWork, tag: Tag) -> bool:
     """Whether the data contains the end of this attempt."""
     job = unit.get(tag.job_id)
     return job is not None and any(it.number == tag.attempt for it in job.attempts)
-
-
-def _unclaimed(found: Reconciled) -> frozenset[Tag]:
-    """The containers that reconciliation would remove."""
-    cleared = (it.tag for it in found.effects if isinstance(it, do.CleanUpContainer))
-    return frozenset({*found.orphans, *cleared})

@@ -128,7 +128,6 @@ def _base(spec: ContainerSpec) -> ContainerSpec:
 
 
 def _document(base: DirectWork) -> Mapping[str, object]:
-    """The RegisterJobDefinition request for such work."""
     if base.nodes is None:
         return {"type": "container", "containerProperties": _container_properties(base.container)}
     ranges = [

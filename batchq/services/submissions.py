@@ -100,7 +100,6 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
 def _work(
     submission: Submission, definition: JobDefinition, parameters: tuple[tuple[str, str], ...]
 ) -> tuple[ContainerSpec, Task | None, Nodes | None]:
-    """The container, the task and the nodes of the job."""
     task, gang = submission.task or definition.task, submission.nodes or definition.nodes
     task = task and effective_task(task, {}, parameters)
     gang = gang and effective_nodes(gang, {}, parameters)

@@ -11,7 +11,8 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.engine.scheduling.queue_reader import Skip
-from batchq.engine.scheduling.totals import SNAPSHOT_JOBS, RecentStarts
+from batchq.engine.scheduling.scheduler import SNAPSHOT_JOBS
+from batchq.engine.scheduling.totals import RecentStarts
 from batchq.ports.jobs import Changes, StatusChanged
 from tests.domain.lives import after, at, cancel, exited, placed, runnable, running
 from tests.engine.harness import ONE, SURVEYED, catalog_of, event_message, harness_with, request, submit

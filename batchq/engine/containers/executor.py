@@ -175,14 +175,16 @@ class Executor:
         tag = effect.tag
         try:
             if isinstance(effect, do.InspectContainer):
-                await self._inspect_until_current(tag, ops)
+                await self._inspect(tag, ops)
             else:
                 async with ops.lock:
                     await self._change(effect, job, ops)
         finally:
             ops.in_progress.discard(effect)
             if isinstance(effect, do.CleanUpContainer):
-                self._clean_up_ended(tag)
+                self._clean_ups[tag.job_id].pop(tag, None)
+                if not self._clean_ups[tag.job_id]:
+                    del self._clean_ups[tag.job_id]
             if ops.is_idle:
                 del self._ops[tag]
 
@@ -232,11 +234,6 @@ class Executor:
     def _earlier_clean_ups(self, tag: Tag) -> list[asyncio.Task[None]]:
         """The clean-ups of earlier attempts. Each ends after one try: a container that remains there has ended."""
         return [task for of, task in self._clean_ups.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
-
-    def _clean_up_ended(self, tag: Tag) -> None:
-        self._clean_ups[tag.job_id].pop(tag, None)
-        if not self._clean_ups[tag.job_id]:
-            del self._clean_ups[tag.job_id]
 
     async def _stop(self, stop: do.StopContainer, ops: ContainerOps) -> None:
         """Send the signal of a step until it is delivered once: many programs treat a second signal as a forced exit.
@@ -323,20 +320,17 @@ class Executor:
             log.warning("container %s: removed without its log, which cannot be read: %s", tag, refused)
             return False
 
-    async def _inspect_until_current(self, tag: Tag, ops: ContainerOps) -> None:
-        """Repeat the inspection until no event of the container arrived while it ran."""
+    async def _inspect(self, tag: Tag, ops: ContainerOps) -> None:
+        """Inspect the container until no event of it arrived while the inspection ran."""
         ops.must_inspect_again = True
         while ops.must_inspect_again:
             ops.must_inspect_again = False
-            await self._inspect(tag, ops)
-
-    async def _inspect(self, tag: Tag, ops: ContainerOps) -> None:
-        try:
-            found = await self._runtime.inspect(tag)
-        except EngineUnknown as unknown:
-            log.warning("container %s: not inspected: %s", tag, unknown)
-        else:
-            self._post_inspection(tag, found, ops)
+            try:
+                found = await self._runtime.inspect(tag)
+            except EngineUnknown as unknown:
+                log.warning("container %s: not inspected: %s", tag, unknown)
+            else:
+                self._post_inspection(tag, found, ops)
 
     def _post_inspection(self, tag: Tag, found: Inspection | None, ops: ContainerOps | None) -> None:
         """Post the events that follow from an inspection.

@@ -229,7 +229,6 @@ class VerifiedRuntime:
         await self._runtime.remove(tag)
 
     async def _compare_ids(self) -> None:
-        """Raise EngineUnknown if the id of the engine differs from the known id."""
         if self._check.foreign_id is None and self._check.matches((await self._runtime.identity()).id):
             return
         self._check.accepted = False

@@ -15,8 +15,9 @@ from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import BlockedHead
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, is_queued_for_placement
-from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, may_open
+from batchq.domain.scheduling.capacity import Candidate, Cluster, FreeCapacity, is_queued_for_placement
+from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, active_shares, may_open
+from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
 from batchq.engine.account_limits import AccountPolicies, QueuedJobs
@@ -28,13 +29,15 @@ from batchq.engine.scheduling.placement_pass import (
     recheck_unschedulable,
 )
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, next_searches
-from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals, take_snapshot
+from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, WaitingJobs, next_searches
+from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import Changes, JobStore
+
+SNAPSHOT_JOBS, SNAPSHOT_SHARES = 100, 20  # in the snapshot of a queue
 
 
 class PassMemo:
@@ -299,20 +302,27 @@ class Scheduler:
         )
 
     async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
-        """The next jobs of a queue in their order, and the resources that its running jobs hold."""
-        unit = UnitOfWork(now=self._clock.now(), active={})
-        held_millicpus = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
-        job_queue = self._catalog.queues[queue]
-        policy = None if job_queue.policy is None else self._catalog.policies.get(job_queue.policy)
-        return await take_snapshot(
-            unit,
-            self._store,
-            job_queue,
-            policy=policy,
-            uses=self._share_usage.shares,
-            held_millicpus=held_millicpus,
-            since=self._positions.since,
-            skip=skip,
+        """The next jobs of a queue in the order in which they would start if capacity became free for each in turn.
+
+        Also the resources that its running jobs hold. Unschedulable jobs are not included.
+        """
+        unit, uses = UnitOfWork(now=self._clock.now(), active={}), self._share_usage.shares
+        policy_name = self._catalog.queues[queue].policy
+        policy = None if policy_name is None else self._catalog.policies.get(policy_name)
+        waiting = WaitingJobs(unit, self._store, skip, ClosedAccounts(NO_QUOTAS))
+        line = waiting.in_order(queue) if policy is None else waiting.in_share_order(queue, policy, uses)
+        first: list[Candidate] = []
+        while len(first) < SNAPSHOT_JOBS and (it := await anext(line, None)) is not None:
+            first.append(it)
+        created = {it.id: it.created_at for it in (await self._store.jobs([it.job_id for it in first])).values()}
+        since = {it.job_id: self._positions.since(queue, it.order) for it in first}
+        shares = [(key.share, use.millicpus) for key, use in uses.items() if key.queue == queue and use.millicpus > 0]
+        return Snapshot(
+            jobs=tuple((it, max(created.get(it, unit.now), at)) for it, at in since.items()),
+            updated_at=unit.now,
+            millicpus=sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue),
+            shares=tuple(sorted(shares, key=lambda it: (-it[1], it[0])))[:SNAPSHOT_SHARES],
+            active_shares=active_shares(uses, queue),
         )
 
     def _share_usage_after(

@@ -1,4 +1,4 @@
-"""What the scheduler holds in memory beside the queues, as saved and as a unit of work leaves it; and queue snapshots.
+"""What the scheduler holds in memory beside the queues, as saved and as a unit of work leaves it.
 
 The recent starts of each queue, the usage of shares and of consumable resources, and since when each waiting job has
 had its position.
@@ -6,30 +6,27 @@ had its position.
 
 from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.catalog import JobQueue, ResourceKind, SchedulingPolicy
+from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, is_queued_for_placement
+from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.fairshare import (
     Change,
     ShareKey,
     ShareUse,
     accrued,
-    active_shares,
     decay_window,
     updated_usage,
 )
-from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.domain.scheduling.resources import taken
-from batchq.engine.scheduling.queue_reader import Skip, WaitingJobs
-from batchq.engine.unit_of_work import Committed, UnitOfWork
-from batchq.ports.catalog import CatalogView, Snapshot
+from batchq.engine.unit_of_work import Committed
+from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import Changes, JobStore
 
 STARTS_PERIOD = timedelta(hours=1)
@@ -37,8 +34,6 @@ STARTS_INTERVAL = timedelta(minutes=5)
 MAX_SHARES = 1000  # shares in memory before expired shares are removed
 NEGLIGIBLE = 1.0  # thousandths of a vCPU-second: less usage counts as zero
 MAX_STEPS = 128  # steps of a queue; snapshots show fewer positions
-SNAPSHOT_JOBS = 100
-SNAPSHOT_SHARES = 20
 
 
 class RecentStarts:
@@ -168,49 +163,6 @@ class ShareUsageTotals:
             if name in known and known[name].kind is ResourceKind.NON_REPLENISHABLE:
                 used_up[name] = used_up.get(name, self.used_up.get(name, 0)) + need.quantity
         return used_up
-
-
-async def take_snapshot(
-    unit: UnitOfWork,
-    store: JobStore,
-    queue: JobQueue,
-    *,
-    policy: SchedulingPolicy | None,
-    uses: Mapping[ShareKey, ShareUse],
-    held_millicpus: int,
-    since: Callable[[QueueName, int], datetime],
-    skip: Skip,
-) -> Snapshot:
-    """The snapshot of a queue at the time of an empty unit of work.
-
-    `held_millicpus`: what the active jobs of the queue hold, in thousandths of a vCPU. `since`: returns since when a
-    job of the given order has had its position.
-    """
-    waiting = WaitingJobs(unit, store, skip, ClosedAccounts(NO_QUOTAS))
-    line = waiting.in_order(queue.name) if policy is None else waiting.in_share_order(queue.name, policy, uses)
-    first = await _first(line)
-    created = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}
-    shares = sorted(
-        ((key.share, use.millicpus) for key, use in uses.items() if key.queue == queue.name), key=_largest_first
-    )
-    return Snapshot(
-        jobs=tuple((it.job_id, max(created.get(it.job_id, unit.now), since(queue.name, it.order))) for it in first),
-        updated_at=unit.now,
-        millicpus=held_millicpus,
-        shares=tuple(it for it in shares if it[1] > 0)[:SNAPSHOT_SHARES],
-        active_shares=active_shares(uses, queue.name),
-    )
-
-
-async def _first(line: AsyncIterator[Candidate]) -> list[Candidate]:
-    first: list[Candidate] = []
-    while len(first) < SNAPSHOT_JOBS and (it := await anext(line, None)) is not None:
-        first.append(it)
-    return first
-
-
-def _largest_first(share: tuple[str, int]) -> tuple[int, str]:
-    return -share[1], share[0]
 
 
 class QueuePositions:
