@@ -59,10 +59,6 @@ def test_a_key_file_that_other_users_can_read_is_not_used_even_if_it_is_cached(k
         keys.find(key.id)
 
 
-def test_key_files_are_private_to_their_owner(key, tmp_path):
-    assert {it.name: it.stat().st_mode & 0o077 for it in tmp_path.iterdir()} == {"keys.json": 0, "keys.lock": 0}
-
-
 @pytest.fixture
 def anothers():
     """A data directory of another user, with a folder of that user beside a file of root."""

@@ -24,7 +24,7 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture
 def batchq(data, capsys):
-    """Runs a command that is to succeed; answers what it prints."""
+    """Run a command that must succeed. Returns its output."""
 
     def run(*words):
         assert main(words) == 0, capsys.readouterr().err
@@ -87,13 +87,9 @@ def test_the_first_user_with_a_key_is_an_admin(data, batchq, capsys):
     ]
 
 
-def test_where_there_is_nothing_no_line_is_printed(group, data, batchq):
+def test_an_empty_list_prints_nothing(group, data, batchq):
     assert batchq("key", "list", "--user", "ada") == ""
     assert batchq("audit", "--data", str(data), "--user", "unknown") == ""
-
-
-def test_the_next_must_be_a_user(group, refused):
-    assert refused("key", "create", "--user", "eve") == "batchq: there is no user eve\n"
 
 
 def test_an_account_has_the_limits_of_its_parent_by_default(group, batchq):
@@ -106,7 +102,7 @@ def test_an_account_has_the_limits_of_its_parent_by_default(group, batchq):
     assert team["limits"] == {"queued": 100, "submits": None, "vcpus": None, "logMib": None}
 
 
-def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
+def test_only_given_flags_change_settings_and_none_removes_one(group, batchq):
     batchq("account", "set", "team", "--job-vcpus", "2", "--queues", "", "--queued", "none", "--submits", "0.5")
     (text,) = described(batchq, "account", "show", "team")["accounts"]
     batchq("account", "set", "team", "--allowance", "none", "--queues", "none")
@@ -129,7 +125,7 @@ def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
     assert taken["limits"] == text["limits"]
 
 
-def test_the_root_has_limits_as_others_have(group, batchq):
+def test_the_root_account_has_limits(group, batchq):
     assert batchq("account", "set", "root", "--vcpus", "64").startswith("root: all queues")
 
 
@@ -153,6 +149,7 @@ def test_the_root_has_limits_as_others_have(group, batchq):
         (("user", "delete", "amy"), "one user at least must be an ADMIN"),
         (("user", "delete", "gone"), "there is no user gone"),
         (("user", "show", "gone"), "there is no user gone"),
+        (("key", "create", "--user", "eve"), "there is no user eve"),
         (("key", "delete", "gone"), "there is no key gone"),
     ],
 )
@@ -164,7 +161,7 @@ def test_an_invalid_change_is_refused_in_one_line_and_changes_nothing(group, ref
 @pytest.mark.parametrize(
     "name", ["", " ", "-x", "a b", "a\nb", "\x1b[31m", "<b>", "a/b", "..", "{}", "%s", "é", "a" * 65]
 )
-def test_a_name_that_could_be_more_than_a_name_is_none(group, data, capsys, name):
+def test_an_invalid_name_is_refused_in_one_printable_line(group, data, capsys, name):
     before = AccountsFile(data).load()
 
     statuses = [main([what, "add", "--", name]) for what in ("user", "account")]
@@ -176,7 +173,7 @@ def test_a_name_that_could_be_more_than_a_name_is_none(group, data, capsys, name
     assert AccountsFile(data).load() == before
 
 
-def test_who_is_deleted_leaves_no_key_to_whoever_has_his_name_next(group, data, batchq):
+def test_a_new_user_does_not_inherit_the_keys_of_a_deleted_user_of_that_name(group, data, batchq):
     batchq("key", "create", "--user", "ada")
 
     batchq("user", "delete", "ada")
@@ -185,15 +182,16 @@ def test_who_is_deleted_leaves_no_key_to_whoever_has_his_name_next(group, data, 
     assert [it.user for it in AccessKeyFile(data).all()] == ["amy"]
 
 
-def test_a_user_has_so_many_keys_and_no_more(group, data, batchq, refused):
-    give_keys(batchq, "ada", admin.MAX_KEYS)
+def test_the_number_of_keys_of_a_user_is_limited(group, data, batchq, refused):
+    for _ in range(admin.MAX_KEYS):
+        batchq("key", "create", "--user", "ada")
 
     assert "has 10 keys, the maximum" in refused("key", "create", "--user", "ada")
     assert len(described(batchq, "key", "list", "--user", "ada")["keys"]) == admin.MAX_KEYS
 
 
 @pytest.mark.fault("SE14")
-def test_accounts_that_others_may_read_or_write_are_not_used(group, data, capsys):
+def test_files_are_private_and_not_used_once_others_may_write_them(group, data, capsys):
     assert {stat.S_IMODE(it.stat().st_mode) for it in data.iterdir()} == {0o600}
 
     (data / "accounts.json").chmod(0o620)
@@ -202,50 +200,40 @@ def test_accounts_that_others_may_read_or_write_are_not_used(group, data, capsys
     assert "other users can read" in capsys.readouterr().err
 
 
-def give_keys(batchq, user, number):
-    for _ in range(number):
-        batchq("key", "create", "--user", user)
-
-
-def at_once(work, number):
-    """Run the work in so many processes at the same time."""
-    workers = [multiprocessing.get_context("spawn").Process(target=work, args=(it,)) for it in range(number)]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
-
-
-def add_some(number):
+def add_users(number):
     for each in range(10):
         assert main(["user", "add", f"user{number}-{each}", "--account", "team"]) == 0
 
 
 @pytest.mark.process
-def test_of_several_who_write_at_once_nobody_loses_anything(group, data):
-    at_once(add_some, 3)
+def test_processes_that_write_at_the_same_time_lose_no_change(group, data):
+    workers = [multiprocessing.get_context("spawn").Process(target=add_users, args=(it,)) for it in range(3)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
 
     assert len(AccountsFile(data).load().users) == 3 + 30
     assert sum(it.record.operation == "CreateUser" for it in Journal(data).read()[0]) == 2 + 30
 
 
-def test_what_is_done_to_people_is_noted_with_who_did_it(group, data, batchq, refused):
+def test_each_change_has_an_audit_record_and_a_refused_one_has_none(group, data, batchq, refused):
     refused("user", "delete", "amy")
     batchq("user", "delete", "ada")
 
-    noted, _ = Journal(data).read()
-    assert [(it.record.operation, it.record.resource) for it in noted[1:]] == [
+    records, _ = Journal(data).read()
+    assert [(it.record.operation, it.record.resource) for it in records[1:]] == [
         ("CreateAccount", "account/lab"),
         ("CreateAccount", "account/team"),
         ("CreateUser", "user/cora"),
         ("CreateUser", "user/ada"),
         ("DeleteUser", "user/ada"),
     ]
-    assert noted[0].record.resource.startswith("key/BQIA")
-    assert len({it.entry_id for it in noted}) == len(noted)
+    assert records[0].record.resource.startswith("key/BQIA")
+    assert len({it.entry_id for it in records}) == len(records)
 
 
-def test_nothing_is_done_that_cannot_be_noted(group, data, refused):
+def test_a_change_without_an_audit_record_is_not_made(group, data, refused):
     (data / "audit.log").unlink()
     (data / "audit.log").mkdir()
 
@@ -254,16 +242,16 @@ def test_nothing_is_done_that_cannot_be_noted(group, data, refused):
     assert "eve" not in AccountsFile(data).load().users
 
 
-def test_what_a_crash_left_of_a_line_is_passed_over(group, data, batchq):
+def test_an_incomplete_audit_record_is_skipped(group, data, batchq):
     whole, _ = Journal(data).read()
     with (data / "audit.log").open("ab") as file:
         file.write(b'\n{"mark":"cut off')
 
     batchq("user", "add", "eve")
 
-    noted, _ = Journal(data).read()
-    assert noted[:-1] == whole
-    assert noted[-1].record.resource == "user/eve"
+    records, _ = Journal(data).read()
+    assert records[:-1] == whole
+    assert records[-1].record.resource == "user/eve"
 
 
 @pytest.mark.parametrize("server", [("--url", "http://127.0.0.1:1"), ("--config", "lab.toml")], ids=lambda it: it[0])
@@ -274,7 +262,7 @@ def test_flags_that_name_both_files_and_a_server_are_refused(data, capsys, comma
     assert "give only one of them" in capsys.readouterr().err
 
 
-def test_a_server_that_is_named_is_asked_and_no_file(group, monkeypatch, capsys):
+def test_a_command_with_a_server_url_does_not_use_the_files(group, monkeypatch, capsys):
     monkeypatch.setenv("BATCHQ_URL", "http://127.0.0.1:1")
 
     assert main(["user", "list"]) == 3
@@ -282,7 +270,7 @@ def test_a_server_that_is_named_is_asked_and_no_file(group, monkeypatch, capsys)
     assert "cannot reach a batchq server at http://127.0.0.1:1" in capsys.readouterr().err
 
 
-def test_what_is_noted_and_then_cannot_be_written_is_told_to_have_failed(group, data, capsys):
+def test_a_recorded_change_that_cannot_be_written_is_recorded_as_failed(group, data, capsys):
     (data / "keys.json").unlink()
     (data / "keys.json").mkdir()
 

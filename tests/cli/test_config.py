@@ -14,12 +14,13 @@ from batchq.errors import Misused
 from batchq.settings import Settings
 
 VARIABLES = ["BATCHQ_URL", "AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+USERS, SYSTEM = "home/batchq/config.toml", "etc/config.toml"
 KEY = 'key_id = "BQ1"\nsecret = "not shown"\n'
 
 
 @pytest.fixture(autouse=True)
 def variables(monkeypatch, tmp_path):
-    """None is there, and none stays."""
+    """No variable is set, and no file of this machine is read."""
     for name in VARIABLES:
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
@@ -44,56 +45,60 @@ def there():
     return {name: os.environ[name] for name in VARIABLES if os.environ[name]}
 
 
-def test_what_it_says_holds_where_no_variable_does(write, monkeypatch):
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-
-    load(write(f'url = "http://there:1"\nregion = "us-east-2"\n{KEY}'))
-
-    assert there() == {
-        "BATCHQ_URL": "http://there:1",
-        "AWS_DEFAULT_REGION": "eu-west-1",
-        "AWS_ACCESS_KEY_ID": "BQ1",
-        "AWS_SECRET_ACCESS_KEY": "not shown",
-    }
-
-
-def test_flag_goes_before_variable_and_that_before_file(write, monkeypatch):
-    file = write('url = "http://file:1"')
-    assert url_of(Namespace(url=None, ca_bundle=None, config=file)) == "http://file:1"
-    monkeypatch.setenv("BATCHQ_URL", "http://variable:1")
-    assert url_of(Namespace(url=None, ca_bundle=None, config=file)) == "http://variable:1"
-    assert url_of(Namespace(url="http://flag:1", ca_bundle=None, config=file)) == "http://flag:1"
-
-
-def test_the_default_config_file_is_read_if_it_exists(write):
-    fields = Namespace(url=None, ca_bundle=None, config=None)
-    assert url_of(fields) == "http://127.0.0.1:22824"
-
-    write('url = "http://home:1"', at="home/batchq/config.toml")
-
-    assert url_of(fields) == "http://home:1"
-
-
-def test_key_id_and_secret_come_from_one_source(write, monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-variable")
-
-    load(write(KEY))
-
-    assert there() == {"AWS_ACCESS_KEY_ID": "of-the-variable"}
+PROFILE = "[lab]\naws_access_key_id = BQ2\naws_secret_access_key = s%cret\n"
+OF_KEY = {"AWS_ACCESS_KEY_ID": "BQ1", "AWS_SECRET_ACCESS_KEY": "not shown"}
+#: The environment, the files, and the variables that result. `config.toml` is the file of `--config`.
+SOURCES = {
+    "a variable goes before a file": (
+        {"AWS_DEFAULT_REGION": "eu-west-1"},
+        {"config.toml": f'url = "http://there:1"\nregion = "us-east-2"\n{KEY}'},
+        {"BATCHQ_URL": "http://there:1", "AWS_DEFAULT_REGION": "eu-west-1", **OF_KEY},
+    ),
+    "key id and secret come from one source": (
+        {"AWS_ACCESS_KEY_ID": "of-the-variable"},
+        {"config.toml": KEY},
+        {"AWS_ACCESS_KEY_ID": "of-the-variable"},
+    ),
+    "a profile names a key of the shared credentials": (
+        {},
+        {"credentials": PROFILE, "config.toml": 'profile = "lab"'},
+        {"AWS_ACCESS_KEY_ID": "BQ2", "AWS_SECRET_ACCESS_KEY": "s%cret"},
+    ),
+    "a bundle is relative to its file": (
+        {},
+        {"config.toml": 'ca_bundle = "lab.pem"'},
+        {"AWS_CA_BUNDLE": "{folder}/lab.pem"},
+    ),
+    "a named file replaces the user's file alone": (
+        {},
+        {SYSTEM: 'region = "us-east-2"', USERS: 'url = "http://mine:1"', "config.toml": 'ca_bundle = "/lab.pem"'},
+        {"AWS_DEFAULT_REGION": "us-east-2", "AWS_CA_BUNDLE": "/lab.pem"},
+    ),
+    "keys of two files are not mixed": ({}, {SYSTEM: 'key_id = "BQ9"\nsecret = "of all"', USERS: KEY}, OF_KEY),
+}
 
 
-def test_a_profile_names_a_key_in_the_shared_credentials_file(write):
-    write("[lab]\naws_access_key_id = BQ2\naws_secret_access_key = s%cret\n", at="credentials")
+@pytest.mark.parametrize("name", SOURCES)
+def test_members_of_the_files_set_the_variables_that_are_empty(write, monkeypatch, tmp_path, name):
+    environment, files, result = SOURCES[name]
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    for file, text in files.items():
+        write(text, at=file)
 
-    load(write('profile = "lab"'))
+    load(tmp_path / "config.toml" if "config.toml" in files else None)
 
-    assert there() == {"AWS_ACCESS_KEY_ID": "BQ2", "AWS_SECRET_ACCESS_KEY": "s%cret"}
+    assert there() == {variable: value.format(folder=tmp_path) for variable, value in result.items()}
 
 
-def test_a_bundle_lies_beside_it(write, tmp_path):
-    load(write('ca_bundle = "lab.pem"'))
-
-    assert there() == {"AWS_CA_BUNDLE": str(tmp_path / "lab.pem")}
+def test_the_url_is_that_of_the_flag_then_the_variable_then_the_file_then_the_default(write, monkeypatch):
+    flags = {"ca_bundle": None, "config": None}
+    assert url_of(Namespace(url=None, **flags)) == "http://127.0.0.1:22824"
+    write('url = "http://file:1"', at=USERS, mode=0o644)
+    assert url_of(Namespace(url=None, **flags)) == "http://file:1"
+    monkeypatch.setenv("BATCHQ_URL", "http://variable:1/")
+    assert url_of(Namespace(url=None, **flags)) == "http://variable:1"
+    assert url_of(Namespace(url="https://flag", **flags)) == "https://flag"
 
 
 @pytest.mark.fault("SE14")
@@ -103,12 +108,6 @@ def test_a_secret_that_others_may_read_is_refused(write, mode):
         load(write(KEY, mode=mode))
 
     assert there() == {}
-
-
-def test_one_without_a_secret_may_be_read_by_all(write):
-    load(write('url = "http://there:1"', mode=0o644))
-
-    assert there() == {"BATCHQ_URL": "http://there:1"}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +126,9 @@ def test_one_without_a_secret_may_be_read_by_all(write):
         ('profile = "lab"', "profile lab has no key in "),
         ("secret = not shown", "is not valid TOML"),
         (f"a = {'[' * 5000}", "is not valid TOML"),
+        ("defaults = 1", "defaults must be a table"),
+        ("[defaults]\nqueues = 'a'", "unknown member queues of [defaults]; the members are columns, definition, queue"),
+        ("[defaults]\nqueue = 1", "queue of [defaults] must be a string that is not empty"),
     ],
 )
 def test_an_invalid_config_file_is_reported_in_one_line_without_its_secret(write, capsys, text, printed):
@@ -165,42 +167,11 @@ def test_a_server_starts_although_its_home_cannot_be_searched(monkeypatch, tmp_p
 def test_the_users_file_takes_precedence_over_the_system_wide_file(write):
     write(
         'url = "http://everyone:1"\nregion = "us-east-2"\n[defaults]\nqueue = "day"\ndefinition = "align"',
-        at="etc/config.toml",
+        at=SYSTEM,
     )
-    write('url = "http://mine:1"\n[defaults]\nqueue = "night"', at="home/batchq/config.toml")
+    write('url = "http://mine:1"\n[defaults]\nqueue = "night"', at=USERS)
 
     load(None)
 
     assert there() == {"BATCHQ_URL": "http://mine:1", "AWS_DEFAULT_REGION": "us-east-2"}
     assert defaults(None) == {"queue": "night", "definition": "align"}
-
-
-def test_a_named_file_replaces_the_users_file_and_not_the_system_wide_file(write):
-    write('region = "us-east-2"', at="etc/config.toml")
-    write('url = "http://mine:1"', at="home/batchq/config.toml")
-
-    load(write('ca_bundle = "/lab.pem"', at="named.toml"))
-
-    assert there() == {"AWS_DEFAULT_REGION": "us-east-2", "AWS_CA_BUNDLE": "/lab.pem"}
-
-
-def test_a_key_of_the_users_file_is_not_mixed_with_one_of_the_system_wide_file(write):
-    write('key_id = "BQ9"\nsecret = "of all"', at="etc/config.toml")
-    write(KEY, at="home/batchq/config.toml")
-
-    load(None)
-
-    assert there() == {"AWS_ACCESS_KEY_ID": "BQ1", "AWS_SECRET_ACCESS_KEY": "not shown"}
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("defaults = 1", "defaults must be a table"),
-        ("[defaults]\nqueues = 'a'", "unknown member queues of .defaults.; the members are columns, definition, queue"),
-        ("[defaults]\nqueue = 1", "queue of .defaults. must be a string that is not empty"),
-    ],
-)
-def test_invalid_defaults_are_refused(write, text, error):
-    with pytest.raises(Misused, match=error):
-        load(write(text))

@@ -17,7 +17,7 @@ def no_engine(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
 
 
-def test_a_problem_is_told_in_a_line_and_by_the_status(no_engine, tmp_path, capsys):
+def test_a_problem_is_a_line_and_exit_status_1(no_engine, tmp_path, capsys):
     status = main(["doctor", "--data", str(tmp_path / "none"), "--url", NO_SERVER])
 
     lines = capsys.readouterr().out.splitlines()
@@ -27,7 +27,7 @@ def test_a_problem_is_told_in_a_line_and_by_the_status(no_engine, tmp_path, caps
     assert list(tmp_path.iterdir()) == []
 
 
-def test_programs_read_it_as_json(no_engine, tmp_path, capsys):
+def test_the_findings_are_printed_as_json(no_engine, tmp_path, capsys):
     main(["doctor", "--data", str(tmp_path), "--url", NO_SERVER, "--json"])
 
     found = json.loads(capsys.readouterr().out)
@@ -35,14 +35,14 @@ def test_programs_read_it_as_json(no_engine, tmp_path, capsys):
     assert (found[0]["level"], found[0]["component"]) == ("problem", "engine")
 
 
-def test_no_url_is_told_in_a_line(tmp_path, capsys):
+def test_an_invalid_url_is_reported_in_one_line(tmp_path, capsys):
     assert main(["doctor", "--data", str(tmp_path), "--url", "somewhere"]) == 2
 
     assert capsys.readouterr().err == "batchq: somewhere is not the http://, https:// or unix:///PATH URL of a server\n"
 
 
 @pytest.mark.process
-def test_a_simulated_server_is_well_without_an_engine(no_engine, tmp_path):
+def test_a_simulated_server_has_no_problem_without_an_engine(no_engine, tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated") as service:
         status, lines = doctor(service)
 
@@ -52,7 +52,7 @@ def test_a_simulated_server_is_well_without_an_engine(no_engine, tmp_path):
 
 
 @pytest.mark.docker
-def test_a_real_server_and_its_job_are_well(tmp_path):
+def test_a_server_with_docker_and_its_job_have_no_problem(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "1") as service:
         batch = service.client()
         register(batch, "runs", "sleep", "600")

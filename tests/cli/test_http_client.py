@@ -68,24 +68,18 @@ async def test_a_call_without_content_is_a_get_and_with_content_a_post(url):
     assert await send(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
-async def test_a_4xx_response_is_invalid_with_the_servers_message(url):
-    with pytest.raises(Invalid, match=r"^It cannot be\.$"):
-        await send(url, "/refuse/400")
-
-
-async def test_a_5xx_response_is_unavailable_with_the_servers_message(url):
-    with pytest.raises(Unavailable, match=r"^It cannot be\.$"):
-        await send(url, "/refuse/500")
-
-
-async def test_a_response_that_is_not_json_is_not_from_batchq(url):
-    with pytest.raises(Unavailable, match="is not batchq"):
-        await send(url, "/page")
-
-
-async def test_a_redirect_is_not_followed(url):
-    with pytest.raises(Unavailable, match="is not batchq"):
-        await send(url, "/away")
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        ("/refuse/400", Invalid, r"^It cannot be\.$"),
+        ("/refuse/500", Unavailable, r"^It cannot be\.$"),
+        ("/page", Unavailable, "is not batchq"),
+        ("/away", Unavailable, "is not batchq"),  # a redirect is not followed
+    ],
+)
+async def test_a_response_that_is_not_a_result_is_an_error(url, path, error, message):
+    with pytest.raises(error, match=message):
+        await send(url, path)
 
 
 async def test_an_unreachable_server_is_reported_with_its_url(url):
@@ -125,40 +119,36 @@ async def test_a_server_on_loopback_is_never_called_through_a_proxy(url, monkeyp
     assert (await send(url.replace("127.0.0.1", host), "/echo"))["method"] == "GET"
 
 
-async def test_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files):
-    url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle), config=None))
+@pytest.mark.parametrize("source", ["flag", "variable"])
+async def test_a_bundle_trusts_the_certificate_of_a_server(safe_url, files, monkeypatch, source):
+    if source == "variable":
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
+    url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle) if source == "flag" else None, config=None))
 
     assert await send(url, "/echo") == {"method": "GET", "members": ""}
     assert await send(url, "/echo", {"a": 1}) == {"method": "POST", "members": '{"a": 1}'}
 
 
-async def test_aws_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files, monkeypatch):
+@pytest.mark.parametrize(
+    ("certificate", "error"),
+    [
+        ({"hosts": ["another.example"]}, r"IP address mismatch, .*'127.0.0.1'\.$"),
+        ({"until": datetime(2026, 1, 1, tzinfo=UTC)}, r"certificate has expired$"),
+    ],
+    ids=["another host", "expired"],
+)
+async def test_an_invalid_certificate_is_rejected(app, tmp_path, monkeypatch, certificate, error):
+    files = Authority(tmp_path).issue(**certificate)
     monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
 
-    assert (await send(safe_url, "/echo"))["method"] == "GET"
+    async with serving(app, certificate=files.certificate()) as url:
+        with pytest.raises(Unavailable, match=error):
+            await send(url, "/echo")
 
 
 async def test_an_unknown_authority_is_reported_with_the_flag_that_trusts_it(safe_url):
     with pytest.raises(Unavailable, match=r"unable to get local issuer certificate; set --ca-bundle or AWS_CA_BUNDLE"):
         await send(safe_url, "/echo")
-
-
-async def test_a_certificate_of_another_host_is_rejected(app, tmp_path, monkeypatch):
-    files = Authority(tmp_path).issue(hosts=["another.example"])
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
-
-    async with serving(app, certificate=files.certificate()) as url:
-        with pytest.raises(Unavailable, match=r"IP address mismatch, .*'127.0.0.1'\.$"):
-            await send(url, "/echo")
-
-
-async def test_an_expired_certificate_is_rejected(app, tmp_path, monkeypatch):
-    files = Authority(tmp_path).issue(until=datetime(2026, 1, 1, tzinfo=UTC))
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
-
-    async with serving(app, certificate=files.certificate()) as url:
-        with pytest.raises(Unavailable, match=r"certificate has expired$"):
-            await send(url, "/echo")
 
 
 @pytest.mark.parametrize("bundle", ["/no/such.pem", "/etc/passwd", "/etc"])
@@ -167,14 +157,6 @@ def test_an_invalid_ca_bundle_is_reported_with_its_path(bundle, monkeypatch):
 
     with pytest.raises(Invalid, match=f"^{bundle} is not a PEM file of certificates"):
         call("https://127.0.0.1:9", "/echo")
-
-
-def test_the_url_is_that_of_the_flag_then_the_variable_then_the_default(monkeypatch):
-    monkeypatch.setenv("BATCHQ_URL", "")
-    assert url_of(Namespace(url=None, ca_bundle=None, config=None)) == "http://127.0.0.1:22824"
-    monkeypatch.setenv("BATCHQ_URL", "http://there:1/")
-    assert url_of(Namespace(url=None, ca_bundle=None, config=None)) == "http://there:1"
-    assert url_of(Namespace(url="https://flag", ca_bundle=None, config=None)) == "https://flag"
 
 
 NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://there:65536", "http://there/é"]

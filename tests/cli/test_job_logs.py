@@ -11,9 +11,10 @@ from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import batchq, ended
 
 JOB = job_id("8f2c51a7")
+LOG = f"/v1/batchq/jobs/{JOB}/log"
 
 
-def log(*messages, page=2, over=True, holds=()):
+def log(*messages, page=2, over=True):
     """A log of these lines, `page` lines a response. `over` is false until all were read."""
 
     def respond(query):
@@ -25,14 +26,10 @@ def log(*messages, page=2, over=True, holds=()):
     return respond
 
 
-def path(of=JOB):
-    return f"/v1/batchq/jobs/{of.replace(':', '%3A')}/log"
-
-
 @pytest.fixture
 def one(native):
     native.rows = [row()]
-    native.responses[f"/v1/batchq/jobs/{JOB}/log"] = log("one", "two", "three", "four", "five")
+    native.responses[LOG] = log("one", "two", "three", "four", "five")
     return native
 
 
@@ -45,7 +42,7 @@ async def test_all_pages_of_a_log_are_printed(one, capsys, follow):
 
 async def test_an_unfinished_log_ends_without_follow(native, capsys):
     native.rows = [row()]
-    native.responses[f"/v1/batchq/jobs/{JOB}/log"] = log("one", over=False)
+    native.responses[LOG] = log("one", over=False)
 
     assert await batchq("logs", JOB) == 0
 
@@ -74,7 +71,7 @@ async def test_a_log_that_grows_while_it_is_read_ends_with_the_lines_that_it_had
         lines = [{"at": next(number), "message": "y"} for _ in range(2)]
         return {"lines": lines, "next": "x", "over": False}
 
-    one.responses[path()] = respond
+    one.responses[LOG] = respond
     one.responses["/v1/batchq/overview"] = {"at": 4}
 
     assert await batchq("logs", JOB) == 0
@@ -84,7 +81,7 @@ async def test_a_log_that_grows_while_it_is_read_ends_with_the_lines_that_it_had
 
 async def test_a_server_that_restarts_is_waited_for(one, capsys, monkeypatch):
     monkeypatch.setattr(http_client, "FIRST_PAUSE", 0.0)
-    answers = one.responses[path()]
+    answers = one.responses[LOG]
     refused = iter([False, True, True, False, False])
 
     def respond(query):
@@ -92,7 +89,7 @@ async def test_a_server_that_restarts_is_waited_for(one, capsys, monkeypatch):
             raise web.HTTPServiceUnavailable(text='{"message": "The server is starting."}')
         return answers(query)
 
-    one.responses[path()] = respond
+    one.responses[LOG] = respond
 
     assert await batchq("logs", JOB, "-f") == 0
 
@@ -129,36 +126,37 @@ async def test_of_an_array_the_running_children_are_printed(native, capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == ["sweep:3| hello", "sweep:7| hello"]
 
 
-async def test_an_array_without_running_children_is_reported(native, capsys):
-    native.rows = [row("sweep", "PENDING", arraySize=10)]
-
-    assert await batchq("logs", JOB) == 1
-
-    assert "no child of the array" in capsys.readouterr().err
-
-
-async def test_too_many_jobs_are_not_followed(native, capsys):
-    native.rows = [row(jobId=f"{JOB}:{index}", parentId=JOB) for index in range(21)]
-
-    assert await ended("logs", f"{JOB}:0-20", "-f") == 2
-
-    assert "21 jobs are too many to follow; at most 20" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("text", "color", "shown"),
+    [
+        ("plain", True, "plain"),
+        ("\x1b[1;31mred\x1b[0m", True, "\x1b[1;31mred\x1b[0m\x1b[0m"),
+        ("\x1b[31mred\x1b[0m", False, "red"),
+        ("\x1b]0;title\x07\x1b[2J", True, r"\x1b]0;title\x07\x1b[2J"),
+        ("10 %\r50 %\r100 %\r", True, "100 %"),
+        ("a\tb", True, "a    b"),
+        ("\u202eabc", True, r"\u202eabc"),
+    ],
+)
+def test_a_terminal_gets_text_and_colours_only(text, color, shown):
+    assert printable(text, color=color) == shown
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("rows", "words", "end"),
     [
-        ("plain", "plain"),
-        ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m\x1b[0m"),
-        ("\x1b]0;title\x07\x1b[2J", r"\x1b]0;title\x07\x1b[2J"),
-        ("10 %\r50 %\r100 %\r", "100 %"),
-        ("a\tb", "a    b"),
-        ("\u202eabc", r"\u202eabc"),
+        ([row("sweep", "PENDING", arraySize=10)], [JOB], (1, "no child of the array")),
+        (
+            [row(jobId=f"{JOB}:{index}", parentId=JOB) for index in range(21)],
+            [f"{JOB}:0-20", "-f"],
+            (2, "21 jobs are too many to follow; at most 20"),
+        ),
     ],
+    ids=["no running children", "too many jobs"],
 )
-def test_a_terminal_gets_text_and_colours_only(text, shown):
-    assert printable(text, color=True) == shown
+async def test_a_selection_without_a_log_is_refused(native, capsys, rows, words, end):
+    native.rows, (status, error) = rows, end
 
+    assert await ended("logs", *words) == status
 
-def test_without_colours_their_sequences_are_removed():
-    assert printable("\x1b[31mred\x1b[0m", color=False) == "red"
+    assert error in capsys.readouterr().err

@@ -84,6 +84,11 @@ async def test_me_stops_nothing_if_the_server_does_not_return_the_user(server, k
         ["-t", "all", "--url", "nowhere"],
         ["-t", "all", "--stat", "x"],
         ["-i", "-t", "all"],
+        ["-t", "all", "--signal", "LOUD"],  # of cancel: an unknown flag, as all that follow
+        ["-t", "all", "--signal", "0"],
+        ["-t", "all", "--grace", "-1"],
+        ["-t", "all", "--grace", "1.5"],
+        ["-t", "all", "--grace", "86401"],
         [f"{ARRAY}:{index}" for index in range(5001)],
     ],
 )
@@ -98,25 +103,10 @@ async def test_invalid_arguments_stop_nothing_and_are_reported_in_one_line(serve
     assert server.requests == []
 
 
-@pytest.mark.parametrize(
-    "words", [["--signal", "LOUD"], ["--signal", "0"], ["--grace", "-1"], ["--grace", "1.5"], ["--grace", "86401"]]
-)
-async def test_an_invalid_signal_or_grace_is_refused(server, words):
-    assert await ended("terminate", "-t", "all", *words) == 2
-
-    assert server.requests == []
-
-
 async def test_the_maximum_number_of_ids_is_sent(server):
     assert await batchq("cancel", ",".join(f"{ARRAY}:{index}" for index in range(5000, 10_000))) == 0
 
     assert len(json.dumps(server.requests[0][1])) < BODY_LIMIT
-
-
-async def test_cancel_has_no_flags_for_signal_and_grace(server):
-    assert await ended("cancel", "-t", "all", "--grace", "5") == 2
-
-    assert server.requests == []
 
 
 HABITS = ["-n", "-u", "-A", "-p", "-t", "-w", "--state", "--signal", "--grace", "--reason", "--json", "-Q", "--dry-run"]

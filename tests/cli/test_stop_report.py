@@ -48,40 +48,40 @@ def test_the_states_and_outcomes_of_the_server_are_known():
     assert {*DONE, "ALREADY_FINISHED", "NOT_MATCHED", "NOT_FOUND", "REFUSED"} == set(Outcome)
 
 
-async def test_no_match_is_success(server, capsys):
-    assert await batchq("cancel", "-n", "unknown") == 0
+@pytest.mark.parametrize(
+    ("words", "jobs", "lines"),
+    [
+        (["cancel", "-n", "unknown"], [], ["no job matches"]),
+        (
+            ["terminate", "-t", "all", "--dry-run"],
+            [job("STOPPING")],
+            [
+                f"{ARRAY}  would be stopped  sim (RUNNABLE)",
+                f"1 would be stopped (SIGTERM, SIGKILL after the grace period, {NEVER}); nothing is changed",
+            ],
+        ),
+        (
+            ["terminate", ARRAY, "--signal", "INT", "--grace", "5"],
+            [job("STOPPING")],
+            [f"{ARRAY}  stopping  sim (RUNNABLE)", f"1 stopping (SIGINT, SIGKILL after 5 s, {NEVER})"],
+        ),
+        (
+            ["cancel", ARRAY],
+            [job("STOPPING")],
+            [
+                f"{ARRAY}  stopping  sim (RUNNABLE)",
+                "1 stopping (children that run continue and are not retried, FAILED when none is left)",
+            ],
+        ),
+    ],
+)
+async def test_the_summary_names_the_consequences_of_the_request(server, capsys, words, jobs, lines):
+    server.jobs = jobs
 
-    assert capsys.readouterr().out == "no job matches\n"
+    assert await batchq(*words) == 0
 
-
-async def test_a_dry_run_prints_what_would_be_done(server, capsys):
-    server.jobs = [job("STOPPING")]
-
-    assert await batchq("terminate", "-t", "all", "--dry-run") == 0
-
-    assert server.requests == [("terminatejobs", {"dryRun": True, "states": ["ALL"]})]
-    assert capsys.readouterr().out.splitlines() == [
-        f"{ARRAY}  would be stopped  sim (RUNNABLE)",
-        f"1 would be stopped (SIGTERM, SIGKILL after the grace period, {NEVER}); nothing is changed",
-    ]
-
-
-async def test_a_terminate_names_the_signal_and_the_grace_period_of_the_request(server, capsys):
-    server.jobs = [job("STOPPING")]
-
-    await batchq("terminate", ARRAY, "--signal", "INT", "--grace", "5")
-
-    assert capsys.readouterr().out.splitlines()[1] == f"1 stopping (SIGINT, SIGKILL after 5 s, {NEVER})"
-
-
-async def test_a_cancel_of_an_array_ends_with_its_children(server, capsys):
-    server.jobs = [job("STOPPING")]
-
-    await batchq("cancel", ARRAY)
-
-    assert capsys.readouterr().out.splitlines()[1] == (
-        "1 stopping (children that run continue and are not retried, FAILED when none is left)"
-    )
+    assert server.requests[0][1]["dryRun"] == ("--dry-run" in words)
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 @pytest.mark.parametrize(
