@@ -103,7 +103,7 @@ class Boto3:
         return client
 
     def _catch(self, request, **_):
-        """Its answer goes for the server's."""
+        """Keep the request, and return a response in place of the server's."""
         where = urlsplit(request.url)
         target = where.path + (f"?{where.query}" if where.query else "")
         headers = [(name, it.decode() if isinstance(it, bytes) else it) for name, it in request.headers.items()]

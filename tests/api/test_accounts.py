@@ -40,7 +40,7 @@ async def well():
 
 
 def accounts_admin_of(data):
-    """Its clock goes a second a look."""
+    """Its clock advances by a second at each call."""
     ticks = count()
     return AccountAdmin(data, now=lambda: NOON + timedelta(seconds=next(ticks)))
 
@@ -64,7 +64,7 @@ def data(set_up, tmp_path):
 
 @pytest.fixture
 async def send(data):
-    """Ask as a user; the status and the answer."""
+    """Send a request as a user; returns the status and the parsed response."""
     accounts_admin = accounts_admin_of(data)
 
     @asynccontextmanager
@@ -124,7 +124,7 @@ TABLE = [
 ]
 
 
-def remembered(data):
+def stored(data):
     return (data / "accounts.json").read_bytes(), (data / "keys.json").read_bytes(), Journal(data).read()[0]
 
 
@@ -132,16 +132,16 @@ def remembered(data):
 @pytest.mark.parametrize("user", CALLERS)
 async def test_each_role_has_its_permissions(send, data, row, user):
     operation, body, answers = row
-    before = remembered(data)
-    meant = answers[CALLERS.index(user)]
+    before = stored(data)
+    expected = answers[CALLERS.index(user)]
 
     status, answer = await send(user, operation, body)
 
-    assert status == meant, answer
-    after = remembered(data)
+    assert status == expected, answer
+    after = stored(data)
     changes = status == FOUND and not operation.startswith(("Describe", "List", "Who"))
     assert (after != before) == changes
-    assert len(after[2]) == len(before[2]) + changes, "what is done leaves one line, and what is not leaves none"
+    assert len(after[2]) == len(before[2]) + changes, "one audit record for each change, and none without"
 
 
 @pytest.mark.parametrize("user", ["cora", "ada"])
@@ -234,7 +234,7 @@ async def test_bodies_of_another_shape_are_refused(send, body):
 
 @pytest.mark.fault("SE40")
 async def test_a_server_without_authentication_does_not_change_accounts(data):
-    before = remembered(data)
+    before = stored(data)
     gate = open_gate(UserName("machine"), now=lambda: NOON)
     app = api.build(
         requests=request_metrics(), dialects=[dialect(accounts_admin_of(data))], health=well, hosts=[], gate=gate
@@ -246,4 +246,4 @@ async def test_a_server_without_authentication_does_not_change_accounts(data):
 
             assert answer.status == (FOUND if reads else FORBIDDEN), operation
             assert reads or "on the server's machine" in (await answer.json())["message"]
-    assert remembered(data) == before
+    assert stored(data) == before

@@ -55,7 +55,7 @@ async def test_a_definition_of_a_new_kind_during_a_submission_is_used_before_or_
 
 @pytest.mark.fault("IN25")
 async def test_overrides_of_one_revision_are_never_applied_to_another(sleeper, http, boto):
-    """An override is weighed against the revision that the job is then made of."""
+    """An override is validated with the revision that the job uses."""
     bigger = CONTAINER | {"resourceRequirements": [], "vcpus": 2, "memory": 128}
     change = http.post(
         "RegisterJobDefinition",

@@ -137,8 +137,8 @@ BAD_UPDATES = [
 
 @pytest.mark.parametrize(("members", "text"), BAD_UPDATES, ids=lambda it: str(it)[:60])
 async def test_an_invalid_update_changes_nothing(it, refused, members, text):
-    well = {"consumableResource": "it", "operation": "REMOVE", "quantity": 1, "clientToken": "token"}
-    assert text in await refused("UpdateConsumableResource", well | members)
+    valid = {"consumableResource": "it", "operation": "REMOVE", "quantity": 1, "clientToken": "token"}
+    assert text in await refused("UpdateConsumableResource", valid | members)
 
 
 async def test_an_unknown_resource_is_not_described(refused):

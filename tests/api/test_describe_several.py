@@ -39,7 +39,7 @@ def stream(job_id, part, name="gang"):
 
 @pytest.fixture
 async def several(submit, boto):
-    """Submit a job of `duo` or of `gang`; answers its id."""
+    """Submit a job of `duo` or of `gang`; returns its id."""
     await boto.register_job_definition(**DUO)
     await boto.register_job_definition(**GANG)
     return submit

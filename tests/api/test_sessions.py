@@ -110,11 +110,11 @@ def test_a_cookie_of_plain_http_is_valid_on_this_machine_and_not_as_the_cookie_o
 
 @pytest.mark.fault("SE51")
 def test_two_cookies_of_one_name_are_ambiguous(world):
-    ours, planted = (world.sessions.create(it, SECURE) for it in (KEY.id, OTHER.id))
+    ours, other = (world.sessions.create(it, SECURE) for it in (KEY.id, OTHER.id))
 
-    assert world.find(ours, planted) is None
+    assert world.find(ours, other) is None
     assert world.find(ours, ours) is None
-    headers = [f"{SECURE.name}={ours}", f"{SECURE.name}={planted}"]
+    headers = [f"{SECURE.name}={ours}", f"{SECURE.name}={other}"]
     assert world.sessions.find(headers, local=True) is None
 
 

@@ -37,12 +37,12 @@ class Server:
             ),
         )
         self.wire = Wire(app)
-        self.let_in = []
+        self.admitted = []
         self.answering = asyncio.Event()
         self.answering.set()
 
     async def receive(self, sent):
-        """The status that it answers; None where it hangs up instead."""
+        """Send a request; returns the status, or None if the server disconnects."""
         length = [] if any(it[0] == "Content-Length" for it in sent.headers) else [("Content-Length", len(sent.body))]
         lines = [f"{name}: {value}" for name, value in (*sent.headers, *length, ("Connection", "close"))]
         head = "\r\n".join([f"{sent.method} {sent.target} HTTP/1.1", *lines, "", ""])
@@ -52,10 +52,10 @@ class Server:
         return int(answer.split()[1]) if answer else None
 
     def _mount(self, app):
-        app.router.add_route("*", "/{tail:.*}", self._write_down)
+        app.router.add_route("*", "/{tail:.*}", self._record)
 
-    async def _write_down(self, request):
-        self.let_in.append((request.method, request.raw_path, await read_body(request)))
+    async def _record(self, request):
+        self.admitted.append((request.method, request.raw_path, await read_body(request)))
         await self.answering.wait()
         return web.Response()
 
@@ -88,7 +88,7 @@ async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server,
     answers = {await server.receive(it) for it in requests}
 
     assert answers == {200}
-    assert server.let_in == [(it.method, it.target, it.body) for it in requests]
+    assert server.admitted == [(it.method, it.target, it.body) for it in requests]
 
 
 @pytest.mark.fault("SE03")
@@ -97,7 +97,7 @@ async def test_a_signed_request_with_one_changed_byte_is_refused(server, boto3):
     answers = {await server.receive(one_byte_changed(it, seed)) for seed, it in enumerate(some_of(boto3))}
 
     assert answers <= {400, 403, 415, None}
-    assert server.let_in == []
+    assert server.admitted == []
 
 
 @pytest.fixture
@@ -133,12 +133,12 @@ async def test_concurrent_requests_of_one_user_are_limited(serve):
     server.answering.clear()
     send = partial(server.receive, signed(at=wall_time()))
     handled = [asyncio.create_task(send()) for _ in range(MAX_CONCURRENT_REQUESTS)]
-    while len(server.let_in) < MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event is set for it
+    while len(server.admitted) < MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event is set for it
         await asyncio.sleep(0)
 
     one_more = await send()
     of_another = asyncio.create_task(server.receive(signed(key=bobs, at=wall_time())))
-    while len(server.let_in) <= MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event is set for it
+    while len(server.admitted) <= MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event is set for it
         await asyncio.sleep(0)
     server.answering.set()
 

@@ -278,7 +278,7 @@ async def test_invalid_overrides_are_refused(sleeper, refused, overrides):
 
 @pytest.mark.fault("SE09")
 async def test_overrides_of_privileges_and_volumes_are_ignored(server, submit, sleeper, http):
-    """AWS: containerOverrides has no such members, and what is not known is ignored."""
+    """AWS: containerOverrides has no such members, and ignores unknown ones."""
     more = {
         "privileged": True,
         "volumes": [{"name": "v", "host": {"sourcePath": "/"}}],

@@ -11,7 +11,7 @@ from batchq.logs.quota import LogQuota
 from batchq.settings import Auth
 from tests.console.conftest import console_of
 from tests.console.world import HOSTILE
-from tests.roles.cast import PEOPLE
+from tests.roles.people import PEOPLE
 from tests.service.job_queue import ENDLESS
 
 

@@ -2,18 +2,18 @@
 
 import pytest
 
-from tests.roles import cast
-from tests.roles.props import Props
+from tests.roles import people
+from tests.roles.resources import Resources
 
 
 @pytest.fixture(scope="package")
-def stage(tmp_path_factory):
-    with cast.stage(tmp_path_factory.mktemp("roles") / "data") as stage:
-        yield stage
+def server(tmp_path_factory):
+    with people.serve(tmp_path_factory.mktemp("roles") / "data") as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
-def props(stage):
-    props = Props(stage)
-    props.prepare()
-    return props
+def resources(server):
+    resources = Resources(server)
+    resources.prepare()
+    return resources

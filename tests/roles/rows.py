@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tests.roles.cast import MODELARTS, Request, batch, logs, sagemaker
-from tests.roles.props import ARN, LICENCES, REASON, Thing, modelarts_job, training_job
+from tests.roles.people import MODELARTS, Request, batch, logs, sagemaker
+from tests.roles.resources import ARN, LICENCES, REASON, Owned, modelarts_job, training_job
 
 USER, COORDINATOR, OPERATOR, ADMIN = "ada", "cora", "oda", "amy"
 WHOSE = {"own": None, "same account": "bob", "account below": "cy", "account above": "rory", "other account": "eve"}
@@ -41,22 +41,22 @@ class Row:
     """
 
     cells: Cells
-    request: Callable[[Thing], Request]
-    #: The method of Props that makes the resource.
+    request: Callable[[Owned], Request]
+    #: The method of Resources that makes the resource.
     kind: str = "fresh"
     #: Whether the operation changes the resource: each cell then has a new one.
     changes: bool = False
-    revealed: Callable[[Thing], str] | None = None
+    revealed: Callable[[Owned], str] | None = None
     #: A request of the admin, and a part of its response after the change.
-    seen: tuple[Callable[[Thing], Request], str] | None = None
+    seen: tuple[Callable[[Owned], Request], str] | None = None
 
 
-def _reach(request: Callable[[Thing], Request], kind: str = "fresh", **more) -> Row:
+def _reach(request: Callable[[Owned], Request], kind: str = "fresh", **more) -> Row:
     """An operation on a job, which those carry out who reach the job."""
     return Row(cells=REACH, request=request, kind=kind, **more)
 
 
-def _use(request: Callable[[Thing], Request]) -> Row:
+def _use(request: Callable[[Owned], Request]) -> Row:
     """An operation that uses a definition."""
     return Row(cells=USE, request=request)
 
@@ -66,19 +66,19 @@ def _listed(operation: str, kind: str = "fresh", *, cells: Cells = REACH, of=lam
     return Row(cells=cells, request=lambda _: batch(operation, **members), kind=kind, revealed=of)
 
 
-def _stop(request: Callable[[Thing], Request]) -> Row:
+def _stop(request: Callable[[Owned], Request]) -> Row:
     return _reach(request, changes=True, seen=(_describe, f'"statusReason":"{REASON}"'))
 
 
-def _describe(it: Thing) -> Request:
+def _describe(it: Owned) -> Request:
     return batch("DescribeJobs", jobs=[it.job])
 
 
-def _definition(it: Thing) -> Request:
+def _definition(it: Owned) -> Request:
     return batch("DescribeJobDefinitions", jobDefinitions=[it.ref])
 
 
-def _tags(arn: Callable[[Thing], str], method: str = "GET", **more) -> Callable[[Thing], Request]:
+def _tags(arn: Callable[[Owned], str], method: str = "GET", **more) -> Callable[[Owned], Request]:
     keys = "?tagKeys=k" if method == "DELETE" else ""
     return lambda it: Request(path=f"/v1/tags/{arn(it)}{keys}", method=method, **more)
 
@@ -100,7 +100,7 @@ def _get(part: str, kind: str = "fresh") -> Row:
     return _reach(lambda it: Request(path=f"/v1/batchq/jobs/{it.job}{part}", method="GET"), kind)
 
 
-def _changed(path: str) -> Callable[[Thing], Request]:
+def _changed(path: str) -> Callable[[Owned], Request]:
     return lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/{path}", body={})
 
 
@@ -123,7 +123,7 @@ def _open_modelarts(part: str, method: str = "GET", body=None) -> Row:
     return Row(cells=ALL, request=lambda _: Request(path=f"{MODELARTS}/{part}", method=method, body=body))
 
 
-def _described(it: Thing) -> Request:
+def _described(it: Owned) -> Request:
     return sagemaker("DescribeTrainingJob", TrainingJobName=it.job)
 
 
@@ -141,11 +141,11 @@ def _search(queue: str, members, kind: str = "fresh", of=lambda it: it.job) -> R
     return _reach(lambda _: _found({"queues": [queue]} | members), kind, revealed=of)
 
 
-def _log(operation: str, members: Callable[[Thing], Mapping[str, object]], **more) -> Row:
+def _log(operation: str, members: Callable[[Owned], Mapping[str, object]], **more) -> Row:
     return _reach(lambda it: logs(operation, logGroupName="/aws/batch/job", **members(it)), "ran", **more)
 
 
-def _submit(it: Thing, **members) -> Request:
+def _submit(it: Owned, **members) -> Request:
     return batch("SubmitJob", jobName="a-job", jobQueue="still", jobDefinition="everybodys", **members)
 
 

@@ -7,58 +7,58 @@ import pytest
 
 from batchq.api.batch.routes import JOBS, RESOURCES, TAGS, UNSUPPORTED
 from batchq.api.logs.routes import OPERATIONS
-from tests.roles.cast import Request, batch
-from tests.roles.props import nothing
+from tests.roles.people import Request, batch
+from tests.roles.resources import absent
 from tests.roles.rows import ROWS, WHOSE
 
 REQUEST = re.compile(rb'RequestId: [0-9a-f-]{36}|"request_id":"[0-9a-f-]{36}","timestamp":"[^"]*"')
 
 
-def outcome(stage, props, who, row, owner, *, missing):
+def outcome(server, resources, who, row, owner, *, missing):
     """The code of a response in the matrix, or an unexpected response itself."""
-    thing = getattr(props, row.kind)(owner) if row.changes else props.kept(owner, row.kind)
-    answer = stage.send(who, row.request(thing)) if row.revealed is None else stage.whole(who, row.request(thing))
+    owned = getattr(resources, row.kind)(owner) if row.changes else resources.kept(owner, row.kind)
+    answer = server.send(who, row.request(owned)) if row.revealed is None else server.whole(who, row.request(owned))
     assert answer.status < 500, answer
     if answer.denied:
         return "X"
     if row.revealed is not None:
-        return "D" if row.revealed(thing).encode() in answer.body else "H"
-    if row.seen is not None and row.seen[1].encode() in stage.send("amy", row.seen[0](thing)).body:
+        return "D" if row.revealed(owned).encode() in answer.body else "H"
+    if row.seen is not None and row.seen[1].encode() in server.send("amy", row.seen[0](owned)).body:
         return "D"
-    return compared(answer, thing, *missing(), changes=row.seen is not None)
+    return compared(answer, owned, *missing(), changes=row.seen is not None)
 
 
-def response_for_missing(stage, who, row):
-    it = nothing()
-    return stage.send(who, row.request(it)), it
+def response_for_missing(server, who, row):
+    it = absent()
+    return server.send(who, row.request(it)), it
 
 
-def compared(answer, thing, other, unknown, *, changes):
+def compared(answer, owned, other, unknown, *, changes):
     """Compares bytes without the names and the request id."""
-    if plain(answer, thing) == plain(other, unknown):
+    if plain(answer, owned) == plain(other, unknown):
         return "H"
     return f"{answer} is not {other}" if changes else "D"
 
 
-def plain(answer, thing):
-    return answer.status, answer.headers, REQUEST.sub(b"", thing.masked(answer.body))
+def plain(answer, owned):
+    return answer.status, answer.headers, REQUEST.sub(b"", owned.masked(answer.body))
 
 
-def cell(stage, props, who, row):
+def cell(server, resources, who, row):
     if len(row.cells[who]) == 1:
-        return "X" if stage.send(who, row.request(nothing())).denied else "D"
-    missing = cache(partial(response_for_missing, stage, who, row))  # the same for every owner
-    return "".join(outcome(stage, props, who, row, owner or who, missing=missing) for owner in WHOSE.values())
+        return "X" if server.send(who, row.request(absent())).denied else "D"
+    missing = cache(partial(response_for_missing, server, who, row))  # the same for every owner
+    return "".join(outcome(server, resources, who, row, owner or who, missing=missing) for owner in WHOSE.values())
 
 
 @pytest.fixture(scope="module")
-def public_definition(stage, props):
+def public_definition(server, resources):
     """A definition that all users may use: its account is the parent of all others."""
     container = {
         "image": "x",
         "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "9"}],
     }
-    stage.do(
+    server.do(
         "rory", "RegisterJobDefinition", jobDefinitionName="everybodys", type="container", containerProperties=container
     )
 
@@ -66,22 +66,22 @@ def public_definition(stage, props):
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("name", ROWS, ids=lambda it: " ".join(filter(None, it)))
 @pytest.mark.usefixtures("public_definition")
-def test_each_role_has_exactly_its_permissions_and_hidden_resources_do_not_exist(stage, props, name):
+def test_each_role_has_exactly_its_permissions_and_hidden_resources_do_not_exist(server, resources, name):
     row = ROWS[name]
 
-    assert {who: cell(stage, props, who, row) for who in row.cells} == row.cells
+    assert {who: cell(server, resources, who, row) for who in row.cells} == row.cells
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unknown_operations_are_refused_to_all_identically(stage, name):
-    answers = [stage.send(who, batch(name)) for who in ("ada", "amy")]
+def test_unknown_operations_are_refused_to_all_identically(server, name):
+    answers = [server.send(who, batch(name)) for who in ("ada", "amy")]
 
     assert answers[0].status == 400
-    assert plain(answers[0], nothing()) == plain(answers[1], nothing())
+    assert plain(answers[0], absent()) == plain(answers[1], absent())
 
 
-def test_every_operation_has_a_row(stage):
-    paths = stage.send("ada", Request(path="/openapi.json", method="GET")).content["paths"]
+def test_every_operation_has_a_row(server):
+    paths = server.send("ada", Request(path="/openapi.json", method="GET")).content["paths"]
     native = {
         it["operationId"]
         for path, ways in paths.items()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.roles.cast import Request, batch, sagemaker
-from tests.roles.props import ARN, training_job
+from tests.roles.people import Request, batch, sagemaker
+from tests.roles.resources import ARN, training_job
 
 OPERATIONS = {
     "SubmitJob": lambda queue: batch("SubmitJob", jobName="a", jobQueue=queue, jobDefinition="no-matter"),
@@ -18,57 +18,57 @@ OPERATIONS = {
 
 
 @pytest.fixture
-def fields(props):
+def fields(resources):
     """The members of a request that two users send."""
-    return {"jobName": "again", "jobQueue": "still", "jobDefinition": props.defined("rory")}
+    return {"jobName": "again", "jobQueue": "still", "jobDefinition": resources.defined("rory")}
 
 
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.usefixtures("props")
-def test_a_queue_that_an_account_may_not_use_is_as_if_it_did_not_exist(stage, operation):
-    barred = stage.send("zoe", OPERATIONS[operation]("default"))
-    unknown = stage.send("zoe", OPERATIONS[operation]("defau1t"))
+@pytest.mark.usefixtures("resources")
+def test_a_queue_that_an_account_may_not_use_is_as_if_it_did_not_exist(server, operation):
+    barred = server.send("zoe", OPERATIONS[operation]("default"))
+    unknown = server.send("zoe", OPERATIONS[operation]("defau1t"))
 
     assert (barred.status, barred.headers) == (unknown.status, unknown.headers)
     assert without_request(barred.body.replace(b"default", b"defau1t")) == without_request(unknown.body)
 
 
-@pytest.mark.usefixtures("props")
-def test_a_user_of_one_queue_sees_that_one_only(stage):
-    assert [it["jobQueueName"] for it in stage.do("zoe", "DescribeJobQueues")["jobQueues"]] == ["still"]
-    assert stage.send("zoe", batch("ListJobs", jobQueue="still")).status == 200
+@pytest.mark.usefixtures("resources")
+def test_a_user_of_one_queue_sees_that_one_only(server):
+    assert [it["jobQueueName"] for it in server.do("zoe", "DescribeJobQueues")["jobQueues"]] == ["still"]
+    assert server.send("zoe", batch("ListJobs", jobQueue="still")).status == 200
 
 
 @pytest.mark.fault("SE08")
-def test_the_name_of_a_hidden_training_job_is_free(stage, props):
-    name = props.sagemaker("ada").job
+def test_the_name_of_a_hidden_training_job_is_free(server, resources):
+    name = resources.sagemaker("ada").job
 
-    answers = [stage.send(who, sagemaker("CreateTrainingJob", **training_job(name))) for who in ("ada", "eve", "eve")]
+    answers = [server.send(who, sagemaker("CreateTrainingJob", **training_job(name))) for who in ("ada", "eve", "eve")]
 
     assert [it.status for it in answers] == [400, 200, 400]
     assert [it.content.get("__type") for it in answers] == ["ResourceInUse", None, "ResourceInUse"]
 
 
 @pytest.mark.fault("SE08")
-def test_an_operator_finds_the_newest_training_job_of_a_name_and_a_user_the_own_one(stage, props):
-    name = props.sagemaker("ada").job
-    assert stage.send("eve", sagemaker("CreateTrainingJob", **training_job(name))).status == 200
+def test_an_operator_finds_the_newest_training_job_of_a_name_and_a_user_the_own_one(server, resources):
+    name = resources.sagemaker("ada").job
+    assert server.send("eve", sagemaker("CreateTrainingJob", **training_job(name))).status == 200
 
-    assert stage.send("oda", sagemaker("StopTrainingJob", TrainingJobName=name)).status == 200
+    assert server.send("oda", sagemaker("StopTrainingJob", TrainingJobName=name)).status == 200
 
     described = {
-        who: stage.send(who, sagemaker("DescribeTrainingJob", TrainingJobName=name)).content for who in ("ada", "eve")
+        who: server.send(who, sagemaker("DescribeTrainingJob", TrainingJobName=name)).content for who in ("ada", "eve")
     }
     assert {who: it["TrainingJobStatus"] for who, it in described.items()} == {"ada": "InProgress", "eve": "Stopped"}
 
 
 @pytest.mark.fault("SE08")
-def test_the_page_token_of_another_user_returns_nothing_of_hidden_job(stage, fields):
+def test_the_page_token_of_another_user_returns_nothing_of_hidden_job(server, fields):
     marked = Request(path="/v1/submitjob", body=fields, headers={"amz-sdk-invocation-id": "one-for-both"})
 
-    first, again = (stage.send("bob", marked).content["jobId"] for _ in range(2))
-    other = stage.send("ada", marked).content["jobId"]
+    first, again = (server.send("bob", marked).content["jobId"] for _ in range(2))
+    other = server.send("ada", marked).content["jobId"]
 
     assert first == again != other
 
@@ -76,12 +76,12 @@ def test_the_page_token_of_another_user_returns_nothing_of_hidden_job(stage, fie
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("operation", ["canceljobs", "terminatejobs"])
 @pytest.mark.parametrize("fields", [{"jobNames": ["a-*"]}, {"states": ["all"]}])
-def test_a_bulk_stop_neither_stops_nor_counts_jobs_of_others(stage, props, operation, fields):
-    hidden_job = props.fresh("bob")
+def test_a_bulk_stop_neither_stops_nor_counts_jobs_of_others(server, resources, operation, fields):
+    hidden_job = resources.fresh("bob")
 
-    answer = stage.send("eve", Request(path=f"/v1/batchq/{operation}", body=fields))
+    answer = server.send("eve", Request(path=f"/v1/batchq/{operation}", body=fields))
 
-    assert (answer.status, props.until(hidden_job.job, "RUNNABLE")["jobId"]) == (200, hidden_job.job)
+    assert (answer.status, resources.until(hidden_job.job, "RUNNABLE")["jobId"]) == (200, hidden_job.job)
     assert hidden_job.job not in answer.body.decode()
 
 
@@ -94,15 +94,15 @@ def test_a_bulk_stop_neither_stops_nor_counts_jobs_of_others(stage, props, opera
         ("zoe", "jobQueues", ("default", "defau1t")),
     ],
 )
-def test_a_hidden_name_in_a_filter_is_answered_as_an_absent_one(stage, props, who, member, names):
+def test_a_hidden_name_in_a_filter_is_answered_as_an_absent_one(server, resources, who, member, names):
     hidden, absent = names
-    hidden_job = props.fresh("bob")
+    hidden_job = resources.fresh("bob")
 
-    first, second = (stage.send(who, stopping(**{member: [name]})) for name in (hidden, absent))
+    first, second = (server.send(who, stopping(**{member: [name]})) for name in (hidden, absent))
 
     assert (first.status, first.headers) == (second.status, second.headers) == (400, first.headers)
     assert without_request(first.body.replace(hidden.encode(), absent.encode())) == without_request(second.body)
-    assert props.until(hidden_job.job, "RUNNABLE")["jobId"] == hidden_job.job
+    assert resources.until(hidden_job.job, "RUNNABLE")["jobId"] == hidden_job.job
 
 
 def stopping(**fields):
@@ -110,13 +110,13 @@ def stopping(**fields):
 
 
 @pytest.mark.fault("SE08")
-def test_pages_are_full_of_visible_jobs_among_many_hidden_ones(stage, props):
-    own = [props.first("cy").job for _ in range(3)]
-    props.first("bob")
+def test_pages_are_full_of_visible_jobs_among_many_hidden_ones(server, resources):
+    own = [resources.first("cy").job for _ in range(3)]
+    resources.first("bob")
 
     fields = {"jobQueue": "front", "jobStatus": "RUNNABLE", "maxResults": 2}
-    first = stage.do("cy", "ListJobs", **fields)
-    rest = stage.do("cy", "ListJobs", **fields, nextToken=first["nextToken"])
+    first = server.do("cy", "ListJobs", **fields)
+    rest = server.do("cy", "ListJobs", **fields, nextToken=first["nextToken"])
 
     listed = [it["jobId"] for page in (first, rest) for it in page["jobSummaryList"]]
     assert listed[:3] == own[::-1]
@@ -127,10 +127,10 @@ def without_request(body):
     return body.split(b", RequestId:")[0]
 
 
-def test_a_job_shows_its_owner_and_children_have_that_of_their_array(stage, props):
-    array = props.kept("cy", "array").job
+def test_a_job_shows_its_owner_and_children_have_that_of_their_array(server, resources):
+    array = resources.kept("cy", "array").job
     fields = [batch("DescribeJobs", jobs=[f"{array}:0"]), batch("ListJobs", arrayJobId=array, jobStatus="RUNNABLE")]
 
-    (job,), children = (next(iter(stage.send("cora", it).content.values())) for it in fields)
+    (job,), children = (next(iter(server.send("cora", it).content.values())) for it in fields)
 
     assert [it["batchq"] for it in (job, *children)] == [{"user": "cy", "account": "team"}] * 3

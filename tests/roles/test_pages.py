@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from batchq.api.console.routes import TABLES
-from tests.roles.props import nothing
+from tests.roles.resources import absent
 from tests.roles.rows import ALL, CHANGE, REACH, SHARED, USE, WHOSE, Cells
 
 INVOCATION = {"invocation": "0b0e6d0c-6dd6-47ff-a5f6-b0eb4e9f7ea6"}
@@ -29,7 +29,7 @@ class PageRow:
     #: Of a POST. The orders of jobs are for another state than theirs, so they change nothing.
     form: object = ()
     query: str = ""
-    #: The method of Props that makes the resource.
+    #: The method of Resources that makes the resource.
     kind: str = "fresh"
     #: Whether the page is that of a list, which counts as shown if it links to the job.
     lists: bool = False
@@ -79,18 +79,18 @@ WITHOUT_ROW = {"GET /live", "GET /stop/results/{invocation}", "GET /rerun/result
 
 
 class Visitors:
-    """The users of the stage, logged in."""
+    """The users of the server, logged in."""
 
-    def __init__(self, stage):
-        self._stage = stage
+    def __init__(self, server):
+        self._server = server
         self._cookies = {}
 
-    def send(self, user, name, row, thing):
+    def send(self, user, name, row, owned):
         """The status, the headers and the body."""
         method, _, path = name.partition(" ")
-        values = {"id": thing.job, "job": thing.job, "node": "1", "ref": thing.ref, "name": thing.definition}
+        values = {"id": owned.job, "job": owned.job, "node": "1", "ref": owned.ref, "name": owned.definition}
         if user not in self._cookies:
-            key = self._stage.keys[user]
+            key = self._server.keys[user]
             form = {"key_id": key.access_key, "secret": key.secret_key}
             _, headers, _ = self._request("POST", "/login", form, {})
             self._cookies[user] = headers["Set-Cookie"].partition(";")[0]
@@ -98,9 +98,9 @@ class Visitors:
         return self._request(method, (path + row.query).format_map(values), form, {"Cookie": self._cookies[user]})
 
     def _request(self, method, path, form, headers):
-        at = urlsplit(self._stage.url)
+        at = urlsplit(self._server.url)
         connection = http.client.HTTPConnection(at.netloc, timeout=60)
-        sent = {"Origin": self._stage.url, "Content-Type": "application/x-www-form-urlencoded"} | headers
+        sent = {"Origin": self._server.url, "Content-Type": "application/x-www-form-urlencoded"} | headers
         try:
             connection.request(method, f"/ui{path}", body=urlencode(form) if method == "POST" else None, headers=sent)
             answer = connection.getresponse()
@@ -110,8 +110,8 @@ class Visitors:
 
 
 @pytest.fixture(scope="module")
-def visitors(stage):
-    return Visitors(stage)
+def visitors(server):
+    return Visitors(server)
 
 
 def letter(answer, missing):
@@ -126,16 +126,16 @@ def letter(answer, missing):
 
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("name", ROWS)
-def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(props, visitors, name):
+def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(resources, visitors, name):
     row = ROWS[name]
-    missing = cache(lambda who: visitors.send(who, name, row, nothing()))
+    missing = cache(lambda who: visitors.send(who, name, row, absent()))
 
     def cell(who):
         if len(row.cells[who]) == 1:
-            return "X" if visitors.send(who, name, row, nothing())[0] == 403 else "D"
-        make = getattr(props, row.kind) if row.changes else lambda owner: props.kept(owner, row.kind)
-        things = [make(owner or who) for owner in WHOSE.values()]
-        answers = [(it, visitors.send(who, name, row, it)) for it in things]
+            return "X" if visitors.send(who, name, row, absent())[0] == 403 else "D"
+        make = getattr(resources, row.kind) if row.changes else lambda owner: resources.kept(owner, row.kind)
+        owned = [make(owner or who) for owner in WHOSE.values()]
+        answers = [(it, visitors.send(who, name, row, it)) for it in owned]
         if row.lists:
             return "".join("D" if f'href="/ui/jobs/{it.job}"'.encode() in answer[2] else "H" for it, answer in answers)
         return "".join(letter(answer, missing(who)) for _, answer in answers)
@@ -144,13 +144,13 @@ def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(prop
 
 
 @pytest.mark.fault("SE08")
-def test_find_finds_no_hidden_job(props, visitors):
-    def found(thing):
-        status, _, body = visitors.send("ada", "GET /find", PageRow(query="?q={job}"), thing)
-        return status, thing.masked(body).partition(b"<main")[2]
+def test_find_finds_no_hidden_job(resources, visitors):
+    def found(owned):
+        status, _, body = visitors.send("ada", "GET /find", PageRow(query="?q={job}"), owned)
+        return status, owned.masked(body).partition(b"<main")[2]
 
-    assert found(props.kept("ada"))[0] == 303
-    assert found(props.kept("eve")) == found(nothing())
+    assert found(resources.kept("ada"))[0] == 303
+    assert found(resources.kept("eve")) == found(absent())
 
 
 def test_every_page_has_a_row():

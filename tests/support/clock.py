@@ -111,7 +111,7 @@ class StandingLoop(asyncio.SelectorEventLoop):
         """Use the time of the machine from now on."""
         self._real_since = time.monotonic()
 
-    def let_pass(self, seconds):
+    def advance(self, seconds):
         self._passed += seconds
 
 

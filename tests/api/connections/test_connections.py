@@ -22,12 +22,12 @@ GET = b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SLOW_REQUEST = b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = 32 * 2**20  # more than the kernel takes for a client that does not read
 
-PATIENCE = 2.0  # seconds, of a clock that stands; aiohttp itself waits ten of them for the rest of a body
-SHORT = ConnectionLimits(client_timeout=PATIENCE)
+TIMEOUT = 2.0  # seconds of a clock that the tests advance; aiohttp itself waits ten for the rest of a body
+SHORT = ConnectionLimits(client_timeout=TIMEOUT)
 
 
-class Place:
-    """A server with some handlers, at most so many connections, and so much patience."""
+class Handlers:
+    """Handlers for the tests, and events of their requests."""
 
     def __init__(self):
         self.gate = asyncio.Event()
@@ -96,8 +96,8 @@ class Place:
 
 
 @pytest.fixture
-def place():
-    return Place()
+def handlers():
+    return Handlers()
 
 
 @pytest.fixture(scope="module")
@@ -108,29 +108,29 @@ def issued(tmp_path_factory):
 
 @pytest.fixture(params=["http", "https"])
 def files(request, issued):
-    """None where nothing is encrypted."""
+    """None for plain HTTP."""
     return issued if request.param == "https" else None
 
 
 @pytest.fixture
-async def opens(place, files):
-    """Serve the place within limits; answers a function that connects to it."""
-    place.wire = Wire(place.app, files=files)
+async def opens(handlers, files):
+    """Serve within limits; returns a function that connects to the server."""
+    handlers.wire = Wire(handlers.app, files=files)
 
     async def opens(limits):
-        await place.wire.serve(limits)
-        return place.wire.connect
+        await handlers.wire.serve(limits)
+        return handlers.wire.connect
 
     yield opens
     asyncio.get_running_loop().live_really()
-    await place.wire.close()
+    await handlers.wire.close()
 
 
-def let_pass(seconds):
-    asyncio.get_running_loop().let_pass(seconds)
+def advance(seconds):
+    asyncio.get_running_loop().advance(seconds)
 
 
-async def is_cut(reader):
+async def is_closed(reader):
     """Whether the server has closed the connection."""
     try:
         return await reader.read() is not None
@@ -142,8 +142,8 @@ async def is_answered(reader):
     return (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200") and await reader.readexactly(5)
 
 
-async def all_is_received(connect):
-    """Wait until the server has read all data sent until now: it answers the last request."""
+async def all_received(connect):
+    """Wait until the server has read all data sent so far: it replies to the last request."""
     reader, _ = await connect(GET)
     assert await is_answered(reader)
 
@@ -162,72 +162,72 @@ SLOW = {
 async def test_a_client_that_keeps_the_server_waiting_is_disconnected(opens, sent):
     connect = await opens(SHORT)
     reader, _ = await connect(sent)
-    await all_is_received(connect)
+    await all_received(connect)
 
-    let_pass(PATIENCE)
+    advance(TIMEOUT)
 
-    assert await is_cut(reader)
+    assert await is_closed(reader)
 
 
 @pytest.mark.fault("IN10")
 async def test_single_bytes_do_not_extend_the_deadline(opens):
     connect = await opens(SHORT)
     reader, writer = await connect(b"GET /quick HTTP/1.1\r\nX: ")
-    await all_is_received(connect)
+    await all_received(connect)
 
-    let_pass(PATIENCE / 2)
+    advance(TIMEOUT / 2)
     writer.write(b"x")
-    await all_is_received(connect)
-    let_pass(PATIENCE / 2)
+    await all_received(connect)
+    advance(TIMEOUT / 2)
 
-    assert await is_cut(reader)
+    assert await is_closed(reader)
 
 
-async def test_a_client_that_does_not_read_its_response_is_disconnected(place, opens):
+async def test_a_client_that_does_not_read_its_response_is_disconnected(handlers, opens):
     connect = await opens(SHORT)
     reader, _ = await connect(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    await place.reached.wait()
-    await all_is_received(connect)
+    await handlers.reached.wait()
+    await all_received(connect)
 
-    let_pass(PATIENCE)
-    await all_is_received(connect)
+    advance(TIMEOUT)
+    await all_received(connect)
 
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await reader.readexactly(LARGE)
 
 
-async def disconnected(place, writer):
+async def disconnected(handlers, writer):
     """Abort the only connection, and wait until the server has noticed."""
     writer.transport.abort()
-    while place.wire._site._connections._open:  # noqa: ASYNC110 - there is no event to wait for
+    while handlers.wire._site._connections._open:  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0)
 
 
 WAITING = b"GET /waiting HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-async def test_a_waiting_request_ends_soon_after_its_client_has_disconnected(place, opens):
+async def test_a_waiting_request_ends_soon_after_its_client_has_disconnected(handlers, opens):
     connect = await opens(LIMITS)
     _, writer = await connect(WAITING)
-    await place.reached.wait()
+    await handlers.reached.wait()
 
-    await disconnected(place, writer)
-    let_pass(CONNECTION_CHECK)
+    await disconnected(handlers, writer)
+    advance(CONNECTION_CHECK)
 
-    await place.done.wait()
+    await handlers.done.wait()
 
 
-async def test_a_waiting_request_of_a_connected_client_is_answered(place, opens):
+async def test_a_waiting_request_of_a_connected_client_is_answered(handlers, opens):
     connect = await opens(LIMITS)
     reader, _ = await connect(WAITING)
-    await place.reached.wait()
-    let_pass(CONNECTION_CHECK)
-    await all_is_received(connect)
+    await handlers.reached.wait()
+    advance(CONNECTION_CHECK)
+    await all_received(connect)
 
-    place.gate.set()
+    handlers.gate.set()
 
     assert await is_answered(reader)
-    assert not place.done.is_set()
+    assert not handlers.done.is_set()
 
 
 STREAM = b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -235,52 +235,52 @@ PIECE = 2**20  # more than the kernel holds for a client
 
 
 @pytest.mark.fault("SE26")
-async def test_clients_that_do_not_read_a_streamed_response_make_room_for_others(place, opens):
+async def test_clients_that_do_not_read_a_streamed_response_make_room_for_others(handlers, opens):
     connect = await opens(ConnectionLimits(connections=3))
     readers = []
     for _ in range(3):
         readers.append(await connect(STREAM))
-        await place.reached.wait()
-        place.reached.clear()
-    await until_writes_wait(place)
+        await handlers.reached.wait()
+        handlers.reached.clear()
+    await until_writes_wait(handlers)
 
-    await all_is_received(connect)
+    await all_received(connect)
 
-    assert await is_cut(readers[0][0])
+    assert await is_closed(readers[0][0])
     for _, writer in readers:
         writer.transport.abort()
 
 
 @pytest.mark.fault("SE26")
-async def test_a_client_that_reads_a_streamed_response_too_slowly_is_disconnected(place, opens):
-    connect = await opens(ConnectionLimits(client_timeout=PATIENCE, min_rate=1e9))
-    reader, _ = await place.wire.connect_narrowly(STREAM)
-    await place.reached.wait()
+async def test_a_client_that_reads_a_streamed_response_too_slowly_is_disconnected(handlers, opens):
+    connect = await opens(ConnectionLimits(client_timeout=TIMEOUT, min_rate=1e9))
+    reader, _ = await handlers.wire.connect_narrowly(STREAM)
+    await handlers.reached.wait()
 
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-        await take_slowly(place, connect, reader)
+        await read_slowly(handlers, connect, reader)
 
 
-async def test_a_client_that_reads_a_streamed_response_fast_enough_has_no_deadline(place, opens):
-    connect = await opens(ConnectionLimits(client_timeout=PATIENCE, min_rate=1.0))
-    reader, _ = await place.wire.connect_narrowly(STREAM)
-    await place.reached.wait()
+async def test_a_client_that_reads_a_streamed_response_fast_enough_has_no_deadline(handlers, opens):
+    connect = await opens(ConnectionLimits(client_timeout=TIMEOUT, min_rate=1.0))
+    reader, _ = await handlers.wire.connect_narrowly(STREAM)
+    await handlers.reached.wait()
 
-    await take_slowly(place, connect, reader)
+    await read_slowly(handlers, connect, reader)
 
 
-async def take_slowly(place, connect, reader):
+async def read_slowly(handlers, connect, reader):
     for _ in range(8):
-        await until_writes_wait(place)
-        let_pass(PATIENCE / 3)
-        await all_is_received(connect)
+        await until_writes_wait(handlers)
+        advance(TIMEOUT / 3)
+        await all_received(connect)
         await reader.readexactly(PIECE)
 
 
-async def until_writes_wait(place):
+async def until_writes_wait(handlers):
     """Wait until each streamed response waits for its client to read."""
-    found = place.wire._site._connections._open
-    while sum(it.writing_paused for it in found) < place.streams:  # noqa: ASYNC110 - no event is set for it
+    found = handlers.wire._site._connections._open
+    while sum(it.writing_paused for it in found) < handlers.streams:  # noqa: ASYNC110 - no event is set for it
         await asyncio.sleep(0)
 
 
@@ -290,29 +290,29 @@ async def test_an_idle_connection_is_closed_after_the_same_deadline(opens):
     assert await is_answered(reader)
 
     for _ in range(2):
-        let_pass(0.9 * PATIENCE)
+        advance(0.9 * TIMEOUT)
         writer.write(GET)
         assert await is_answered(reader)
-    let_pass(PATIENCE)
+    advance(TIMEOUT)
 
-    assert await is_cut(reader)
+    assert await is_closed(reader)
 
 
-async def test_a_long_request_has_no_deadline_and_the_next_one_has_a_new_one(place, opens):
+async def test_a_long_request_has_no_deadline_and_the_next_one_has_a_new_one(handlers, opens):
     connect = await opens(SHORT)
     reader, writer = await connect(SLOW_REQUEST)
-    await place.reached.wait()
+    await handlers.reached.wait()
 
-    let_pass(2 * PATIENCE)
-    await all_is_received(connect)
-    place.gate.set()
+    advance(2 * TIMEOUT)
+    await all_received(connect)
+    handlers.gate.set()
 
     assert (await reader.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
-    let_pass(0.9 * PATIENCE)
+    advance(0.9 * TIMEOUT)
     writer.write(GET)
     assert await is_answered(reader)
-    let_pass(PATIENCE)
-    assert await is_cut(reader)
+    advance(TIMEOUT)
+    assert await is_closed(reader)
 
 
 CROWDS = {
@@ -325,27 +325,27 @@ CROWDS = {
 @pytest.mark.exhaustive
 @pytest.mark.fault("IN10")
 @pytest.mark.parametrize("sent", CROWDS.values(), ids=CROWDS)
-async def test_three_hundred_slow_clients_do_not_block_other_clients(place, opens, files, sent):
+async def test_three_hundred_slow_clients_do_not_block_other_clients(handlers, opens, files, sent):
     connect = await opens(ConnectionLimits())
     crowd = [await connect(sent) for _ in range(300)]
 
-    sender = aiohttp.request("GET", place.wire.url + "/quick", ssl=files is None or files.trust())
+    sender = aiohttp.request("GET", handlers.wire.url + "/quick", ssl=files is None or files.trust())
     async with sender as answer:
         assert await answer.text() == "quick"
 
-    assert await is_cut(crowd[0][0])
+    assert await is_closed(crowd[0][0])
     assert not crowd[-1][0].at_eof()
 
 
 @pytest.mark.fault("SE42")
-async def test_many_connections_of_one_address_do_not_close_those_of_another(opens, place):
+async def test_many_connections_of_one_address_do_not_close_those_of_another(opens, handlers):
     await opens(ConnectionLimits(connections=8, per_address=4))
-    other, writer = await place.wire.connect(GET[:10])
-    await place.wire.lets_in(1)
+    other, writer = await handlers.wire.connect(GET[:10])
+    await handlers.wire.lets_in(1)
 
-    crowd = [await place.wire.connect_in_the_clear(host="127.0.0.2") for _ in range(20)]
+    crowd = [await handlers.wire.connect_in_the_clear(host="127.0.0.2") for _ in range(20)]
 
-    assert await is_cut(crowd[0][0])
+    assert await is_closed(crowd[0][0])
     writer.write(GET[10:])
     assert await is_answered(other)
 
@@ -355,21 +355,21 @@ async def test_connections_of_known_users_are_closed_last(opens):
     connect = await opens(ConnectionLimits(connections=2))
     known, writer = await connect(b"GET /known HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert await is_answered(known)
-    let_pass(1)
+    advance(1)
     stranger, _ = await connect(GET)
     assert await is_answered(stranger)
 
-    await all_is_received(connect)
+    await all_received(connect)
 
-    assert await is_cut(stranger)
+    assert await is_closed(stranger)
     writer.write(GET)
     assert await is_answered(known)
 
 
-async def test_clients_wait_in_the_backlog_while_the_server_is_busy(opens, place):
+async def test_clients_wait_in_the_backlog_while_the_server_is_busy(opens, handlers):
     """Beyond the backlog a client would retry only after a second."""
     await opens(ConnectionLimits())
-    here = "127.0.0.1", URL(place.wire.url).port
+    here = "127.0.0.1", URL(handlers.wire.url).port
 
     with ExitStack() as stack:
         crowd = [stack.enter_context(create_connection(here, timeout=0.9)) for _ in range(200)]
@@ -381,49 +381,49 @@ async def test_the_longest_waiting_connection_is_closed_first(opens):
     connect = await opens(ConnectionLimits(connections=2))
     oldest, writer = await connect(GET)
     assert await is_answered(oldest)
-    let_pass(1)
+    advance(1)
     newer, _ = await connect(GET)
     assert await is_answered(newer)
-    let_pass(1)
+    advance(1)
     writer.write(GET)
     assert await is_answered(oldest)
 
     third, _ = await connect(GET)
 
     assert await is_answered(third)
-    assert await is_cut(newer)
+    assert await is_closed(newer)
     assert not oldest.at_eof()
 
 
-async def test_a_connection_with_a_request_in_progress_is_not_closed(place, opens):
+async def test_a_connection_with_a_request_in_progress_is_not_closed(handlers, opens):
     connect = await opens(ConnectionLimits(connections=1))
     first, _ = await connect(SLOW_REQUEST)
-    await place.reached.wait()
+    await handlers.reached.wait()
 
-    second, _ = await place.wire.connect_in_the_clear()
+    second, _ = await handlers.wire.connect_in_the_clear()
 
-    assert await is_cut(second)
-    place.gate.set()
+    assert await is_closed(second)
+    handlers.gate.set()
     assert (await first.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
 
 
-async def test_a_request_is_handled_although_its_connection_was_closed_which_frees_the_place(place, opens):
+async def test_a_request_is_handled_although_its_connection_was_closed_which_frees_the_handlers(handlers, opens):
     connect = await opens(ConnectionLimits(connections=1))
     _, writer = await connect(SLOW_REQUEST)
-    await place.reached.wait()
+    await handlers.reached.wait()
 
-    await disconnected(place, writer)
+    await disconnected(handlers, writer)
 
-    await all_is_received(connect)
-    place.gate.set()
-    await place.done.wait()
+    await all_received(connect)
+    handlers.gate.set()
+    await handlers.done.wait()
 
 
-async def test_boto3_retries_on_a_connection_that_was_closed(place, opens, files):
+async def test_boto3_retries_on_a_connection_that_was_closed(handlers, opens, files):
     connect = await opens(SHORT)
     client = botocore.session.get_session().create_client(
         "batch",
-        endpoint_url=place.wire.url,
+        endpoint_url=handlers.wire.url,
         region_name="eu-central-1",
         aws_access_key_id="AKIDEXAMPLE",
         aws_secret_access_key="secret",
@@ -431,8 +431,8 @@ async def test_boto3_retries_on_a_connection_that_was_closed(place, opens, files
         verify=files and str(files.bundle),
     )
     await asyncio.to_thread(client.describe_jobs, jobs=["a"])
-    let_pass(PATIENCE)
-    await all_is_received(connect)
+    advance(TIMEOUT)
+    await all_received(connect)
 
     answer = await asyncio.to_thread(client.describe_jobs, jobs=["a"])
 

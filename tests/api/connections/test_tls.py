@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from batchq.api.server import ConnectionLimits
 from batchq.errors import StartImpossible
-from tests.api.connections.test_connections import GET, PATIENCE, SHORT, all_is_received, is_answered, is_cut, let_pass
+from tests.api.connections.test_connections import GET, SHORT, TIMEOUT, advance, all_received, is_answered, is_closed
 from tests.support.certificates import Authority
 from tests.support.server import Wire
 
@@ -52,20 +52,20 @@ NO_HANDSHAKE = {"nothing": b"", "half a hello": HELLO, "a hello, byte by byte": 
 async def test_an_unfinished_handshake_is_disconnected(wire, sent):
     await wire.serve(SHORT)
     reader, _ = await wire.connect_in_the_clear(sent)
-    await all_is_received(wire.connect)
+    await all_received(wire.connect)
 
-    let_pass(PATIENCE)
+    advance(TIMEOUT)
 
-    assert await is_cut(reader)
+    assert await is_closed(reader)
 
 
 @pytest.mark.fault("IN10")
 async def test_a_disconnected_handshake_frees_its_place(wire):
-    await wire.serve(ConnectionLimits(connections=1, client_timeout=PATIENCE))
+    await wire.serve(ConnectionLimits(connections=1, client_timeout=TIMEOUT))
     waiting, _ = await wire.connect_in_the_clear(HELLO)
     await wire.lets_in(1)
-    let_pass(PATIENCE)
-    assert await is_cut(waiting)
+    advance(TIMEOUT)
+    assert await is_closed(waiting)
 
     reader, _ = await wire.connect(GET)
 
@@ -80,7 +80,7 @@ async def test_a_client_without_tls_is_disconnected_without_a_log_line(wire, cap
 
     reader, _ = await wire.connect_in_the_clear(sent)
 
-    assert await is_cut(reader)
+    assert await is_closed(reader)
     assert await is_answered((await wire.connect(GET))[0])
     assert caplog.records == []
 
@@ -98,7 +98,7 @@ async def test_a_handshake_that_is_not_finished_makes_room_for_a_new_connection(
     reader, _ = await wire.connect(GET)
 
     assert await is_answered(reader)
-    assert await is_cut(waiting)
+    assert await is_closed(waiting)
     assert caplog.records == []
 
 

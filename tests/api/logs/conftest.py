@@ -37,7 +37,7 @@ class LogBackend:
         )
 
     async def runs(self, *lines, name=None, created_at=NOON):
-        """A running job that has written lines, a millisecond between them. Answers its stream."""
+        """A running job that has written lines, a millisecond between them. Returns its stream."""
         of = job(status=Status.RUNNING)
         stream = log_stream(of, created_at=created_at, **({"name": name} if name else {}))
         await self.store.commit(Changes(inserted=(of,), streams=(stream,)))
@@ -52,7 +52,7 @@ class LogBackend:
 
 
 class Raw:
-    """POST as no client would. Answers the status, the headers, and the answer."""
+    """Sends requests without a client library. Returns the status, the headers and the parsed response."""
 
     def __init__(self, session, url):
         self._session = session

@@ -106,9 +106,9 @@ async def test_aws_logs_tail_prints_each_line_once(boto, backend, two):
     backend.writes(two[0], "late", after=3)
     backend.writes(two[1], "later", after=5000)
 
-    news = await tail.poll()
+    followed = await tail.poll()
 
-    assert (sorted(first), nothing, news) == ([*"abcdefgh"], [], ["late", "later"])
+    assert (sorted(first), nothing, followed) == ([*"abcdefgh"], [], ["late", "later"])
 
 
 class Tail:
@@ -121,13 +121,13 @@ class Tail:
 
     async def poll(self):
         """The new messages."""
-        news = []
+        new = []
         while True:
             page = await self._boto.filter_log_events(**self._query)
             for event in page["events"]:
                 if event["eventId"] not in self._printed[event["timestamp"]]:
                     self._printed[event["timestamp"]].add(event["eventId"])
-                    news.append(event["message"])
+                    new.append(event["message"])
             if "nextToken" not in page:
                 break
             self._query["nextToken"] = page["nextToken"]
@@ -135,4 +135,4 @@ class Tail:
         self._printed = defaultdict(set, {newest: self._printed[newest]})
         self._query.pop("nextToken", None)
         self._query["startTime"] = newest
-        return news
+        return new

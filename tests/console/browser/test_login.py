@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 from batchq.accounts.files import AccessKeyFile, KeyState
 from tests.console.browser.test_pages import ALL
 from tests.console.browser.visitor import NARROW, WIDE
-from tests.roles import cast
-from tests.roles.cast import Request
+from tests.roles import people
+from tests.roles.people import Request
 from tests.service.job_queue import ENDLESS, playing
 
 OTHER_SITE = "http://wiki.example/"
@@ -20,7 +20,7 @@ NO_JOB = "00000000-0000-4000-8000-000000000000"
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory):
-    with cast.stage(tmp_path_factory.mktemp("guarded") / "data") as stage:
+    with people.serve(tmp_path_factory.mktemp("guarded") / "data") as stage:
         yield stage
 
 

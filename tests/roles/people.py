@@ -74,7 +74,7 @@ class Answer:
         return (self.status, dict(self.headers).get("x-amzn-errortype")) == (403, "AccessDeniedException")
 
 
-class Stage:
+class Server:
     """Sends requests to a server on loopback, each signed with the key of its user."""
 
     def __init__(self, url, keys, data):
@@ -139,7 +139,7 @@ def sagemaker(operation, **members):
 
 
 @contextmanager
-def stage(data):
+def serve(data):
     """A server with simulated containers in a thread, and a key for each user."""
     data.mkdir(mode=0o700)
     AccountsFile(data).change(lambda _: PEOPLE)
@@ -155,7 +155,7 @@ def stage(data):
             served.result()
         loop, end, url = begun.result()
         try:
-            yield Stage(url, {name: Credentials(key.id, key.secret) for name, key in keys.items()}, data)
+            yield Server(url, {name: Credentials(key.id, key.secret) for name, key in keys.items()}, data)
         finally:
             loop.call_soon_threadsafe(end.set)
             served.result()

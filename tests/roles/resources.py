@@ -8,7 +8,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from batchq.compute.simulated.script import Script, script_variable
-from tests.roles.cast import MODELARTS, Request, sagemaker
+from tests.roles.people import MODELARTS, Request, sagemaker
 
 LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"
@@ -19,7 +19,7 @@ _numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thing:
+class Owned:
     """A job and its definition. `stream` is that of its attempt, where it has had one."""
 
     job: str
@@ -39,54 +39,54 @@ class Thing:
         return quote(f"{ARN}job-definition/{self.ref}", safe="")
 
     def masked(self, text):
-        """`text` with the names of this thing replaced."""
+        """`text` with the names of this job and definition replaced."""
         for name in (self.job, self.stream, self.definition):
             text = text.replace(name.encode() or b"\0", b"<it>")
         return text
 
 
-def nothing():
-    """A thing that does not exist, with valid names."""
-    name = f"nothing-{next(_numbers)}"
-    return Thing(job=str(uuid4()), definition=name, stream=f"{name}/default/{uuid4().hex}")
+def absent():
+    """A job and a definition that do not exist, with valid names."""
+    name = f"absent-{next(_numbers)}"
+    return Owned(job=str(uuid4()), definition=name, stream=f"{name}/default/{uuid4().hex}")
 
 
-class Props:
+class Resources:
     """The resources of users on a server. In the queue `still` jobs stay RUNNABLE, in `default` they run at once."""
 
-    def __init__(self, stage):
-        self._stage = stage
+    def __init__(self, server):
+        self._server = server
         self._kept = {}
 
     def prepare(self):
         machines = {"type": "EC2", "minvCpus": 0, "maxvCpus": 1, "subnets": [], "instanceRole": "a-role"}
         fields = {"computeEnvironmentName": "narrow", "type": "MANAGED", "computeResources": machines}
-        self._stage.do("amy", "CreateComputeEnvironment", **fields)
+        self._server.do("amy", "CreateComputeEnvironment", **fields)
         order = [{"order": 1, "computeEnvironment": "narrow"}]
         for name in ("still", "front"):
-            self._stage.do("amy", "CreateJobQueue", jobQueueName=name, priority=1, computeEnvironmentOrder=order)
-        self._stage.do("amy", "CreateConsumableResource", consumableResourceName=LICENCES, totalQuantity=1000)
+            self._server.do("amy", "CreateJobQueue", jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+        self._server.do("amy", "CreateConsumableResource", consumableResourceName=LICENCES, totalQuantity=1000)
         blocker = self.defined("amy", Script(seconds=None, on_term=0))
         self.until(self.submit("amy", blocker), "RUNNING")
 
     def defined(self, owner, script=None, **members):
         name = f"{owner}-{next(_numbers)}"
-        self._stage.do(
+        self._server.do(
             owner, "RegisterJobDefinition", jobDefinitionName=name, **_definition(script or Script()), **members
         )
         return name
 
     def submit(self, owner, definition, queue="still", **fields):
-        made = self._stage.do(owner, "SubmitJob", jobName="a-job", jobQueue=queue, jobDefinition=definition, **fields)
+        made = self._server.do(owner, "SubmitJob", jobName="a-job", jobQueue=queue, jobDefinition=definition, **fields)
         return made["jobId"]
 
     def fresh(self, owner):
-        """A new thing of the owner, used by one cell."""
+        """A new job and definition of the owner, used by one cell."""
         definition = self.defined(owner)
-        return Thing(job=self.submit(owner, definition), definition=definition)
+        return Owned(job=self.submit(owner, definition), definition=definition)
 
     def kept(self, owner, kind="fresh"):
-        """The thing of this kind that all reading cells of the owner share."""
+        """The job and definition of this kind that all reading cells of the owner share."""
         if (owner, kind) not in self._kept:
             self._kept[owner, kind] = getattr(self, kind)(owner)
         return self._kept[owner, kind]
@@ -94,64 +94,64 @@ class Props:
     def ran(self, owner):
         definition = self.defined(owner, Script(seconds=0, output=("hello",)))
         job = self.submit(owner, definition, queue="default")
-        return Thing(job=job, definition=definition, stream=self.until(job, "SUCCEEDED")["container"]["logStreamName"])
+        return Owned(job=job, definition=definition, stream=self.until(job, "SUCCEEDED")["container"]["logStreamName"])
 
     def first(self, owner):
         """A job at the front of its queue."""
         definition = self.defined(owner)
-        return Thing(job=self.submit(owner, definition, queue="front"), definition=definition)
+        return Owned(job=self.submit(owner, definition, queue="front"), definition=definition)
 
     def licensed(self, owner):
         need = {"consumableResourceList": [{"consumableResource": LICENCES, "quantity": 1}]}
         definition = self.defined(owner, consumableResourceProperties=need)
-        return Thing(job=self.submit(owner, definition), definition=definition)
+        return Owned(job=self.submit(owner, definition), definition=definition)
 
     def array(self, owner):
         definition = self.defined(owner)
         job = self.submit(owner, definition, arrayProperties={"size": 2})
         self.until(f"{job}:1", "RUNNABLE")
-        return Thing(job=job, definition=definition)
+        return Owned(job=job, definition=definition)
 
     def gang(self, owner):
         name = f"{owner}-{next(_numbers)}"
         parts = [{"targetNodes": "0:", "container": _container(Script())}]
         nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": parts}
-        self._stage.do(owner, "RegisterJobDefinition", jobDefinitionName=name, type="multinode", nodeProperties=nodes)
-        return Thing(job=self.submit(owner, name), definition=name)
+        self._server.do(owner, "RegisterJobDefinition", jobDefinitionName=name, type="multinode", nodeProperties=nodes)
+        return Owned(job=self.submit(owner, name), definition=name)
 
     def sagemaker(self, owner):
         """A queued training job of the SageMaker dialect; `job` is its name."""
         name = f"{owner}-{next(_numbers)}"
-        answer = self._stage.send(owner, sagemaker("CreateTrainingJob", **training_job(name)))
+        answer = self._server.send(owner, sagemaker("CreateTrainingJob", **training_job(name)))
         assert answer.status == HTTPStatus.OK, answer
-        return Thing(job=name, definition="")
+        return Owned(job=name, definition="")
 
     def trained(self, owner):
         """A training job of the SageMaker dialect that has run, and wrote a line; `job` is its name."""
         name = f"{owner}-{next(_numbers)}"
         variable, value = script_variable(Script(seconds=0, output=("hello",)))
         request = training_job(name) | {"Tags": [], "Environment": {variable: value}}
-        answer = self._stage.send(owner, sagemaker("CreateTrainingJob", **request))
+        answer = self._server.send(owner, sagemaker("CreateTrainingJob", **request))
         assert answer.status == HTTPStatus.OK, answer
         end = time.monotonic() + LIMIT
         while (
-            b'"Completed"' not in self._stage.send(owner, sagemaker("DescribeTrainingJob", TrainingJobName=name)).body
+            b'"Completed"' not in self._server.send(owner, sagemaker("DescribeTrainingJob", TrainingJobName=name)).body
         ):
             assert time.monotonic() < end, name
             time.sleep(0.05)
-        return Thing(job=name, definition="")
+        return Owned(job=name, definition="")
 
     def modelarts(self, owner):
         """A queued job of the ModelArts dialect."""
         name = f"{owner}-{next(_numbers)}"
-        answer = self._stage.send(owner, Request(path=f"{MODELARTS}/training-jobs", body=modelarts_job(name)))
+        answer = self._server.send(owner, Request(path=f"{MODELARTS}/training-jobs", body=modelarts_job(name)))
         assert answer.status == HTTPStatus.CREATED, answer
-        return Thing(job=answer.content["metadata"]["id"], definition="")
+        return Owned(job=answer.content["metadata"]["id"], definition="")
 
     def until(self, job, status):
         end = time.monotonic() + LIMIT
         while True:
-            found = self._stage.do("amy", "DescribeJobs", jobs=[job])["jobs"]
+            found = self._server.do("amy", "DescribeJobs", jobs=[job])["jobs"]
             if found and found[0]["status"] == status:
                 return found[0]
             assert time.monotonic() < end, found
