@@ -129,7 +129,7 @@ async def open_store(settings: Settings) -> SqliteStore:
 async def start_site(
     stack: AsyncExitStack, settings: Settings, it: GatedListener, build: Callable[..., web.Application]
 ) -> str:
-    """Serve an application of its own, for its gate is part of it, at a listener. Returns the URL."""
+    """Build an application with the listener's gate, serve it at the listener, and return its URL."""
     runner = http.runner(build(gate=it.gate, signed=it.signed), drain_seconds=RESPONSE_TIMEOUT)
     stack.push_async_callback(runner.cleanup)
     await runner.setup()

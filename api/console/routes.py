@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from batchq.api.console import (
+    account_pages,
     bulk_stop_page,
     capacity_pages,
     definition_pages,
@@ -16,7 +17,6 @@ from batchq.api.console import (
     live,
     log_page,
     login,
-    people_page,
     queue_pages,
     record_pages,
     rerun_page,
@@ -66,7 +66,7 @@ TABLES = tuple(
         queue_pages,
         definition_pages,
         record_pages,
-        people_page,
+        account_pages,
         capacity_pages,
         hold_pages,
         submit_page,

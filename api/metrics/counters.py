@@ -260,5 +260,5 @@ class RequestMetrics:
 
 
 def status_class(status: int) -> str:
-    """The label `class`: 429 alone, because it says that a limit is reached; else the first digit, as `4xx`."""
+    """The label `class`: `429` for responses at a rate limit, else the first digit, as `4xx`."""
     return "429" if status == HTTPStatus.TOO_MANY_REQUESTS else f"{status // 100}xx"

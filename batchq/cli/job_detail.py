@@ -89,7 +89,7 @@ def _explained(url: str, job: Row) -> Row:
 
 
 def fields_of_job(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
-    """The details that the job has, in the order in which people look for them.
+    """The details that the job has, in the order in which users look for them.
 
     `in_terminal`: times are relative, and the name and the state are left out, which stand above the fields.
     """

@@ -1,4 +1,4 @@
-"""Finds or registers the job definition that `batchq submit` and `batchq run` use for an image."""
+"""`batchq submit` and `batchq run`: submit jobs of a job definition, or of an image for which one is registered."""
 
 import json
 import shlex

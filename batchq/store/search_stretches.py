@@ -95,7 +95,7 @@ def bounded_position(connection: Connection, query: JobSearchQuery) -> JobSearch
 
 
 def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch]:
-    """The stretches to merge; only small ones are left out, which `small_source` has."""
+    """The stretches that together contain all jobs of a query for which `small_source` returned None."""
     if query.order_by is SearchOrder.ENDED:
         return [_by_end(query)]
     if query.parent is not None:

@@ -1,4 +1,4 @@
-"""The pages of capacity, people, audit, events and the server."""
+"""The pages of capacity, accounts, audit, events and the server."""
 
 import re
 
@@ -67,10 +67,10 @@ async def test_an_unknown_resource_is_the_page_of_what_does_not_exist(browser):
     assert page.body == (await browser.open("/ui/nothing", status=404)).body
 
 
-# -------------------------------------------------------------------------------------------------------------- people
+# ------------------------------------------------------------------------------------------------------------ accounts
 @pytest.fixture
 async def staffed(tmp_path):
-    """A server with the people of the tests of roles, and the caller as its admin."""
+    """A server with the users of the tests of roles, and the caller as its admin."""
     (tmp_path / "data").mkdir(mode=0o700)
     AccountsFile(tmp_path / "data").change(lambda _: PEOPLE)
     async with console_of(tmp_path / "data") as browser:
@@ -78,14 +78,14 @@ async def staffed(tmp_path):
 
 
 async def test_accounts_are_shown_as_a_tree_with_their_users(staffed):
-    page = await staffed.open("/ui/people")
+    page = await staffed.open("/ui/accounts")
     assert "root / lab / team none 0 0 0 those of its parent" in page.text
     assert "cora lab USER lab" in page.text
     assert "There are no access keys." in page.text
 
 
 async def test_a_server_without_users_says_how_the_first_one_is_made(browser):
-    assert "There are no users." in (await browser.open("/ui/people")).text
+    assert "There are no users." in (await browser.open("/ui/accounts")).text
 
 
 async def test_a_user_sees_only_the_own_user_and_keys(tmp_path):
@@ -97,7 +97,7 @@ async def test_a_user_sees_only_the_own_user_and_keys(tmp_path):
         AccessKeyFile(data).add(key)
     async with console_of(data, auth=Auth.SIGV4) as browser:
         login = await browser.post("/ui/login", {"key_id": keys["ada"].id, "secret": keys["ada"].secret})
-        page = await browser.open("/ui/people", Cookie=login.headers["Set-Cookie"].partition(";")[0])
+        page = await browser.open("/ui/accounts", Cookie=login.headers["Set-Cookie"].partition(";")[0])
     assert [it for it in page.page.ids if it.startswith(("user-", "account-", "key-"))] == [
         "user-ada",
         f"key-{keys['ada'].id}",

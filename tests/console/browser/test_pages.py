@@ -39,7 +39,7 @@ PAGES = {
     "search in a log": "/ui/jobs/{model-7}/log?q=epoch",
     "environments": "/ui/environments",
     "resources": "/ui/resources",
-    "accounts": "/ui/people",
+    "accounts": "/ui/accounts",
     "audit": "/ui/audit",
     "events": "/ui/events",
     "system": "/ui/system",

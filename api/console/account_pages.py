@@ -31,8 +31,8 @@ class AccountRow(Struct, frozen=True, kw_only=True):
     use: AccountUse
 
 
-@pages.get("/people")
-async def people_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+@pages.get("/accounts")
+async def accounts_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     """Users see themselves and their keys, coordinators the users and keys of their accounts, operators all."""
     caller = visit.caller
     directory, keys = await asyncio.to_thread(_read, context)
@@ -49,7 +49,7 @@ async def people_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "own_limits": [(it.name, _limits(it.limits)) for it in directory.lineage(caller.account)],
         "manages": manages,
     }
-    return Page(template="people.html", title="Accounts", values=values)
+    return Page(template="accounts.html", title="Accounts", values=values)
 
 
 def _read(context: ConsoleContext) -> tuple[Directory, tuple[AccessKey, ...]]:
