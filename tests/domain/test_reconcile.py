@@ -1,10 +1,17 @@
 """The effects for each pair of a stored attempt and a surveyed container: the table of a restart."""
 
+from datetime import timedelta
+
+import pytest
+
 from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
-from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile
+from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running
 from tests.domain.lives import after, exited, placed, runnable, running
-from tests.domain.part_lives import app, described, ends, multi_node_job, runs, sidecar, task_job
+from tests.domain.part_lives import app, ends, runs, sidecar, task_job
+from tests.support.builders import NOON
 
 NOTHING = ((), (), ())
 
@@ -20,21 +27,16 @@ def reconciled(*jobs, seen=(), expected=()):
     return found.events, found.effects, found.orphans
 
 
-def lives(tag):
+def is_running(tag):
     return SurveyedContainer(tag=tag, running=True)
 
 
-def is_over(tag):
+def has_stopped(tag):
     return SurveyedContainer(tag=tag, running=False)
 
 
-# -------------------------------------------------------------------------------------------------------------- running
-
-
 def test_a_container_not_yet_expected_is_not_lost():
-    job = running()
-
-    assert reconciled(job, seen=[], expected=[]) == NOTHING
+    assert reconciled(running()) == NOTHING
 
 
 def test_an_attempt_ended_since_the_survey_began_is_not_lost():
@@ -44,53 +46,53 @@ def test_an_attempt_ended_since_the_survey_began_is_not_lost():
     assert reconciled(job, expected=[before.tag]) == ((), (do.StartContainer(tag=job.tag),), ())
 
 
-# ------------------------------------------------------------------------------------------------------------- starting
+FIRST = running(attempts=2)
+SEVERAL = after(task_job(app(), sidecar()), runs("0/app"), runs("0/sidecar"), ends("0/sidecar"))
+QUEUED = runnable()
 
 
-# ------------------------------------------------------------------------------------------------------------ leftovers
-
-
-def test_a_container_of_a_job_that_waits_for_a_retry_is_cleaned_up():
-    first = running(attempts=2)
-    waits = after(first, exited(1))
-
-    assert reconciled(waits, seen=[is_over(first.tag)]) == ((), (do.CleanUpContainer(tag=first.tag),), ())
-
-
-def test_a_container_of_a_queued_job_without_attempts_is_cleaned_up():
-    job = runnable()
-    tag = Tag(job_id=job.id, attempt=1)
-
-    assert reconciled(job, seen=[lives(tag)]) == ((), (do.CleanUpContainer(tag=tag),), ())
-
-
-def tag(job, key):
+def tag(job, key=""):
     return Tag(job_id=job.id, attempt=1, container_key=key)
 
 
-def effects(job, *, seen=(), expected=()):
-    """The effects of a survey with these containers, when these others were expected."""
-    found = reconciled(job, seen=seen, expected=[tag(job, key) for key in expected])
-    return [described(it) for it in found[1]]
+@pytest.mark.parametrize(
+    ("job", "seen", "left"),
+    [
+        (after(FIRST, exited(1)), [has_stopped(FIRST.tag)], [""]),
+        (QUEUED, [is_running(tag(QUEUED))], [""]),
+        (SEVERAL, [is_running(tag(SEVERAL, "0/app")), has_stopped(tag(SEVERAL, "0/sidecar"))], ["0/sidecar"]),
+        (SEVERAL, [is_running(tag(SEVERAL, "0/app")), is_running(tag(SEVERAL, "7/app"))], ["7/app"]),
+        (
+            after(SEVERAL, ends("0/app")),
+            [has_stopped(tag(SEVERAL, "0/app")), has_stopped(tag(SEVERAL, "0/sidecar"))],
+            ["0/app", "0/sidecar"],
+        ),
+    ],
+    ids=["waits for a retry", "was never placed", "others run", "unknown to its job", "has finished"],
+)
+def test_a_container_that_a_stored_job_no_longer_needs_is_cleaned_up(job, seen, left):
+    effects = tuple(do.CleanUpContainer(tag=tag(job, key)) for key in left)
+
+    assert reconciled(job, seen=seen, expected=[it.tag for it in seen if it.running]) == ((), effects, ())
 
 
-def test_an_ended_container_that_still_exists_is_cleaned_up():
-    job = after(task_job(app(), sidecar()), runs("0/app"), runs("0/sidecar"), ends("0/sidecar"))
-
-    seen = [lives(tag(job, "0/app")), is_over(tag(job, "0/sidecar"))]
-
-    assert effects(job, seen=seen, expected=["0/app"]) == ["clear 0/sidecar"]
+LATER, EARLIER = NOON + timedelta(minutes=1), NOON - timedelta(minutes=1)
 
 
-def test_a_container_that_exists_without_a_start_is_cleaned_up():
-    job = after(multi_node_job(), runs("0/app"), ends("0/app"))
+@pytest.mark.parametrize(
+    ("lost_before", "reason"),
+    [
+        (LATER, status_reasons.HOST_TERMINATED),
+        (EARLIER, status_reasons.DISAPPEARED),
+        (None, status_reasons.DISAPPEARED),
+    ],
+    ids=["went down since", "went down before", "unknown"],
+)
+@pytest.mark.parametrize("job", [running(), after(task_job(app()), runs("0/app"))], ids=["one container", "several"])
+def test_an_absent_container_was_lost_with_its_host(job, lost_before, reason):
+    (expected,) = tags_running(job)
 
-    assert "clear 7/app" in effects(job, seen=[lives(tag(job, "7/app"))])
+    found = reconcile(active={job.id: job}, known=(), surveyed=(), expected=[expected], lost_before=lost_before)
 
-
-def test_all_containers_of_a_finished_job_are_cleaned_up():
-    job = after(task_job(app(), sidecar()), ends("0/app"), runs("0/sidecar"), ends("0/sidecar"))
-
-    seen = [is_over(tag(job, key)) for key in ("0/app", "0/sidecar")]
-
-    assert effects(job, seen=seen) == ["clear 0/app", "clear 0/sidecar"]
+    lost = on.ContainerLost(attempt=1, container_key=expected.container_key, reason=reason)
+    assert found.events == ((job.id, lost),)

@@ -57,9 +57,6 @@ def in_words_of(effect):
     return f"send {effect.signal}" if isinstance(effect, do.StopContainer) else type(effect).__name__
 
 
-# ----------------------------------------------------------------------------------------------------- final checkpoint
-
-
 def test_the_checkpoint_signal_comes_first_and_its_wait_counts_from_its_delivery():
     job, effects = apply_events(trains(), CHECKPOINT, now=at(0))
 
@@ -112,9 +109,6 @@ def test_the_history_shows_each_step_of_the_ladder():
     assert [it.checkpoint for it in found] == [None, None, "epoch-7", None, None]
 
 
-# --------------------------------------------------------------------------------------------------------------- force
-
-
 def test_force_shows_that_the_final_checkpoint_is_missing():
     assert after(trains(), CHECKPOINT, signal_delivered(), force()).stop.checkpoint_error == "forced"
     assert after(trains(), CHECKPOINT, signal_delivered(), checkpoint_seen(), force()).stop.checkpoint_error is None
@@ -124,9 +118,6 @@ def test_force_shortens_a_timeout_and_keeps_its_kind():
     job = after(trains(timeout=timedelta(0)), timed_out(), signal_delivered(), force())
 
     assert (job.stop.kind, job.stop.killed_at) == (StopKind.TIMEOUT, NOON)
-
-
-# ---------------------------------------------------------------------------------------------------- restarts, clocks
 
 
 def test_the_latest_end_counts_all_steps():
@@ -147,11 +138,11 @@ def test_the_times_of_a_ladder_move_with_the_clock():
     job = after(trains(), CHECKPOINT, signal_delivered(), now=at(10))
     back = ClockShift(by=timedelta(hours=-1), since=NOON, until=at(20))
 
+    moved = shifted(after(job, grace_expired(), signal_delivered(step=1), now=at(15)), back).stop
+
     assert next_wakeup(shifted(job, back)) == at(130 - 3600)
-    assert shifted(job, back).stop.checkpoint_requested_at == at(10 - 3600)
-
-
-# --------------------------------------------------------------------------------------------------- several containers
+    assert (moved.ordered_at, moved.checkpoint_requested_at) == (at(10 - 3600), at(10 - 3600))
+    assert (moved.signalled_at, moved.next_step_at) == (at(15 - 3600), at(45 - 3600))
 
 
 def test_a_start_on_another_node_is_abandoned_when_the_checkpoint_step_is_over():

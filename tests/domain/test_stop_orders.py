@@ -1,7 +1,5 @@
 """The facts of an order to stop a job: who gave it, when and why, and when the container was signalled and killed."""
 
-from datetime import timedelta
-
 import pytest
 from msgspec.structs import replace
 
@@ -9,11 +7,10 @@ from batchq.domain import events as on
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.domain.lifecycle import arrays, views
-from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
 from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind
-from tests.domain.lives import after, at, outcome, running, signal_delivered
+from tests.domain.lives import after, at, outcome, running
 from tests.domain.part_lives import grace_ended, is_signalled, multi_node_job, runs
-from tests.support.builders import NOON, job
+from tests.support.builders import job
 
 CANCEL = on.CancelRequested(reason="too hot", user="cora")
 TERMINATE = on.TerminateRequested(reason="at once", user="ada")
@@ -86,15 +83,6 @@ def test_a_node_that_is_terminated_alone_shows_its_own_order():
     assert facts(shown) == [(StopKind.TERMINATE, "ada", "not you", at(5))]
     assert shown.stop.signalled_at == at(6)
     assert views.node_view(gang, 0).stop_orders == ()
-
-
-def test_the_times_of_an_order_follow_a_clock_that_was_set():
-    stopped = after(after(running(), TERMINATE, now=at(5)), signal_delivered(), now=at(6))
-    hour = timedelta(hours=1)
-
-    moved = shifted(stopped, ClockShift(by=hour, since=NOON, until=at(10)))
-
-    assert (moved.stop.ordered_at, moved.stop.signalled_at) == (at(5) + hour, at(6) + hour)
 
 
 def test_only_pauses_terminates_and_timeouts_stop_an_attempt():
