@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from batchq.domain.lifecycle.clock_shift import ClockShift
+from batchq.domain.lifecycle.deadlines import ClockShift
 from batchq.ports.clock import Boot, BootClock, ClockAnchor, ClockStore
 
 log = logging.getLogger(__name__)

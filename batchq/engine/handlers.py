@@ -14,9 +14,8 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import JobId, QueueName, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.clock_shift import bounded_deadlines
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
-from batchq.domain.lifecycle.deadlines import due_timers, tag_to_inspect
+from batchq.domain.lifecycle.deadlines import bounded_deadlines, due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stop_order import stop_state
 from batchq.domain.scheduling.capacity import usable

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from batchq.domain.lifecycle.clock_shift import ClockShift
+from batchq.domain.lifecycle.deadlines import ClockShift
 
 
 class ClockAnchor(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import JobQueue
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
+from batchq.domain.lifecycle.deadlines import ClockShift, shifted
 from batchq.domain.times import microseconds, milliseconds
 from batchq.ports.clock import ClockAnchor
 from batchq.store import catalog, job_reads, job_writes, rows

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.lifecycle import stop_order
-from batchq.domain.lifecycle.clock_shift import ClockShift, bounded_deadlines, shifted
-from batchq.domain.lifecycle.deadlines import next_wakeup
+from batchq.domain.lifecycle.deadlines import ClockShift, bounded_deadlines, next_wakeup, shifted
 from batchq.domain.lifecycle.ladder import latest_kill
 from batchq.domain.stop_orders import SignalStep, StopKind, StopProgress
 from batchq.domain.training import CheckpointRules

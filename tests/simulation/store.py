@@ -8,7 +8,7 @@ from functools import partial
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.clock_shift import ClockShift
+from batchq.domain.lifecycle.deadlines import ClockShift
 from batchq.errors import StoreFailed
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
