@@ -48,7 +48,7 @@ ROWS = {
     },
     **{
         f"GET {path}": PageRow(cells=ALL)
-        for path in ("/environments", "/resources", "/resources/{name}", "/people", "/system")
+        for path in ("/environments", "/resources", "/resources/{name}", "/accounts", "/system")
     },
     **{f"GET {path}": PageRow(query="?job={job}", lists=True) for path in ("/audit", "/events")},
     "GET /jobs": PageRow(query="?definition={ref}", lists=True),
