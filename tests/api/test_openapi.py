@@ -8,7 +8,7 @@ import schemathesis
 from batchq.api.batch import routes as batch
 from batchq.api.logs import routes as logs
 from tests.api.model import SERVED
-from tests.support.described import description, trouble, whole_app
+from tests.support.described import description, difference, whole_app
 
 JOB = dict.fromkeys(("jobArn", "jobName", "jobId", "jobQueue", "jobDefinition"), "a") | {"startedAt": 1}
 OPERATIONS = SERVED | logs.OPERATIONS
@@ -107,7 +107,7 @@ def test_operations_of_modelarts_accept_the_vendors_signature_and_tokens(describ
 @pytest.mark.parametrize("job", [{"status": "SLEEPING"}, {"status": 1}, {"shoeSize": 1}, {"status": None}])
 def test_an_answer_that_is_not_as_described_is_noticed(job):
     def found(job):
-        return trouble(("POST", "/v1/describejobs", ""), 200, "application/json", json.dumps({"jobs": [job]}))
+        return difference(("POST", "/v1/describejobs", ""), 200, "application/json", json.dumps({"jobs": [job]}))
 
     assert not found(JOB | {"status": "RUNNING"})
     assert found(JOB | {"status": "RUNNING"} | job)

@@ -1,4 +1,4 @@
-"""The server is started on another container engine than the one that its jobs run on. Decision 0037."""
+"""The server is started on another container engine than its jobs run on. Decision 0037."""
 
 import asyncio
 

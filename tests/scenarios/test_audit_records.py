@@ -110,11 +110,11 @@ async def test_a_bulk_stop_has_no_audit_record_for_an_unchanged_job(world, ada):
 async def test_audit_records_of_a_bulk_stop_name_its_user_after_a_restart(world):
     many = await world.submit_many(700, LONG, millicpus=1_000_000)
     world.caller = replace(ADA, operation="CancelJobs")
-    asking = asyncio.create_task(world.cancel_all())
+    request = asyncio.create_task(world.cancel_all())
     await world.wait_until(many[-1], lambda it: it.status is Status.FAILED)
 
     await world.restart()
-    asking.cancel()
+    request.cancel()
     await world.wait_until(many[0], lambda it: it.status is Status.FAILED)
 
     assert len(await acts(world, operation="CancelJobs")) == 1 + len(many)

@@ -74,7 +74,7 @@ async def acts(world, operation):
 
 
 async def running_and_waiting(world):
-    """A job that runs, and one that waits for it."""
+    """A running job, and a job that depends on it."""
     first = await world.start(attempts=3)
     return first, await world.submit(LASTING, after=[first])
 
@@ -190,7 +190,7 @@ async def test_a_raised_budget_accepts_jobs_again(lab):
 
 
 @pytest.mark.fault("BU06")
-async def test_jobs_of_an_account_that_moves_below_an_exhausted_one_wait_and_say_why(lab):
+async def test_jobs_of_an_account_that_moves_below_an_exhausted_one_wait_with_a_reason(lab):
     await set_budget(lab, soft=NO_MONEY)
     await crossed(lab)
     lab.caller = Caller(user="bob", account="other", lineage=("other", "lab", "root"))

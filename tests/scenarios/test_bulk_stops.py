@@ -221,11 +221,11 @@ async def test_a_bulk_stop_continues_after_a_restart(simulated):
     holder = await simulated.submit(LASTING, millicpus=4000)
     many = await simulated.submit_many(700, LASTING, name="sim")
     await simulated.wait_for(many[-1], Status.RUNNABLE)
-    asking = asyncio.create_task(simulated.cancel_all(names=["sim"], reason="for ever"))
+    request = asyncio.create_task(simulated.cancel_all(names=["sim"], reason="for ever"))
     await simulated.wait_for(many[-1], Status.FAILED)
 
     await simulated.restart()
-    asking.cancel()
+    request.cancel()
     await simulated.terminate(holder)
 
     await simulated.wait_for(many[0], Status.FAILED, status_reason="for ever", attempts=())
@@ -234,14 +234,9 @@ async def test_a_bulk_stop_continues_after_a_restart(simulated):
 
 async def test_a_durable_bulk_stop_stands_without_an_answer(simulated):
     _, waits = await simulated.submit_behind()
-    simulated.store.withholds_replies = True
-    asking = asyncio.create_task(simulated.cancel_all(waits))
-    await simulated.sleep(1)
+    await simulated.crash_in_commit(simulated.cancel_all(waits))
 
-    await simulated.crash()
-    simulated.store.withholds_replies = False
     await simulated.boot()
-    asking.cancel()
 
     await simulated.wait_for(waits, Status.FAILED, status_reason="not needed")
 
@@ -261,13 +256,13 @@ async def test_a_bulk_stop_that_is_not_saved_is_refused_and_stops_no_job(simulat
 async def test_a_bulk_stop_continues_when_the_disk_accepts_writes_again(simulated):
     many = await simulated.submit_many(700, LASTING, name="sim", millicpus=4000)
     await simulated.wait_for(many[-1], Status.RUNNABLE)
-    asking = asyncio.create_task(simulated.cancel_all(names=["sim"]))
+    request = asyncio.create_task(simulated.cancel_all(names=["sim"]))
     await simulated.wait_for(many[-1], Status.FAILED)
     simulated.store.failing = True
     await simulated.sleep(5)
 
     simulated.store.failing = False
-    outcomes = await asking
+    outcomes = await request
 
     assert set(outcomes) == set(many)
     assert set(outcomes.values()) == {"CANCELLED", "NOT_RETRIED"}

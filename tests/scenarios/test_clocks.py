@@ -21,7 +21,7 @@ pytestmark = pytest.mark.fault("TM01")
 
 
 class Stamped:
-    """A runtime whose engine's clock is wrong by so much, from some moment on."""
+    """A runtime; `wrong_by` is the error of its engine's clock."""
 
     def __init__(self, runtime):
         self._runtime = runtime

@@ -1,7 +1,5 @@
 """A reader of the events gets every status change once, in order, also when the server is killed meanwhile."""
 
-import asyncio
-
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import Status
 from batchq.ports.history import FeedFilter
@@ -68,13 +66,7 @@ async def test_a_reader_across_kills_gets_every_number_once_and_in_order(world):
 
 async def test_a_commit_whose_reply_was_lost_is_read_after_the_restart(world):
     reader = Reader(world)
-    world.store.withholds_replies = True
-    submission = asyncio.create_task(world.submit(Script(seconds=0), name="lost"))
-    while not world.store.unanswered_commits:
-        await world.sleep(0.05)
-    await world.crash()
-    submission.cancel()
-    world.store.withholds_replies = False
+    await world.crash_in_commit(world.submit(Script(seconds=0), name="lost"))
     await world.boot()
 
     while not any(it.entry.status is Status.SUCCEEDED for it in reader.entries):

@@ -3,8 +3,10 @@
 import pytest
 
 from batchq.domain import status_reasons
+from batchq.domain.events import ContainerExited
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
+from batchq.engine.mailbox import JobEvent
 from batchq.errors import EngineUnknown, StartRefused, StoreFailed
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script
 
@@ -130,7 +132,9 @@ async def test_the_same_event_twice_changes_nothing(world):
     job = await world.submit(Script(seconds=0))
     done = await world.wait_for(job, Status.SUCCEEDED)
 
-    world.repeat_exit_event(job)
+    moment = world.clock.now()
+    exited = ContainerExited(attempt=1, exit_code=1, started_at=moment, stopped_at=moment)
+    world.engine.mailbox.post(JobEvent(job_id=job, event=exited))
 
     await world.wait_until_idle()
     assert await world.job(job) == done

@@ -67,7 +67,7 @@ async def cut_in_two(simulated):
     async def has_run():
         return runs(simulated, job) == [1]
 
-    await simulated._until(has_run, "the container was not started")
+    await simulated.until(has_run, "the container was not started")
     return job
 
 
@@ -102,7 +102,7 @@ async def starts(world, count):
         return len([what for _, what in world.runtime.all_calls if what == "start"]) >= before + count
 
     before = len([what for _, what in world.runtime.all_calls if what == "start"])
-    await world._until(so, "starts are not tried any more")
+    await world.until(so, "starts are not tried any more")
 
 
 @pytest.mark.fault("CO04")
@@ -163,7 +163,7 @@ async def test_a_host_failure_counts_once_another_start_has_succeeded_since_the_
     job = await simulated.submit(Script(seconds=0))
 
     for _ in range(4):
-        await simulated._until(refused, "the start was not tried again")
+        await simulated.until(refused, "the start was not tried again")
         await simulated.run()
         simulated.runtime.refusals["start"] = [BROKEN]
 

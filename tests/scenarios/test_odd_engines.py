@@ -62,7 +62,7 @@ async def there(world):
 
 @pytest.mark.fault("EN11")
 @pytest.mark.parametrize("death_delays", [(), (0, 0), (0, 0.5, 40), (3,)], ids=["never", "twice", "thrice", "late"])
-@pytest.mark.parametrize("inspected", [True, False], ids=["looked at", "not looked at"])
+@pytest.mark.parametrize("inspected", [True, False], ids=["inspected", "not inspected"])
 async def test_each_attempt_ends_once_as_inspected_whatever_the_events(world, death_delays, inspected):
     world.machine.faults.death_delays, world.machine.faults.inspects_deaths = death_delays, inspected
     jobs = [await world.submit(Script(seconds=seconds, exit_code=7), attempts=2) for seconds in (0, 1, 5)]

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from batchq.domain.ids import child_id
 from batchq.domain.job import FINISHED, Status
 from batchq.ports.jobs import ChildQuery
-from tests.scenarios.test_restart_in_a_stop import dies_in_the_commit_of
 from tests.support.scripts import Script
 
 LONG = Script(seconds=None, on_term=0)
@@ -100,7 +99,7 @@ async def test_the_shown_ends_stand_while_the_store_fails(world, size):
 @pytest.mark.parametrize("order", ["cancel", "terminate"])
 async def test_an_order_saved_without_an_answer_is_shown_by_the_next_server(world, size, order):
     parent = await array_of(world, size, memory_mib=TOO_LARGE)
-    await dies_in_the_commit_of(world, getattr(world, order)(parent, "enough"))
+    await world.crash_in_commit(getattr(world, order)(parent, "enough"))
 
     await world.boot()
 

@@ -1,6 +1,5 @@
 """Paused jobs: the attempt is stopped, and the job is held until it is resumed. training.md 4.3, a scenario a cell."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -233,12 +232,7 @@ async def test_an_array_is_paused_with_its_active_children(world):
 @pytest.mark.fault("SP29")
 async def test_a_pause_saved_without_an_answer_stands(world):
     job = await world.start(EXITS_143)
-    world.store.withholds_replies = True
-    request = asyncio.create_task(world.pause(job))
-    await world.wait_for_unanswered_commit()
-    await world.crash()
-    request.cancel()
-    world.store.withholds_replies = False
+    await world.crash_in_commit(world.pause(job))
 
     await world.boot()
     await world.pause(job, "again")
@@ -285,7 +279,7 @@ async def test_a_container_removed_while_the_server_is_down_is_a_paused_attempt(
 
 
 async def is_held_once(world, job):
-    """The attempt is listed once and the job is held, also after another restart; then it is resumed and goes on."""
+    """Check that the attempt is listed once and the job is held, also after another restart, and can be resumed."""
     paused = await world.wait_until(job, lambda it: it.held)
     assert [(it.number, it.paused) for it in paused.attempts] == [(1, True)]
     assert (paused.times_held, [it.kind for it in paused.stop_orders]) == (1, [StopKind.PAUSE])

@@ -1,7 +1,5 @@
 """The server is killed while it stops a job. faults.md 6.2."""
 
-import asyncio
-
 import pytest
 
 from batchq.domain import status_reasons
@@ -12,21 +10,10 @@ from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, lasting
 from tests.support.world import GRACE
 
 
-async def dies_in_the_commit_of(world, request):
-    """Kill the server when the request is saved and not yet answered."""
-    world.store.withholds_replies = True
-    response = asyncio.create_task(request)
-    await world.wait_for_unanswered_commit()
-    assert not response.done()
-    await world.crash()
-    response.cancel()
-    world.store.withholds_replies = False
-
-
 @pytest.mark.fault("SP01", "SP02")
 async def test_a_terminate_saved_without_an_answer_stands_and_may_be_repeated(world):
     job = await world.start(HANDLES_SIGTERM)
-    await dies_in_the_commit_of(world, world.terminate(job, "stop it"))
+    await world.crash_in_commit(world.terminate(job, "stop it"))
     assert "stop" not in [what for _, what in world.runtime.all_calls]
 
     await world.boot()
@@ -145,7 +132,7 @@ async def fail(*_):
 @pytest.mark.fault("CK01")
 async def test_killed_after_the_order(world):
     job = await running(world)
-    await dies_in_the_commit_of(world, world.terminate(job, checkpoint=True))
+    await world.crash_in_commit(world.terminate(job, checkpoint=True))
 
     await world.boot()
 

@@ -157,11 +157,11 @@ async def test_an_n_to_n_dependency_on_a_partly_deleted_array_is_refused(world):
 async def test_a_dependency_deleted_during_the_submission_is_refused(world):
     job = await world.run()
     await an_hour_later(world)
-    looked = await world.jobs.describe([job], caller=ADMIN)
+    described = await world.jobs.describe([job], caller=ADMIN)
 
     await forget(world)
 
-    assert looked
+    assert described
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit_and(world.cancel, after=[job])
 

@@ -1,7 +1,5 @@
 """Each order to stop a job is stored with who gave it, when and why, and when the job was signalled and killed."""
 
-import asyncio
-
 import pytest
 from msgspec.structs import replace
 
@@ -125,13 +123,8 @@ async def test_an_order_to_an_array_is_shown_with_each_child(world, by):
 async def test_an_order_that_was_saved_before_a_kill_of_the_server_keeps_its_facts(world, by):
     job = await world.start(HANDLES_SIGTERM)
     by("cora")
-    world.store.withholds_replies = True
-    request = asyncio.create_task(world.terminate(job, "too hot"))
-    await world.wait_for_unanswered_commit()
+    await world.crash_in_commit(world.terminate(job, "too hot"))
     ordered_at = (await world.job(job)).stop.ordered_at
-    await world.crash()
-    request.cancel()
-    world.store.withholds_replies = False
 
     await world.boot()
 

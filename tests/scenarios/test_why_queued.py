@@ -329,7 +329,7 @@ async def test_at_the_limit_of_its_account_a_job_waits(world):
     )
 
 
-async def test_the_first_job_of_a_queue_says_what_it_requires_what_is_free_and_who_holds_the_rest(world):
+async def test_the_first_job_of_a_queue_shows_what_it_requires_what_is_free_and_who_holds_the_rest(world):
     await world.start(name="filler", millicpus=2500, limit=3600)
     job = await world.submit(LASTING, millicpus=WHOLE)
 
@@ -447,7 +447,7 @@ async def test_a_job_behind_others_has_a_place_in_line(world):
     await world.wait_for_why(second, Code.IN_LINE, "Place in queue default: 2nd, behind 1 job requesting 4 vCPUs. *")
 
 
-async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
+async def test_a_retried_job_shows_how_its_last_attempt_ended(world):
     job = await world.start(lasting(3), attempts=2)
     world.engine.loop.closing = True  # no placement pass follows, so that the job is not placed again at once
     await world.finish(job)
@@ -460,7 +460,7 @@ async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
     await world.wait_for(job, Status.RUNNING)
 
 
-async def test_the_first_job_of_a_queue_that_is_retried_says_how_its_last_attempt_ended_too(world):
+async def test_a_retried_first_job_of_a_queue_shows_how_its_last_attempt_ended(world):
     await world.queue("urgent", priority=9)
     retried = await world.start(lasting(3), attempts=2, millicpus=WHOLE)
     urgent = await world.submit(LASTING, millicpus=WHOLE, queue="urgent")
@@ -510,7 +510,7 @@ async def test_vcpus_are_kept_for_shares_without_jobs(world, fair):
     )
 
 
-async def test_a_job_waits_for_the_turn_of_its_share(world, fair):
+async def test_a_job_waits_until_its_share_is_next(world, fair):
     await world.start(**FILLER)
     first = await world.submit(LASTING, queue="fair", share="blue", millicpus=1000)
     second = await world.submit(LASTING, queue="fair", share="blue", millicpus=1000)

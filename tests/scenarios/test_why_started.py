@@ -36,7 +36,7 @@ UNREPORTED = (
 # ------------------------------------------------------------------------------------------------------------- STARTING
 
 
-async def test_a_job_says_which_image_it_pulls(world):
+async def test_a_job_shows_which_image_it_pulls(world):
     if world.virtual:
         world.machine.engine.missing_images[ABSENT] = "connection refused"
     world.runtime.hold("pull")
@@ -128,7 +128,7 @@ async def test_the_start_of_a_terminated_job_is_abandoned(world):
 # -------------------------------------------------------------------------------------------------------------- RUNNING
 
 
-async def test_a_running_job_says_for_how_long_it_has_run_and_when_its_limit_ends_it(world):
+async def test_a_running_job_shows_how_long_it_has_run_and_when_its_limit_ends_it(world):
     job = await world.start(limit=3600)
     await world.sleep(1)
 
@@ -164,7 +164,7 @@ async def test_a_running_job_that_was_cancelled_will_not_be_retried(world):
     )
 
 
-async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
+async def test_a_terminated_job_shows_what_was_sent_and_when_it_is_killed(world):
     job = await world.start(IGNORES_SIGTERM, grace=GRACE)
     world.runtime.hold("stop")
 
@@ -181,7 +181,7 @@ async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
     )
 
 
-async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(world):
+async def test_a_job_that_is_pausing_shows_who_paused_it_and_when_it_is_killed(world):
     job = await world.start(IGNORES_SIGTERM, grace=GRACE)
 
     await world.pause(job, "others first")
@@ -194,7 +194,7 @@ async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(wo
     )
 
 
-async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world):
+async def test_a_job_that_is_to_write_a_final_checkpoint_shows_what_follows(world):
     tags = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
     job = await world.start(replace(IGNORES_SIGTERM, request_delay=FOR_EVER, on_request="final"), tags=tags)
 
@@ -415,7 +415,7 @@ async def test_a_container_that_disappeared_is_explained(world):
     await world.wait_for_why(job, Code.CONTAINER_LOST, "Its container disappeared: another program removed it.")
 
 
-async def test_a_cancelled_job_says_why_it_was_cancelled(world):
+async def test_a_cancelled_job_shows_the_reason_of_the_cancel(world):
     queued = await world.submit(LASTING, after=[await world.submit(LASTING)])
     runs = await world.start(lasting(1), attempts=2)
 
@@ -437,7 +437,7 @@ async def test_a_reason_that_only_repeats_who_cancelled_is_left_out(world):
     await world.wait_for_why(job, Code.CANCELLED, "Cancelled by tester * ago.")
 
 
-async def test_a_terminated_job_says_why_it_was_terminated(world):
+async def test_a_terminated_job_shows_the_reason_of_the_order(world):
     job = await world.start(READY)
 
     await world.terminate(job, "too hot")
@@ -447,7 +447,7 @@ async def test_a_terminated_job_says_why_it_was_terminated(world):
     )
 
 
-async def test_a_job_that_was_blocked_for_too_long_says_what_blocked_it(world):
+async def test_a_job_that_was_blocked_for_too_long_shows_what_blocked_it(world):
     reason = status_reasons.code(status_reasons.no_room(""))
     limits = (TimeLimit(reason=reason, most=timedelta(seconds=1)),)
     await world.catalog.job_queues.update(
@@ -461,7 +461,7 @@ async def test_a_job_that_was_blocked_for_too_long_says_what_blocked_it(world):
     await world.wait_for_why(job, Code.BLOCKED_TOO_LONG, sentence)
 
 
-async def test_a_job_that_was_given_up_says_why(world):
+async def test_a_force_failed_job_shows_the_reason(world):
     job = await world.start(IGNORES_SIGTERM)
     world.runtime.hold("kill")
     world.runtime.hold("remove")
@@ -473,7 +473,7 @@ async def test_a_job_that_was_given_up_says_why(world):
     await world.wait_for_why(job, Code.FORCE_FAILED, 'Force-failed by tester * ago, "the disk is gone".')
 
 
-async def test_a_request_that_is_not_valid_says_why(world):
+async def test_an_invalid_submission_is_explained(world):
     submission = replace(await world.submission(), overrides=Overrides(environment=(("TEXT", "x" * 9000),)))
 
     job = (await world.jobs.submit(submission, caller=ADMIN)).id

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.compute.simulated.script import Script, script_variable
 from tests.service.waiting import reaches, until
-from tests.support.described import trouble
+from tests.support.described import difference
 
 TRAINER = Script(seconds=None, on_term=1, output=("epoch 1",), checkpoints=("epoch-1",), on_request="epoch-2")
 IGNORES_SIGTERM = Script(seconds=None, on_term=None)
@@ -130,6 +130,6 @@ def test_json_conforms_to_the_description_of_the_api(simulated, batchq, submit):
     held = json.dumps(json.loads(batchq("hold", job, "--json"))["jobs"][0])
     listed = batchq("checkpoints", job, "--json")
 
-    assert trouble(("POST", "/v1/batchq/jobs/{job}/hold", ""), 200, "application/json", held) == ""
-    assert trouble(("GET", "/v1/batchq/jobs/{job}/checkpoints", ""), 200, "application/json", listed) == ""
+    assert difference(("POST", "/v1/batchq/jobs/{job}/hold", ""), 200, "application/json", held) == ""
+    assert difference(("GET", "/v1/batchq/jobs/{job}/checkpoints", ""), 200, "application/json", listed) == ""
     batchq("terminate", "-t", "all", "--force", "-y", "-Q")

@@ -5,7 +5,7 @@ import pytest
 from batchq.compute.simulated.script import Script
 from tests.service.job_queue import submit_script
 from tests.service.waiting import reaches
-from tests.support.described import trouble
+from tests.support.described import difference
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def jobs(shared):
 def test_json_conforms_to_the_description_of_the_api(batchq, jobs, words, route):
     printed = batchq(*words, "--json")
 
-    assert trouble((*route, ""), 200, "application/json", printed) == ""
+    assert difference((*route, ""), 200, "application/json", printed) == ""
 
 
 def test_a_job_is_found_by_prefix_name_and_at(batchq, jobs):

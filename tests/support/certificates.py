@@ -1,4 +1,4 @@
-"""An authority of the tests' own, and the certificates that it gives out."""
+"""A certificate authority of the tests, and certificates that it issues."""
 
 import ssl
 from dataclasses import dataclass

@@ -1,13 +1,13 @@
-"""Time that costs nothing: an event loop that jumps to its next timer instead of waiting for it.
+"""Virtual time: an event loop that jumps to its next timer instead of waiting for it.
 
 A conftest selects it with the hook of pytest-asyncio, for the tests of its folder:
 
     from tests.support.clock import pytest_asyncio_loop_factories
 
-The outside stays real. While a thread or a socket may yet answer, the loop gives it a moment before it jumps, and all
-the time it needs when it is a call of `run_in_executor`. A fixture for the real world calls `live_really()`.
+Threads and sockets are real: before each jump the loop waits a moment for them, and until it has ended for a call of
+`run_in_executor`. A fixture for real time calls `live_really()`.
 
-`StandingLoop` is for tests of timers among sockets: there no time passes but what a test lets pass.
+On a `StandingLoop`, for tests of timers among sockets, time passes only by `let_pass`.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from datetime import datetime, timedelta
 from batchq.ports.clock import Boot
 from tests.support.builders import NOON
 
-A_MOMENT = 0.02  # seconds of patience with threads and sockets, before each jump
-A_WHILE = 10.0  # the same with calls in an executor
+OUTSIDE_TIMEOUT = 0.02  # seconds to wait for threads and sockets before each jump
+CALL_TIMEOUT = 10.0  # the same for calls in an executor
 
 
 class Stuck(Exception):
@@ -30,7 +30,7 @@ class Stuck(Exception):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Begins at 0. Time passes only when every task waits, and then at once."""
+    """Time starts at 0, and passes only when every task waits, and then at once."""
 
     def __init__(self):
         self._waiting = _Waiting()
@@ -54,7 +54,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class TimerLoop(asyncio.BaseEventLoop):
-    """Begins at 0 and jumps to its next timer. It serves no threads and no sockets, and is faster than VirtualLoop."""
+    """Time starts at 0 and jumps to the next timer. Faster than VirtualLoop: it serves no threads and no sockets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class TimerLoop(asyncio.BaseEventLoop):
 
 
 class StandingLoop(asyncio.SelectorEventLoop):
-    """Begins at 0. No timer rings before a test lets its time pass, however long the machine takes for anything."""
+    """Time starts at 0, and passes only by `let_pass`, however long the machine takes."""
 
     def __init__(self):
         self._passed = 0.0
@@ -137,10 +137,10 @@ class VirtualClock:
 
 
 class SetClock:
-    """The clock of the next server, after the machine's clock was set by so much."""
+    """The clock of the next server, after the machine's clock was set forward by `by`."""
 
     def __init__(self, clock, by: timedelta, *, boot_id: str | None = None) -> None:
-        """`boot_id`: the machine was booted as well."""
+        """`boot_id`: of the machine, if it was rebooted as well."""
         self._clock = clock
         self._by = by
         self._boot_id = boot_id
@@ -183,20 +183,20 @@ class _Waiting(selectors.DefaultSelector):
         if self._real_since is not None:
             return super().select(timeout)
         patience = self._patience()  # first: a thread that ends now has posted its result before the next line
-        news = super().select(0)
-        if news or timeout == 0:
-            return news
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
         if timeout is None and not patience:
             raise Stuck
-        if patience and (news := super().select(None if timeout is None else patience)):
-            return news
+        if patience and (ready := super().select(None if timeout is None else patience)):
+            return ready
         self._passed += timeout or 0
         return []
 
     def _patience(self):
-        """Real seconds that the outside gets, 0 when there is none: no call, no socket and no thread of this test."""
+        """Real seconds to wait for calls, sockets and threads of this test; 0 without any."""
         if self.calls:
-            return A_WHILE
+            return CALL_TIMEOUT
         sockets = len(self.get_map()) > 1  # beside the loop's own
         threads = [it for it in threading.enumerate() if it not in self._others and not it.name.startswith("asyncio_")]
-        return A_MOMENT if sockets or threads else 0
+        return OUTSIDE_TIMEOUT if sockets or threads else 0

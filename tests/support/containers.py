@@ -1,4 +1,4 @@
-"""Containers to test runtimes with."""
+"""Containers for tests of runtimes."""
 
 import asyncio
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
@@ -21,8 +21,8 @@ from tests.support import scripts
 from tests.support.docker_api import docker_api
 from tests.support.scripts import Script
 
-PATIENCE = 60.0  # seconds; of the real world's time
-OFTEN = 0.02
+PATIENCE = 60.0  # seconds of real time
+POLL_INTERVAL = 0.02  # seconds
 
 
 def instance_of(runtime):
@@ -53,12 +53,12 @@ async def launched(runtime, it):
 
 
 async def ended(runtime, *played, **changes):
-    """An inspection of a container that has been started and is over."""
+    """An inspection of a container that has been started and has exited."""
     return await over(runtime, await started(runtime, *played, **changes))
 
 
 async def over(runtime, tag):
-    """An inspection of it when it is over."""
+    """An inspection of a container once it has exited."""
 
     async def is_over():
         found = await runtime.inspect(tag)
@@ -95,7 +95,7 @@ async def until_answered(call):
             try:
                 return await call()
             except EngineUnknown:
-                await asyncio.sleep(OFTEN)
+                await asyncio.sleep(POLL_INTERVAL)
 
 
 async def death_of(deaths, tag):
@@ -113,8 +113,8 @@ def tag_of(death):
 
 async def until(holds):
     async with asyncio.timeout(PATIENCE):
-        while not await holds():  # noqa: ASYNC110 - what is outside sets no event
-            await asyncio.sleep(OFTEN)
+        while not await holds():  # noqa: ASYNC110 - an engine sets no event
+            await asyncio.sleep(POLL_INTERVAL)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Answers held against /openapi.json, strictly: a member that the description does not have is an error."""
+"""Compares answers with /openapi.json, strictly: a member that the description does not have is an error."""
 
 import json
 from functools import cache
@@ -19,7 +19,7 @@ from tests.support.builders import ADMIN, NOON
 from tests.support.stubs import request_metrics
 
 
-async def well():
+async def healthy():
     return HealthReport(status="ok")
 
 
@@ -32,11 +32,11 @@ def dialects():
 
 
 def whole_app():
-    """The whole API, to be described."""
+    """The whole API."""
     return api.build(
         requests=request_metrics(),
         dialects=dialects(),
-        health=well,
+        health=healthy,
         hosts=[],
         gate=open_gate(ADMIN.user, now=lambda: NOON),
     )
@@ -87,7 +87,7 @@ def validator(route, status, media):
     return jsonschema_rs.Draft202012Validator({**strict(content["schema"]), "components": {"schemas": schemas()}})
 
 
-def trouble(route, status, media, body):
+def difference(route, status, media, body):
     """The differences between a response and the description; empty without differences.
 
     `route`: the method, the path as the description has it, and the X-Amz-Target or an empty text.
@@ -101,14 +101,14 @@ def trouble(route, status, media, body):
 
 
 def watch(found):
-    """A middleware that appends to `found` what is wrong with JSON responses of described operations."""
+    """A middleware that appends the differences of JSON responses of described operations to `found`."""
 
     @web.middleware
     async def check(request, handler):
         answer = await handler(request)
         route = described_route(request)
         if route in responses() and isinstance(answer, web.Response) and answer.content_type.endswith("json"):
-            wrong = trouble(route, answer.status, answer.content_type, answer.body)
+            wrong = difference(route, answer.status, answer.content_type, answer.body)
             found.extend([wrong] if wrong else ())
         return answer
 

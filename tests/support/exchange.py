@@ -1,4 +1,4 @@
-"""The attack on a path that is checked by its name: a folder and a symlink change places, again and again."""
+"""An attack on a path that is checked by its name: a folder and a symlink are exchanged again and again."""
 
 import ctypes
 import errno
@@ -19,7 +19,7 @@ def exchange(one, other):
 
 @contextmanager
 def exchanging(one, other):
-    """Meanwhile, for ever."""
+    """Exchange the paths again and again during the context."""
     ended = threading.Event()
 
     def attack():
@@ -36,12 +36,12 @@ def exchanging(one, other):
 
 
 def open_below(folder):
-    """The numbers of this process's descriptors of the folder, and of what is in it."""
+    """The numbers of this process's descriptors of the folder, and of files in it."""
     return [it.name for it in Path("/proc/self/fd").iterdir() if _target(it).startswith(str(folder))]
 
 
 def _target(descriptor):
     try:
         return str(descriptor.readlink())
-    except FileNotFoundError:  # that of the list itself
+    except FileNotFoundError:  # the descriptor of the list itself
         return ""

@@ -8,7 +8,7 @@ from batchq.domain.access.accounts import UserName
 
 
 def key_authentication(keys, *, directory, throttle):
-    """Keys by id."""
+    """`keys` by id."""
     return KeyAuthentication(
         verifier=CredentialVerifier(find=keys.get, now=wall_time),
         throttle=throttle,

@@ -1,4 +1,4 @@
-"""A unix socket in front of the engine's, that can be closed, cut and silenced like an engine in trouble."""
+"""A unix socket in front of the engine's that can be closed, cut and silenced, as a failing engine would be."""
 
 import socket
 import threading
@@ -86,7 +86,7 @@ class Proxy:
 
 @contextmanager
 def proxy(folder):
-    """A listening proxy, with its socket in a folder of the test."""
+    """A listening proxy with its socket in `folder`."""
     it = Proxy(folder / "engine.sock")
     it.listen()
     try:

@@ -1,4 +1,4 @@
-"""A registry of images, as much of one as a pull needs. Engines speak plain http with what is on the loopback."""
+"""The part of an image registry that a pull needs. Engines use plain http on loopback."""
 
 import asyncio
 import base64
@@ -43,8 +43,8 @@ class Registry:
     def image(self, name: str = NAMES[0], tag: str = "latest") -> str:
         return f"{self.address}/{name}:{tag}"
 
-    def keep(self, saved: bytes) -> None:
-        """An image as `docker save` writes it. Its layer is changed: an engine takes no layer twice."""
+    def serve(self, saved: bytes) -> None:
+        """Serve an image as `docker save` writes it, with a changed layer, because an engine pulls no layer twice."""
         with tarfile.open(fileobj=io.BytesIO(saved)) as archive:
             (listed,) = json.loads(_member(archive, "manifest.json"))
             config, (layer,) = json.loads(_member(archive, listed["Config"])), listed["Layers"]
@@ -90,7 +90,7 @@ class Registry:
 
 @asynccontextmanager
 async def registry(engine_url, *, private=False):
-    """A registry on a port of its own. What was pulled from it is removed in the end."""
+    """A registry on a free port. Images that were pulled from it are removed at the end."""
     it = Registry(private=private)
     application = web.Application()
     application.router.add_route("*", "/v2/{rest:.*}", it.answer)
@@ -100,7 +100,7 @@ async def registry(engine_url, *, private=False):
     await site.start()
     it.address = f"127.0.0.1:{runner.addresses[0][1]}"
     with closing(docker_api(engine_url)) as engine:
-        it.keep(await asyncio.to_thread(lambda: b"".join(engine.get_image(IMAGE))))
+        it.serve(await asyncio.to_thread(lambda: b"".join(engine.get_image(IMAGE))))
         try:
             yield it
         finally:
@@ -110,10 +110,10 @@ async def registry(engine_url, *, private=False):
             for image in engine.images():
                 for tag in image["RepoTags"] or ():
                     if tag.startswith(it.address):
-                        _forget(engine, tag)
+                        _remove(engine, tag)
 
 
-def _forget(engine, tag):
+def _remove(engine, tag):
     with suppress(ImageNotFound):
         engine.remove_image(tag, force=True)
 

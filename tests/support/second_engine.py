@@ -1,4 +1,4 @@
-"""A Docker engine of a test's own, to be frozen and killed. The first one is never touched."""
+"""A second Docker engine, which a test may freeze and kill. The first engine is not affected."""
 
 import fcntl
 import shutil
@@ -40,7 +40,7 @@ class SecondEngine:
         self.url = f"unix://{directory}/docker.sock"
 
     def start(self) -> None:
-        """Up, and answering."""
+        """Start the engine, and wait until it answers."""
         at = self._directory
         (at / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)  # after a kill it would be waited for
         roots = ["--data-root", at / "data", "--exec-root", at / "exec", "--pidfile", at / "pid", "--host", self.url]
@@ -59,12 +59,12 @@ class SecondEngine:
             time.sleep(0.2)
 
     def answers(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as asking:
-            asking.settimeout(2)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(2)
             try:
-                asking.connect(self.url.removeprefix("unix://"))
-                asking.sendall(b"GET /_ping HTTP/1.1\r\nHost: engine\r\n\r\n")
-                return b" 200 " in asking.recv(1024)
+                connection.connect(self.url.removeprefix("unix://"))
+                connection.sendall(b"GET /_ping HTTP/1.1\r\nHost: engine\r\n\r\n")
+                return b" 200 " in connection.recv(1024)
             except OSError:
                 return False
 
@@ -75,15 +75,15 @@ class SecondEngine:
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """SIGTERM: it stops its containers, as without live-restore it does."""
+        """SIGTERM: without live-restore the engine stops its containers."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: containers go on until it is back, which then stops them."""
+        """SIGKILL: containers run until the engine is started again, which then stops them."""
         self._end(signal.SIGKILL)
 
     def crash(self) -> None:
-        """The machine goes down: engine, containerd, shims and containers, all in one moment."""
+        """Kill engine, containerd, shims and containers at the same time, as a crash of the machine does."""
         assert self._process is not None
         self.freeze()
         processes.send(signal.SIGKILL, self.containerd, *self._below(), self.pid)
@@ -96,7 +96,7 @@ class SecondEngine:
 
     @property
     def containerd(self) -> int:
-        """The pid of what is below it."""
+        """The pid of containerd."""
         return int((self._directory / "exec" / "containerd" / "containerd.pid").read_text())
 
     def container(self, name: str) -> int:
@@ -105,13 +105,13 @@ class SecondEngine:
             return int(client.inspect_container(name)["State"]["Pid"])
 
     def shim(self, container: str) -> int:
-        """The pid of the process that holds a container for it, by the container's name."""
+        """The pid of the shim of a container, by the container's name."""
         with closing(self.client()) as client:
             (pid,) = processes.shims(client.inspect_container(container)["Id"])
         return pid
 
     def load(self, image: str = IMAGE) -> None:
-        """An image, from the first engine."""
+        """Copy an image from the first engine."""
         with closing(docker_api()) as first, closing(self.client()) as second:
             for _ in second.load_image(b"".join(first.get_image(image))):
                 pass
@@ -128,7 +128,7 @@ class SecondEngine:
         return docker_api(self.url)
 
     def _below(self) -> list[int]:
-        """Its shims, and what they hold."""
+        """The pids of the shims and their descendants."""
         shims = processes.shims(engine=str(self._directory))
         return [*shims, *processes.children(*shims)]
 
@@ -161,7 +161,7 @@ def second_engine(*, live_restore: bool = False, options: tuple[str, ...] = ()) 
 
 @contextmanager
 def _bridge() -> Iterator[str]:
-    """A network of its own, by the kernel's own calls: no tool need be installed. The bridge's name."""
+    """Create a bridge by system calls, because no tool may be installed. Yields its name."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         name = _new_bridge(control)
         try:
@@ -176,7 +176,7 @@ def _bridge() -> Iterator[str]:
 
 
 def _new_bridge(control: socket.socket) -> str:
-    """The first that no other test has."""
+    """Create the first bridge that no other test has. Returns its name."""
     for name in BRIDGES:
         with suppress(FileExistsError):
             fcntl.ioctl(control, ADD_BRIDGE, name.encode() + b"\0")

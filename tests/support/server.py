@@ -1,4 +1,4 @@
-"""An application served for a test as it is served for real: on a socket of loopback, on a port that is free."""
+"""An application served as in production: on a free port of loopback."""
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +14,7 @@ NARROW = 2**16  # bytes
 
 @asynccontextmanager
 async def serving(app, **how):
-    """The URL at which it answers."""
+    """Yields the URL."""
     async with _site(app, **how) as site:
         yield site.name
 

@@ -13,8 +13,8 @@ from tests.support.clock import StandingLoop, Stuck, VirtualClock, VirtualLoop
 
 @pytest.fixture
 def long_moment(monkeypatch):
-    """However busy the machine, a thread comes to its turn in that."""
-    monkeypatch.setattr(clocks, "A_MOMENT", 60.0)
+    """Enough for a thread on a loaded machine."""
+    monkeypatch.setattr(clocks, "OUTSIDE_TIMEOUT", 60.0)
 
 
 async def test_a_long_sleep_is_over_at_once():
@@ -25,7 +25,7 @@ async def test_a_long_sleep_is_over_at_once():
     assert clock.now() == NOON + timedelta(seconds=100_000)
 
 
-async def test_who_sleeps_less_wakes_first():
+async def test_the_shortest_sleep_ends_first():
     woken = []
 
     async def sleeper(seconds):
@@ -47,7 +47,7 @@ async def test_time_stands_still_while_a_call_is_in_a_thread():
 
 
 @pytest.mark.usefixtures("long_moment")
-async def test_a_thread_nobody_told_of_is_waited_for_a_moment():
+async def test_the_loop_waits_a_moment_for_an_unknown_thread():
     loop = asyncio.get_running_loop()
     answer = loop.create_future()
 
@@ -62,7 +62,7 @@ async def test_a_thread_nobody_told_of_is_waited_for_a_moment():
     assert loop.time() == 0
 
 
-async def test_a_thread_is_waited_for_as_long_as_it_takes_when_no_timer_is_set():
+async def test_the_loop_waits_for_a_thread_without_limit_if_no_timer_is_set():
     loop = asyncio.get_running_loop()
     answer = loop.create_future()
 
@@ -75,7 +75,7 @@ async def test_a_thread_is_waited_for_as_long_as_it_takes_when_no_timer_is_set()
     assert await answer == "done"
 
 
-async def test_a_timer_rings_though_a_thread_never_answers():
+async def test_a_timer_expires_although_a_thread_never_answers():
     rest = threading.Event()
     thread = threading.Thread(target=rest.wait)
     thread.start()
@@ -122,8 +122,8 @@ def test_a_wait_that_nothing_can_end_is_reported():
         runner.run(asyncio.Event().wait())
 
 
-def test_time_that_stands_passes_as_it_is_let():
-    async def reported():
+def test_standing_time_passes_only_by_let_pass():
+    async def measured():
         loop = asyncio.get_running_loop()
         sleeper = asyncio.create_task(asyncio.sleep(60))
         await asyncio.to_thread(time.sleep, 0.01)
@@ -133,4 +133,4 @@ def test_time_that_stands_passes_as_it_is_let():
         return before, loop.time()
 
     with asyncio.Runner(loop_factory=StandingLoop) as runner:
-        assert runner.run(reported()) == ((0, False), 60)
+        assert runner.run(measured()) == ((0, False), 60)

@@ -1,4 +1,4 @@
-"""Tests ask the engine that DOCKER_HOST names, in a version that it speaks. On an engine that is made up."""
+"""Tests use the engine that DOCKER_HOST names, in an API version that it supports. Shown with a fake engine."""
 
 from contextlib import closing
 

@@ -1,7 +1,7 @@
-"""Faults at the very system call, by strace: a process that is killed at its n-th commit, a disk that fails or is slow.
+"""Faults at single system calls, by strace: a process is killed at its n-th commit, a disk fails or is slow.
 
-An injection is written as strace has it: `fdatasync:signal=KILL:when=7`. Calls are counted a thread, and SQLite's
-writer has one of its own.
+An injection has the syntax of strace: `fdatasync:signal=KILL:when=7`. Calls are counted by thread, and SQLite's writer
+is a thread of its own.
 """
 
 import os
@@ -16,18 +16,18 @@ STRACE = shutil.which("strace") or "strace"
 
 
 def under(*injections: str) -> tuple[str, ...]:
-    """Before a command: it runs as a child of its own starter, and the faults are there from its beginning."""
+    """The words before a command that runs it with these faults. strace is its child, not its parent."""
     return (STRACE, "-D", "-f", "-qqq", "-o", os.devnull, *_injected(injections))
 
 
 def recorded(path: Path, *calls: str) -> tuple[str, ...]:
-    """Before a command: each of these calls becomes a line of the file before the process goes on."""
+    """The words before a command that write each of these calls as a line of the file before it returns."""
     return (STRACE, "-D", "-f", "-qqq", "-o", str(path), "-e", f"trace={','.join(calls)}")
 
 
 @contextmanager
 def injected(pid: int, *injections: str) -> Iterator[None]:
-    """For as long as this lasts, a process that runs already has these faults."""
+    """Inject faults into a running process during the context."""
     command = [STRACE, "-f", "-o", os.devnull, "-p", str(pid), *_injected(injections)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
         attached = tracer.stderr.readline()

@@ -9,14 +9,14 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec import Struct
 
 from batchq.api import app as api
-from batchq.api.authentication import HealthReport, open_gate
+from batchq.api.authentication import open_gate
 from batchq.api.page_tokens import PageTokens
 from batchq.api.training.context import TrainingContext
 from batchq.api.training.operations import dialect
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.training import CheckpointService
-from tests.support.described import watch
+from tests.support.described import healthy, watch
 from tests.support.stubs import request_metrics
 
 JOBS = "/v2/training/jobs"
@@ -74,7 +74,7 @@ class TrainingClient:
         app = api.build(
             requests=request_metrics(),
             dialects=[dialect(context)],
-            health=_well,
+            health=healthy,
             hosts=[],
             gate=open_gate(world.caller.user, now=world.clock.now),
         )
@@ -104,7 +104,3 @@ class TrainingClient:
 
     async def cancel(self, job_id, **members):
         return await self.ask("POST", f"/{job_id}/cancel", members)
-
-
-async def _well():
-    return HealthReport(status="ok")

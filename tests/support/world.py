@@ -6,7 +6,7 @@ container, no unhandled message, no call in progress, no job that is not finishe
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -34,7 +34,6 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, Job, RetryStrategy, Status
 from batchq.domain.prices import Prices
 from batchq.domain.task import Nodes, Task
-from batchq.engine.mailbox import JobEvent
 from batchq.errors import ContainerGone, EngineUnknown, NotFound
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
@@ -150,9 +149,23 @@ class World:
 
         self.store.failing = True
         self.runtime.release(call)
-        await self._until(replied, f"no {call} was answered")
+        await self.until(replied, f"no {call} was answered")
         await self.crash()
         self.store.failing = False
+
+    async def crash_in_commit(self, request: Coroutine[Any, Any, Any]) -> None:
+        """Make a request, and crash the server when the request is saved and not yet answered."""
+        self.store.withholds_replies = True
+        response = asyncio.create_task(request)
+
+        async def saved() -> bool:
+            return self.store.unanswered_commits > 0
+
+        await self.until(saved, "nothing was saved")
+        assert not response.done()
+        await self.crash()
+        response.cancel()
+        self.store.withholds_replies = False
 
     async def restart_with_clock(self, clock: BootClock) -> None:
         """Restart the server; in between the machine's clock was set."""
@@ -291,7 +304,7 @@ class World:
         async def holds() -> bool:
             return name in await self.checkpoint_names(job_id)
 
-        await self._until(holds, f"{job_id} never wrote {name}")
+        await self.until(holds, f"{job_id} never wrote {name}")
 
     async def hold(self, job_id: JobId, reason: str = "not yet") -> None:
         await self.jobs.hold(job_id, reason, caller=self.caller)
@@ -340,7 +353,7 @@ class World:
             found = await self.machine.inspect(tag)
             return found is None or found.state is ContainerState.EXITED
 
-        await self._until(holds, f"{job_id} did not end")
+        await self.until(holds, f"{job_id} did not end")
 
     async def why(self, job_id: JobId, *, caller: Caller | None = None) -> Explanation:
         """Why the job waits, what it does, or why it failed, as `caller` reads it; None: the scenario's caller."""
@@ -360,7 +373,7 @@ class World:
             return False
 
         try:
-            await self._until(holds, f"never came to {code}")
+            await self.until(holds, f"never came to {code}")
         except TimeoutError:
             raise AssertionError(f"{await self.why(job_id)} {await self.describe(job_id)}") from None
         why = check(await self.why(job_id, caller=caller), code, sentence)
@@ -400,7 +413,7 @@ class World:
         async def holds() -> bool:
             return so(await self.job(job_id))
 
-        await self._until(holds, f"never came to that: {job_id}", stored=True)
+        await self.until(holds, f"never came to that: {job_id}", stored=True)
         return await self.job(job_id)
 
     async def wait_for_signal(self, job_id: JobId) -> Job:
@@ -434,9 +447,9 @@ class World:
         return [line.message for line in page.lines]
 
     async def wait_for_output(self, job_id: JobId, message: str, container_key: str = "") -> None:
-        """Wait until the job runs and its container, or the one that is named, has written this line."""
+        """Wait until the job runs and its only container, or the named one, has written this line."""
         tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, container_key=container_key)
-        await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
+        await self.until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
 
     async def wait_for_call(self, job_id: JobId, call: str, *, times: int = 1, container_key: str = "") -> None:
         """Wait until the engine got this call for the job's first attempt, answered or not."""
@@ -444,15 +457,7 @@ class World:
         async def holds() -> bool:
             return self.runtime.calls(Tag(job_id=job_id, attempt=1, container_key=container_key)).count(call) >= times
 
-        await self._until(holds, f"{call} was never called for {job_id}")
-
-    async def wait_for_unanswered_commit(self) -> None:
-        """Wait until a store that withholds replies has committed."""
-
-        async def holds() -> bool:
-            return self.store.unanswered_commits > 0
-
-        await self._until(holds, "nothing was saved")
+        await self.until(holds, f"{call} was never called for {job_id}")
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the world's clock."""
@@ -462,23 +467,17 @@ class World:
         async def holds() -> bool:
             return (self.engine.health().engine is None) is up
 
-        await self._until(holds, f"the engine never was {'up' if up else 'away'}")
+        await self.until(holds, f"the engine never was {'up' if up else 'away'}")
 
     async def wait_until_containers_are_gone(self) -> None:
-        await self._until(self._none_left, "containers are left over")
-
-    def repeat_exit_event(self, job_id: JobId) -> None:
-        """Post the event of the first attempt's end once more."""
-        moment = self.clock.now()
-        news = on.ContainerExited(attempt=1, exit_code=1, started_at=moment, stopped_at=moment)
-        self.engine.mailbox.post(JobEvent(job_id=job_id, event=news))
+        await self.until(self._none_left, "containers are left over")
 
     async def wait_until_idle(self) -> None:
         """Wait until no message is unread, no unit of work is in progress, and no task runs except the engine's loops.
 
         A commit can be read from the store slightly before its unit of work gets the reply and acts on it.
         """
-        await self._until(self._is_idle, f"never idle: {self.engine.tasks.names}")
+        await self.until(self._is_idle, f"never idle: {self.engine.tasks.names}")
 
     async def describe(self, job_id: JobId) -> str:
         job = await self.job(job_id)
@@ -497,7 +496,7 @@ class World:
             await self.leave_safe_mode(purge=True)
         order = BulkStopOrder(kind=Kind.TERMINATE, reason="the scenario is over", force=True)
         await self.stop_many(order, names=["*"])
-        await self._until(self._all_gone, "containers or jobs are left over")
+        await self.until(self._all_gone, "containers or jobs are left over")
         await self.wait_until_idle()
         assert not +Counter(await self.store.queued())
         await self.engine.stop()  # a last survey may still have found something that the next server would find
@@ -511,12 +510,12 @@ class World:
             return job is not None and job.status is status
 
         try:
-            await self._until(holds, f"did not come to {status}", stored=True)
+            await self.until(holds, f"did not come to {status}", stored=True)
         except TimeoutError:
             raise AssertionError(f"did not come to {status} in time: {await self.describe(job_id)}") from None
         return await self.job(job_id)
 
-    async def _until(self, holds: Any, otherwise: str, *, stored: bool = False) -> None:
+    async def until(self, holds: Any, otherwise: str, *, stored: bool = False) -> None:
         """Poll on the world's clock until `holds` returns true. Raises TimeoutError. EngineUnknown counts as false.
 
         `stored`: `holds` reads stored jobs only; on the virtual clock it is called again only after a commit.
@@ -599,7 +598,7 @@ async def docker(
 ) -> AsyncIterator[World]:
     """A booted world on Docker and an SQLite file. Without `base_url` the engine is that of DOCKER_HOST.
 
-    A shared network takes as long to create and remove as a job runs, so only tests that need one ask for it.
+    A shared network takes as long to create and remove as a job runs, so only tests that need one have one.
     """
     store = await SqliteStore.open(directory)
     runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits, network=network)

@@ -15,7 +15,7 @@ from batchq.ports.jobs import Changes
 from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
-from tests.support.described import watch, well
+from tests.support.described import healthy, watch
 from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.server import serving
 from tests.support.stubs import UNLIMITED, request_metrics
@@ -86,7 +86,7 @@ async def url(backend):
     app = api.build(
         requests=request_metrics(),
         dialects=[routes.dialect(context)],
-        health=well,
+        health=healthy,
         hosts=[],
         gate=open_gate(ADMIN.user, now=lambda: NOON),
     )
