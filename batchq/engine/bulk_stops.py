@@ -84,7 +84,8 @@ class BulkStops:
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop. Raises Throttled."""
         known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops)]
-        if unit.caller is not None and sum(_belongs_to(it, unit.caller) for it in known) >= MAX_PER_USER:
+        users = [it.order.record.user for it in known if it.order.record is not None]
+        if unit.caller is not None and users.count(unit.caller.user) >= MAX_PER_USER:
             raise Throttled(f"User {unit.caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
         unit.audit("jobs", REQUESTED)
@@ -103,7 +104,9 @@ class BulkStops:
                 page = await self._store.next_targets(bulk_stop.number, most)
                 unit.load(it.job for it in page)
                 unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop.order, it) for it in page)
-                unit.progress.append(_progress(bulk_stop, page, over=len(page) < most))
+                order, part = (page[-1].job.order, page[-1].part) if page else (-1, None)
+                over = len(page) < most
+                unit.progress.append(Progress(bulk_stop=bulk_stop.number, order=order, part=part, complete=over))
                 left -= len(page)
 
     def on_committed(self, committed: Committed) -> None:
@@ -120,10 +123,6 @@ class BulkStops:
                 self._receivers.pop(progress.bulk_stop, _discard_outcomes)(None)
         if not self._in_progress:
             self.targets = NO_TARGETS
-
-
-def _belongs_to(bulk_stop: BulkStop, user: Caller) -> bool:
-    return bulk_stop.order.record is not None and bulk_stop.order.record.user == user.user
 
 
 def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> JobOutcome:
@@ -156,11 +155,6 @@ def _stop_container(unit: UnitOfWork, order: BulkStopOrder, job: Job, container:
     if order.record is not None and unit.get(job.id) is not job:
         unit.audit_records.append(replace(order.record, at=unit.now).about_job(named, job.spec.owner, became))
     return JobOutcome(job_id=named, name=job.spec.name, status=job.status, outcome=became, note=message)
-
-
-def _progress(bulk_stop: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
-    order, part = (page[-1].job.order, page[-1].part) if page else (-1, None)
-    return Progress(bulk_stop=bulk_stop.number, order=order, part=part, complete=over)
 
 
 def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:

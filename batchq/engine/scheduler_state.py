@@ -28,7 +28,9 @@ def scheduler_state(
     return SchedulerState(
         now=now,
         obstacle=obstacle(loop, watcher),
-        host_failure=_host_failure(breaker),
+        host_failure=(
+            Obstacle(code=Code.HOST_FAILURE, since=breaker.opened_at, detail=breaker.error) if breaker.is_open else None
+        ),
         cluster=None if host is None else scheduler.cluster(host),
         queues=catalog.queues,
         policies=catalog.policies,
@@ -55,12 +57,6 @@ def obstacle(loop: EngineLoop, watcher: Watcher) -> Obstacle | None:
     if watcher.engine_failure is not None:
         return Obstacle(code=Code.ENGINE_UNAVAILABLE, since=watcher.failing_since, detail=watcher.engine_failure)
     return None
-
-
-def _host_failure(breaker: StartBreaker) -> Obstacle | None:
-    if not breaker.is_open:
-        return None
-    return Obstacle(code=Code.HOST_FAILURE, since=breaker.opened_at, detail=breaker.error)
 
 
 class Health(Struct, frozen=True, kw_only=True):

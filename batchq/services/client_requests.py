@@ -145,11 +145,9 @@ def _overrides(job: JobDocument, definition: Mapping[str, Any]) -> Request:
         return {"ecsPropertiesOverride": _task_overrides(job["ecsProperties"], definition.get("ecsProperties", {}))}
     own = _differences(job["container"], definition.get("containerProperties", {}))
     index = job.get("arrayProperties", {}).get("index")
-    return {"containerOverrides": own if index is None else _with_index(own, index)}
-
-
-def _with_index(overrides: Container, index: int) -> Request:
-    return _merged(overrides, {"environment": [{"name": ARRAY_INDEX, "value": str(index)}]})
+    if index is not None:
+        own = _merged(own, {"environment": [{"name": ARRAY_INDEX, "value": str(index)}]})
+    return {"containerOverrides": own}
 
 
 def _differences(effective: Container, registered: Container) -> Request:

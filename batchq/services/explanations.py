@@ -72,8 +72,8 @@ class ExplanationService:
         self, jobs: Sequence[Job], *, caller: Caller, failed_child: Job | None
     ) -> Mapping[JobId, Explanation]:
         ids = {it for job in jobs for it in _ids_to_read(job)}
-        if any(_is_blocked(it) for it in jobs):
-            ids |= self._ids_of_heads()
+        if any(is_queued_for_placement(it) and it.blocked_at is not None for it in jobs):
+            ids |= {it.job_id for it in list(self._engine.scheduler_state().heads.values())[:MAX_HEADS]}
         known = await self._store.jobs(sorted(ids)) if ids else {}
         waiting = [_waiting(it) for it in jobs if is_queued_for_placement(it)]
         places = await self._store.places(waiting) if waiting else {}
@@ -87,9 +87,6 @@ class ExplanationService:
             )
             for job in jobs
         }
-
-    def _ids_of_heads(self) -> set[JobId]:
-        return {it.job_id for it in list(self._engine.scheduler_state().heads.values())[:MAX_HEADS]}
 
     async def _failed_child(self, job: Job) -> Job | None:
         """A failed child of an array that failed; None for any other job."""
@@ -111,10 +108,6 @@ def _ids_to_read(job: Job) -> tuple[JobId, ...]:
     if job.status is Status.FAILED and (job.status_reason or "").startswith(DEPENDENCY_FAILED):
         return (JobId((job.status_reason or "").rpartition(": ")[2]),)
     return ()
-
-
-def _is_blocked(job: Job) -> bool:
-    return is_queued_for_placement(job) and job.blocked_at is not None
 
 
 def _waiting(job: Job) -> WaitingJob:

@@ -7,7 +7,6 @@ regular expression that backtracks.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
 from time import perf_counter
 from typing import Protocol
@@ -112,7 +111,7 @@ async def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) 
         message = line.message[:MAX_LINE]
         for name, pattern in list(missing.items()):
             match = pattern.search(message)
-            value = None if match is None else metric_value(match.group(1) or "", _time(line.at))
+            value = None if match is None else metric_value(match.group(1) or "", from_microseconds(line.at // 1000))
             if value is not None:
                 found[name] = value
                 del missing[name]
@@ -125,10 +124,6 @@ async def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) 
         if not missing:
             break
     return found
-
-
-def _time(nanoseconds: int) -> datetime:
-    return from_microseconds(nanoseconds // 1000)
 
 
 class RegexMatch(Protocol):

@@ -114,11 +114,12 @@ class Start:
                 self._enter(StartPhase.UNANSWERED, str(unknown))
                 await self._sleep(self._pause)
                 self._pause = min(self._pause * 2, MAX_PAUSE)
-            except (ImageUnavailable, NameTaken) as failed:
-                return (self._failed(str(failed)),)
+            except (ImageUnavailable, NameTaken) as unusable:
+                return (self._failed(str(unusable)),)
             except StartRefused as refused:
                 if not await self._may_retry(refused):
-                    return self._refused(refused)
+                    failed = self._failed(refused.reason, refused.exit_code)
+                    return (replace(failed, forbidden=refused.forbidden),)
 
     async def _may_retry(self, refused: StartRefused) -> bool:
         """Whether to try again after a refusal; returns after the pause before the retry.
@@ -321,9 +322,6 @@ class Start:
             abandoned.cancel()
         if work.done():
             work.result()
-
-    def _refused(self, refused: StartRefused) -> tuple[on.AttemptEvent, ...]:
-        return (replace(self._failed(refused.reason, refused.exit_code), forbidden=refused.forbidden),)
 
     def _failed(self, reason: str, exit_code: int | None = None) -> on.StartFailed:
         return on.StartFailed(
