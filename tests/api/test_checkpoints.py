@@ -36,7 +36,7 @@ class Signals:
         self.sent.append((job.id, signal))
 
 
-class Desk:
+class CheckpointsOfADirectory:
     def __init__(self, data):
         clock = VirtualClock()
         self.store, self.files, self.engine = InlineStore(), temporary_checkpoints(clock.now), Signals()
@@ -61,7 +61,7 @@ class Desk:
 
 @pytest.fixture
 def context(tmp_path):
-    return Desk(tmp_path)
+    return CheckpointsOfADirectory(tmp_path)
 
 
 async def test_the_owner_lists_the_checkpoints_of_a_job(context):
