@@ -15,7 +15,7 @@ from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
 from batchq.api.modelarts import operations as modelarts
-from batchq.api.modelarts.context import ModelArtsContext, ReservedNames, read_settings
+from batchq.api.modelarts.context import ModelArtsContext, read_settings
 from batchq.api.native import accounts, bulk_stop, costs, job_details, job_search, jobs, long_polls, overview
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import routes as sagemaker
@@ -166,7 +166,6 @@ def make_modelarts_context(settings: Settings, parts: Parts, clock: Clock) -> Mo
         settings=read_settings(settings.modelarts_config),
         capacity=capacity,
         engine_answers=lambda: parts.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
-        names=ReservedNames(),
     )
 
 

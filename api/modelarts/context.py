@@ -1,12 +1,11 @@
 """The settings of the ModelArts dialect, what its handlers use, and how they find and describe one job."""
 
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.modelarts.job_document import Phases, TrainingJobAnswer, is_deleted, job_answer, phases
@@ -21,7 +20,7 @@ from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import JobLogService
-from batchq.services.job_reads import JobSearchService
+from batchq.services.job_reads import JobSearchService, ReservedNames
 from batchq.services.jobs import JobService
 
 
@@ -67,26 +66,6 @@ def read_settings(path: Path | None) -> ModelArtsSettings:
     return settings
 
 
-class ReservedNames:
-    """The names of jobs that are being created: two concurrent requests must not both find a name free."""
-
-    def __init__(self) -> None:
-        self._names: set[tuple[str, str, str]] = set()
-
-    @contextmanager
-    def reserved(self, project: str, user: str, name: str) -> Iterator[bool]:
-        """Reserve a name. Yields False if another request of the user has reserved it."""
-        key = (project, user, name)
-        if key in self._names:
-            yield False
-            return
-        self._names.add(key)
-        try:
-            yield True
-        finally:
-            self._names.discard(key)
-
-
 class ModelArtsContext(Struct, frozen=True, kw_only=True):
     """The services and settings that handlers use; the same for every request."""
 
@@ -101,7 +80,7 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
     capacity: Callable[[], Resources]
     #: Whether the container engine answers, so that the state of containers is known.
     engine_answers: Callable[[], bool]
-    names: ReservedNames
+    names: ReservedNames = field(default_factory=ReservedNames)
 
     async def find(self, call: Call[Input]) -> Job:
         """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.

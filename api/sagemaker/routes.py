@@ -30,7 +30,7 @@ from batchq.domain.job import FINISHED, Job
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
 from batchq.services.catalog import CatalogService
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_reads import JobSearchService, NamedJobService
+from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames
 from batchq.services.jobs import JobService
 from batchq.services.training import MetricsService
 from batchq.throttling import ConcurrencyLimit
@@ -53,6 +53,7 @@ class SageMakerContext(Struct, frozen=True, kw_only=True):
     #: The region for requests without a credential.
     region: str
     limits: CreateLimits
+    names: ReservedNames = field(default_factory=ReservedNames)
     #: Of the lists of each user.
     lists: ConcurrencyLimit[UserName] = field(
         default_factory=lambda: ConcurrencyLimit(at_once=BULK_LIMIT.at_once, waiting=BULK_LIMIT.waiting)
@@ -95,7 +96,7 @@ async def create_sagemaker_job(
     submission, work = sagemaker_submission(
         body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller
     )
-    with context.named.reserved(name, caller=caller) as is_free:
+    with context.names.reserved(caller.user, name) as is_free:
         existing = await context.named.own(name, caller=caller)
         if existing is not None and digest and request_of(existing) == digest:
             return {"TrainingJobArn": arn}

@@ -193,6 +193,25 @@ def name_not_found(kind: str, name: str) -> NotFound:
     return NotFound(f"{kind} {name[:128]} not found.")
 
 
+class ReservedNames:
+    """The names of jobs that are being created: two concurrent requests must not both find a name free."""
+
+    def __init__(self) -> None:
+        self._names: set[tuple[str, ...]] = set()
+
+    @contextmanager
+    def reserved(self, *name: str) -> Iterator[bool]:
+        """Reserve a name: that of the job after those that contain it. Yields False if it is reserved already."""
+        if name in self._names:
+            yield False
+            return
+        self._names.add(name)
+        try:
+            yield True
+        finally:
+            self._names.discard(name)
+
+
 class NamedJobService:
     """Jobs with unique names. Jobs that are not visible to the caller are treated as missing."""
 
@@ -200,7 +219,6 @@ class NamedJobService:
         """`is_named`: whether a job with the right name is one that the dialect created and has not deleted."""
         self._search = search
         self._is_named = is_named
-        self._reserved: set[tuple[str, str]] = set()
 
     async def find(self, name: str, *, caller: Caller) -> Job | None:
         """The job with this name: the caller's own, else the newest one that the caller may see."""
@@ -213,19 +231,6 @@ class NamedJobService:
         """The caller's own job with this name."""
         found = await self._newest(name, _prefix(name, caller.user), caller, limit=1)
         return found if found is not None and found.spec.owner.user == caller.user else None
-
-    @contextmanager
-    def reserved(self, name: str, *, caller: Caller) -> Iterator[bool]:
-        """Reserve a name during a submission. Yields False if another request of the user has reserved it."""
-        key = (caller.user, name)
-        if key in self._reserved:
-            yield False
-            return
-        self._reserved.add(key)
-        try:
-            yield True
-        finally:
-            self._reserved.discard(key)
 
     async def _newest(self, name: str, prefix: str, caller: Caller, *, limit: int) -> Job | None:
         page = await self._search.search(JobSearchQuery(id_prefix=prefix, limit=limit), caller=caller)

@@ -1,7 +1,7 @@
 """The ModelArts dialect on the backend of the API's tests."""
 
 from batchq.api.modelarts import operations
-from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings, ReservedNames
+from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings
 from batchq.services.direct_submission import DirectSubmissionService
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"
@@ -27,7 +27,6 @@ def context_of(backend, *, logs=None, settings=SETTINGS):
         settings=settings,
         capacity=backend.engine.host,
         engine_answers=lambda: True,
-        names=ReservedNames(),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.api.modelarts import operations
-from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings, ReservedNames
+from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings
 from batchq.api.modelarts.wire import ModelArtsRefusal, TrainingJobAction
 from batchq.api.operation_table import Call
 from batchq.domain import status_reasons
@@ -31,7 +31,6 @@ class TrainingJobs:
             settings=ModelArtsSettings(),
             capacity=lambda: HOST,
             engine_answers=lambda: world.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
-            names=ReservedNames(),
         )
 
     async def phases(self, job_id):
