@@ -74,23 +74,25 @@ def tag():
     return new_tag()
 
 
-async def test_a_death_is_reported_with_its_inspection(engine, tag):
-    found = engine.found[tag] = Inspection(tag=tag, state=ContainerState.GOING)
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Inspection(tag=new_tag(), state=ContainerState.GOING),
+        None,
+        EngineUnknown("no reply"),
+        AssertionError("nonsense"),
+    ],
+    ids=["inspection", "removed container", "failed inspection", "bug"],
+)
+async def test_a_death_is_reported_with_its_inspection_or_after_a_failed_one_by_its_tag(engine, tag, outcome):
+    engine.found[tag] = outcome
 
     async with engine.subscribe_to_deaths() as reports:
         engine.stream.add(tag)
 
-        assert await anext(reports) == DeathReport(tag=tag, found=found)
-    assert engine.recorded == [(tag, found)]
-
-
-async def test_a_death_of_a_removed_container_is_reported_without_inspection(engine, tag):
-    engine.found[tag] = None
-
-    async with engine.subscribe_to_deaths() as reports:
-        engine.stream.add(tag)
-
-        assert await anext(reports) == DeathReport(tag=tag, found=None)
+        failed = isinstance(outcome, Exception)
+        assert await anext(reports) == (tag if failed else DeathReport(tag=tag, found=outcome))
+    assert engine.recorded == [(tag, outcome)]
 
 
 async def test_without_an_idle_thread_only_the_tag_is_reported(engine, tag):
@@ -98,17 +100,6 @@ async def test_without_an_idle_thread_only_the_tag_is_reported(engine, tag):
         engine.stream.add(tag)
 
         assert await anext(reports) == tag
-
-
-@pytest.mark.parametrize("error", [EngineUnknown("no answer"), AssertionError("nonsense")], ids=["unknown", "bug"])
-async def test_after_a_failed_inspection_only_the_tag_is_reported(engine, tag, error):
-    engine.found[tag] = error
-
-    async with engine.subscribe_to_deaths() as reports:
-        engine.stream.add(tag)
-
-        assert await anext(reports) == tag
-    assert engine.recorded == [(tag, error)]
 
 
 @pytest.mark.fault("SP24")

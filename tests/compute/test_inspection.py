@@ -1,6 +1,6 @@
 """The inspection of a container: which responses of the engine are accepted (D1, D20, D28, EN27)."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,7 +14,11 @@ from tests.support.containers import new_tag
 NEVER = "0001-01-01T00:00:00Z"
 BEGUN = "2026-11-21T11:28:21.414364123Z"
 BEGUN_AT = datetime(2026, 11, 21, 11, 28, 21, 414364, tzinfo=UTC)
+LATER = "2026-11-21T11:28:22.5Z"
+LATER_AT = datetime(2026, 11, 21, 11, 28, 22, 500000, tzinfo=UTC)
 TAG, OTHER = new_tag(), new_tag()
+CREATED, RUNNING = ContainerState.CREATED, ContainerState.RUNNING
+END = {"state": ContainerState.EXITED, "started_at": BEGUN_AT, "stopped_at": BEGUN_AT, "exit_code": 0}
 
 
 def inspected(**state):
@@ -27,65 +31,31 @@ def unexpected(container_id, tag):
 
 
 @pytest.mark.parametrize(
-    ("members", "state"),
+    ("members", "found"),
     [
-        ({"Pid": 7, "FinishedAt": NEVER}, ContainerState.RUNNING),
-        ({"Pid": 0, "StartedAt": NEVER, "FinishedAt": NEVER}, ContainerState.CREATED),
-        ({"Pid": 0, "ExitCode": 3}, ContainerState.EXITED),
+        ({"Status": "created", "StartedAt": NEVER, "FinishedAt": NEVER}, {"state": CREATED}),
+        ({"Status": "exited", "StartedAt": NEVER, "FinishedAt": NEVER}, {"state": CREATED}),
+        ({"Status": "running", "FinishedAt": NEVER}, {"state": RUNNING, "started_at": BEGUN_AT}),
+        ({"Status": "paused", "FinishedAt": NEVER}, {"state": RUNNING, "started_at": BEGUN_AT}),
+        ({"Status": "restarting", "FinishedAt": NEVER}, {"state": RUNNING, "started_at": BEGUN_AT}),
+        (
+            {"Status": "running", "StartedAt": "2026-11-21T12:28:21.414364+01:00"},
+            {"state": RUNNING, "started_at": BEGUN_AT},
+        ),
+        ({"Status": "removing"}, {"state": ContainerState.GOING, "started_at": BEGUN_AT}),
+        ({"FinishedAt": LATER, "ExitCode": 143}, END | {"stopped_at": LATER_AT, "exit_code": 143}),
+        ({"Status": "dead", "FinishedAt": LATER}, END | {"stopped_at": LATER_AT}),
+        ({"OOMKilled": True, "ExitCode": 137}, END | {"out_of_memory": True, "exit_code": 137}),
+        ({"FinishedAt": "2026-11-21T11:28:21.4Z"}, END),  # before the start
+        ({"FinishedAt": NEVER}, END),
+        ({"Status": "dreaming", "Pid": 7, "FinishedAt": NEVER}, {"state": RUNNING, "started_at": BEGUN_AT}),
+        ({"Status": "dreaming", "Pid": 0, "StartedAt": NEVER, "FinishedAt": NEVER}, {"state": CREATED}),
+        ({"Status": "dreaming", "Pid": 0, "ExitCode": 3}, END | {"exit_code": 3}),
     ],
 )
-def test_an_unknown_state_is_derived_from_the_other_members(members, state):
-    it = inspected(Status="dreaming", **members)
-
-    assert it.state is state
-    assert it.exit_code == (3 if state is ContainerState.EXITED else None)
-
-
-@pytest.mark.parametrize("status", ["created", "exited"])
 @pytest.mark.fault("EN27", "EN30")
-def test_a_container_that_never_started_has_no_end(status):
-    it = inspected(Status=status, StartedAt=NEVER, FinishedAt=NEVER, ExitCode=0)
-
-    assert it == Inspection(tag=TAG, state=ContainerState.CREATED)
-
-
-@pytest.mark.parametrize("status", ["running", "paused", "restarting"])
-@pytest.mark.fault("EN30")
-def test_a_running_container_has_no_end(status):
-    it = inspected(Status=status, FinishedAt=NEVER)
-
-    assert it == Inspection(tag=TAG, state=ContainerState.RUNNING, started_at=BEGUN_AT)
-
-
-def test_a_container_being_removed_is_going():
-    assert inspected(Status="removing").state is ContainerState.GOING
-
-
-@pytest.mark.parametrize("status", ["exited", "dead"])
-def test_an_exited_container_has_its_exit_code_and_times(status):
-    it = inspected(Status=status, FinishedAt="2026-11-21T11:28:22.5Z", ExitCode=143)
-
-    assert (it.state, it.exit_code) == (ContainerState.EXITED, 143)
-    assert it.stopped_at - it.started_at == timedelta(seconds=1, microseconds=85636)
-
-
-@pytest.mark.parametrize("finished", ["2026-11-21T11:28:21.4Z", NEVER])
-@pytest.mark.fault("EN27")
-def test_no_end_is_before_its_start(finished):
-    it = inspected(FinishedAt=finished)
-
-    assert it.stopped_at == it.started_at == BEGUN_AT
-
-
-def test_times_of_other_zones_are_utc():
-    it = inspected(Status="running", StartedAt="2026-11-21T12:28:21.414364+01:00")
-
-    assert it.started_at == BEGUN_AT
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_lack_of_memory_is_reported_as_the_engine_does(killed):
-    assert inspected(OOMKilled=killed, ExitCode=137).out_of_memory is killed
+def test_an_inspection_has_the_state_and_the_times_of_the_container(members, found):
+    assert inspected(**members) == Inspection(tag=TAG, **found)
 
 
 @pytest.mark.parametrize(

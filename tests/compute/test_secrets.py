@@ -33,8 +33,17 @@ def refused(secrets, value_from=ARN):
     return refusal.value.reason
 
 
-def test_a_secret_is_read_from_the_file(file):
-    assert resolve_one(Secrets(file=file, environment={})) == (("PASSWORD", VALUE),)
+@pytest.mark.parametrize(
+    ("environment", "value_from"),
+    [
+        ({}, ARN),
+        ({environment_variable(ARN): "other"}, ARN),
+        ({"BATCHQ_SECRET_TOKEN": VALUE}, "arn:aws:ssm:us-east-1:123456789012:parameter/prod/TOKEN"),
+    ],
+    ids=["file", "file before the environment", "environment"],
+)
+def test_a_secret_is_read_from_the_file_or_else_from_the_environment(file, environment, value_from):
+    assert resolve_one(Secrets(file=file, environment=environment), value_from) == (("PASSWORD", VALUE),)
 
 
 def test_the_file_is_read_each_time(file):
@@ -44,16 +53,6 @@ def test_the_file_is_read_each_time(file):
     file.write_text(json.dumps({ARN: "changed"}))
 
     assert resolve_one(secrets) == (("PASSWORD", "changed"),)
-
-
-def test_a_secret_missing_in_the_file_is_read_from_the_environment(file):
-    secrets = Secrets(file=file, environment={"BATCHQ_SECRET_TOKEN": VALUE})
-
-    assert resolve_one(secrets, "arn:aws:ssm:us-east-1:123456789012:parameter/prod/TOKEN") == (("PASSWORD", VALUE),)
-
-
-def test_the_file_takes_precedence(file):
-    assert resolve_one(Secrets(file=file, environment={environment_variable(ARN): "other"})) == (("PASSWORD", VALUE),)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +76,14 @@ def test_a_missing_secret_refuses_the_start_by_name():
     assert ARN in refused(NO_SECRETS)
 
 
-@pytest.mark.parametrize("content", ["", "[]", f'{{"{ARN}": "{VALUE}"', '"text"'])
-def test_an_invalid_file_refuses_the_start(file, content):
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", f'{{"{ARN}": "{VALUE}"', '"text"'),
+        *(json.dumps({ARN: value}) for value in (5, None, {"a": VALUE}, f"{VALUE}\0")),
+    ],
+)
+def test_an_invalid_file_or_value_refuses_the_start(file, content):
     file.write_text(content)
 
     refused(Secrets(file=file, environment={}))
@@ -93,13 +98,6 @@ def test_a_world_readable_file_refuses_the_start(file):
 
 def test_a_missing_file_refuses_the_start(tmp_path):
     refused(Secrets(file=tmp_path / "none.json", environment={}))
-
-
-@pytest.mark.parametrize("value", [5, None, {"a": VALUE}, f"{VALUE}\0"])
-def test_a_secret_that_is_no_valid_variable_refuses_the_start(file, value):
-    file.write_text(json.dumps({ARN: value}))
-
-    refused(Secrets(file=file, environment={}))
 
 
 def test_a_job_without_secrets_needs_no_file(tmp_path):

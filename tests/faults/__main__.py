@@ -1,6 +1,6 @@
-"""`python -m tests.faults` runs the catalogue and prints it, a row a line; `--missing` what none claims.
+"""`python -m tests.faults` runs the catalogue and prints it, one row a line; `--missing` prints rows without a test.
 
-`--read FILE` prints it from outcomes that other runs have written. 1 at the end: a row failed, or has no test.
+`--read FILE` prints it from the outcomes that other runs have written. Exits 1 if a row failed or has no test.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from tests.faults.catalogue import ELSEWHERE, SECTIONS, claims, rows
+from tests.faults.catalogue import SECTIONS, claims, rows
 
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "tests.faults.outcomes"]
 SHARED_OUT = ["--dist", "worksteal"]
@@ -36,7 +36,7 @@ def main() -> None:
 
 def missing() -> int:
     claimed = claims()
-    open_rows = [row for row in rows() if row.id not in claimed and row.id not in ELSEWHERE]
+    open_rows = [row for row in rows() if row.id not in claimed]
     for row in open_rows:
         print(f"{row.id}  {row.in_short}: {row.outcome}")
     return 1 if open_rows else 0
@@ -58,11 +58,11 @@ def show(outcomes: Path) -> int:
         passed = len(tests[row.id] - failed)
         verdict = f"{passed} passed" if tests[row.id] and passed == len(tests[row.id]) else "FAILED"
         if not tests[row.id]:
-            verdict = f"not here: {ELSEWHERE[row.id]}" if row.id in ELSEWHERE else "NO TEST"
+            verdict = "NO TEST"
         open_rows += verdict in {"FAILED", "NO TEST"}
         print(f"  {row.id}  {row.in_short[:WIDTH]:{WIDTH}}  {verdict}  {_where(tests[row.id])}")
     proved = sum(1 for row in rows() if tests[row.id])
-    print(f"\n{len(rows())} rows, {proved} with tests that ran, {len(ELSEWHERE)} not here, {open_rows} open")
+    print(f"\n{len(rows())} rows, {proved} with tests that ran, {open_rows} open")
     return 1 if open_rows else 0
 
 

@@ -25,9 +25,6 @@ SECTIONS = {
     "CO": "Correctness across restarts, engines and queues",
 }
 
-# Rows that cannot be proved here, and why.
-ELSEWHERE: Mapping[str, str] = {}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

@@ -26,10 +26,6 @@ class Truth:
             "mountPoints": [{"containerPath": "/truth", "sourceVolume": "truth"}],
         }
 
-    def has(self, name: str) -> bool:
-        """Whether a container has made a file of this name."""
-        return (self._directory / name).exists()
-
     def leave(self, name: str) -> None:
         """A file of this name, for containers that wait for it."""
         (self._directory / name).touch()
