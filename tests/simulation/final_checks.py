@@ -17,7 +17,7 @@ from tests.simulation.submissions import specs
 SETTLE_TIMEOUT = timedelta(minutes=60)
 KILL_TIMEOUT = timedelta(seconds=5)  # beyond its grace
 ROUNDING = Decimal(4) / 10**9  # of the stored amounts of an attempt that runs on up to four days
-IDLE_TIME = 21.0  # seconds of looking at a world that should do nothing
+IDLE_TIME = 21.0  # seconds in which the server should do nothing
 
 
 async def settle(world) -> None:
@@ -58,24 +58,23 @@ async def check(world) -> None:
     await world.clock.sleep(IDLE_TIME)
     if not world.server.is_idle():
         await world.clock.sleep(0.5)  # a survey may be under way
-    if not world.server.is_idle() or world.server.engine.loop.state.active:
-        world.run_log.fail(
-            "I9 nothing is left over", f"{world.server.engine.tasks.names} {world.server.engine.loop.state.active}"
-        )
-    health = world.server.engine.health()
+    engine, state = world.server.engine, world.server.engine.loop.state
+    if not world.server.is_idle() or state.active:
+        world.run_log.fail("I9 nothing is left over", f"{engine.tasks.names} {state.active}")
+    health = engine.health()
     if health.engine is not None or (
         set(health.loops.values()) != {"ok"} and not world.run_log.counts["bugs reported"]
     ):
-        world.run_log.fail("I12 the server is well", f"{health}")
+        world.run_log.fail("I12 the server is healthy", f"{health}")
     surveys = IDLE_TIME / SURVEY_INTERVAL + 1
     if world.run_log.counts["engine calls"] - calls > 2 * surveys or len(world.run_log.lines) != changes:
-        world.run_log.fail("I12 a world at rest is left in peace", "\n".join(world.run_log.lines[changes:]))
+        world.run_log.fail("I12 an idle server makes no calls", "\n".join(world.run_log.lines[changes:]))
     if world.machine.engine.networks or not _is_empty(world):
         world.run_log.fail("I9 nothing is left over", f"{world.machine.engine.networks}")
     if await world.server.store.bulk_stops():
         world.run_log.fail("I9 nothing is left over", "an order to stop jobs")
-    if world.server.engine.loop.state.counts.read() != await world.server.store.unfinished_counts():
-        world.run_log.fail("I1 the counts are those of the store", f"{world.server.engine.loop.state.counts.read()}")
+    if state.counts.read() != await world.server.store.unfinished_counts():
+        world.run_log.fail("I1 the counts are those of the store", f"{state.counts.read()}")
     await _check_store(world)
     await world.invariants.budgets.check_end(world)
     await _check_logs(world)
@@ -136,7 +135,7 @@ def _check_kill_times(world, unending, ordered: datetime) -> None:
                 grace += spec.checkpoints.timeout
             took = seen.died_at - max(ordered, seen.it.started_at)
             if took > grace + KILL_TIMEOUT:
-                world.run_log.fail("I7 dead within its grace", f"{world.run_log.name_of(seen.tag)} {took}")
+                world.invariants.fail("I7 a container is dead within its grace period", seen.tag, took)
 
 
 async def _check_spending(world) -> None:
@@ -162,7 +161,7 @@ async def _check_store(world) -> None:
     await _check_spending(world)
     for job_id in world.invariants.acknowledged:
         if job_id not in stored and job_id not in world.invariants.deleted:
-            world.run_log.fail("I1 no acknowledged job is lost", world.run_log.name_of(job_id))
+            world.invariants.fail("I1 no acknowledged job is lost", job_id)
     await world.invariants.history.check_store(store, world.invariants.deleted)
     world.invariants.history.check_feed(world.server.engine.history_feed)
     if world.server.engine.history_feed.last != len(world.invariants.history.committed):
@@ -172,9 +171,9 @@ async def _check_store(world) -> None:
     for job_id in stored:
         walk = [it.status for it in await store.history(job_id) if it.is_status]
         if any(after not in EDGES[before] for before, after in pairwise(walk)):
-            world.run_log.fail("I13 the history is a legal walk", f"{world.run_log.name_of(job_id)} {walk}")
+            world.invariants.fail("I13 the history is a legal walk", job_id, walk)
         if walk[0] is not Status.SUBMITTED or walk[-1] is not stored[job_id].status:
-            world.run_log.fail("I13 the history is whole", f"{world.run_log.name_of(job_id)} {walk}")
+            world.invariants.fail("I13 the history is whole", job_id, walk)
 
 
 async def _check_logs(world) -> None:
@@ -186,7 +185,7 @@ async def _check_logs(world) -> None:
             wrote = [line.message for line in seen.it.lines()]
             page = await world.archive.read(seen.tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
             if [line.message for line in page.lines] != wrote:
-                world.run_log.fail("I14 the log is what was written", world.run_log.name_of(seen.tag))
+                world.invariants.fail("I14 the log is what was written", seen.tag)
 
 
 def _started_late(world, seen: ContainerRecord) -> bool:
