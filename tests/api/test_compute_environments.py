@@ -86,12 +86,6 @@ async def test_the_vcpus_of_an_environment_are_its_capacity(server, accepted, me
     assert server.catalog.environments["it"].max_millicpus == millicpus
 
 
-async def test_an_environment_can_be_created_disabled(server, boto):
-    await boto.create_compute_environment(**UNMANAGED, state="DISABLED")
-
-    assert server.catalog.environments["it"].state is State.DISABLED
-
-
 REFUSED = [
     (UNMANAGED | {"computeEnvironmentName": None}, "'computeEnvironmentName'"),
     (UNMANAGED | {"type": "OTHER"}, "'type'"),

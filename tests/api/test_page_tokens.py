@@ -57,12 +57,7 @@ def test_a_token_of_another_query_is_refused(queries):
 
 
 @pytest.mark.fault("IN20")
-def test_a_token_of_another_server_is_refused():
+@pytest.mark.parametrize("token", [PageTokens(b"1" * 32).make(QUERY, "7"), TOKENS.make(QUERY, "x" * MAX_LENGTH)])
+def test_a_token_of_another_server_or_longer_than_any_position_is_refused(token):
     with pytest.raises(Invalid):
-        PageTokens(b"1" * 32).read(QUERY, TOKENS.make(QUERY, "7"))
-
-
-@pytest.mark.fault("IN20")
-def test_a_token_longer_than_any_position_is_refused():
-    with pytest.raises(Invalid):
-        TOKENS.read(QUERY, TOKENS.make(QUERY, "x" * MAX_LENGTH))
+        TOKENS.read(QUERY, token)

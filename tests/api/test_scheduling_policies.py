@@ -30,23 +30,27 @@ def described(boto):
     return described
 
 
-async def test_a_policy_is_described_as_created(server, boto, described):
-    made = await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR, tags={"a": "b"})
+NONE = {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []}
+SHARES = (ShareWeight(identifier="teamA*", weight=0.125), ShareWeight(identifier="b", weight=1.0))
 
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ({"fairsharePolicy": FAIR, "tags": {"a": "b"}}, (FAIR, {"a": "b"}), (SHARES, timedelta(hours=1), 10)),
+        ({}, (NONE, {}), ((), timedelta(), 0)),
+    ],
+    ids=["all members", "no member"],
+)
+async def test_a_policy_is_described_as_created(server, boto, described, case):
+    members, (fair, tags), stored = case
+
+    made = await boto.create_scheduling_policy(name="it", **members)
+
+    kept = server.catalog.policies["it"]
     assert (made["name"], made["arn"]) == ("it", IT)
-    assert await described() == [{"name": "it", "arn": IT, "fairsharePolicy": FAIR, "tags": {"a": "b"}}]
-    kept = server.catalog.policies["it"]
-    assert kept.shares == (ShareWeight(identifier="teamA*", weight=0.125), ShareWeight(identifier="b", weight=1.0))
-    assert (kept.decay, kept.reservation) == (timedelta(hours=1), 10)
-
-
-async def test_an_empty_policy_is_a_fair_share_policy(server, boto, described):
-    await boto.create_scheduling_policy(name="it")
-
-    none = {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []}
-    assert await described() == [{"name": "it", "arn": IT, "fairsharePolicy": none, "tags": {}}]
-    kept = server.catalog.policies["it"]
-    assert (kept.shares, kept.decay, kept.reservation) == ((), timedelta(), 0)
+    assert await described() == [{"name": "it", "arn": IT, "fairsharePolicy": fair, "tags": tags}]
+    assert (kept.shares, kept.decay, kept.reservation) == stored
 
 
 def distribution(identifier="a", **entry):
@@ -82,14 +86,11 @@ BAD_POLICIES = [
     (distribution(weightFactor=0.00009), "weightFactor must be between 0.0001 and 999.9999"),
     (distribution(weightFactor=1000), "weightFactor must be"),
     (distribution(weightFactor=0), "weightFactor must be"),
-    (distribution(weightFactor="1"), "weightFactor"),
-    (distribution(weightFactor=True), "weightFactor"),
-    (distribution(weightFactor=float("nan")), "weightFactor"),
-    (distribution(""), "shareIdentifier must be"),
-    (distribution("*"), "shareIdentifier must be"),
-    (distribution("a*b"), "shareIdentifier must be"),
-    (distribution("a_b"), "shareIdentifier must be"),
-    (distribution("a" * 256), "shareIdentifier must be"),
+    *(
+        (distribution(weightFactor=it), "weightFactor")
+        for it in ("1", True, [], float("nan"), float("inf"), -float("inf"))
+    ),
+    *((distribution(it), "shareIdentifier must be") for it in ("", "*", "a*b", "a_b", "a" * 256)),
     ({"fairsharePolicy": {"shareDistribution": [{"weightFactor": 1}]}}, "shareIdentifier' is a required field"),
     (OVERLAPPING, "a* and a1 of a fair-share policy overlap"),
     (
