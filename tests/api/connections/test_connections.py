@@ -1,98 +1,31 @@
 """Slow clients, idle clients and many clients; each with plain HTTP and with TLS."""
 
 import asyncio
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from socket import create_connection
 
 import aiohttp
 import botocore.session
 import pytest
-from aiohttp import web
 from botocore.config import Config
 from yarl import URL
 
-from batchq.api.authentication import CALLER
-from batchq.api.http import CONNECTION_CHECK, HttpRefusal, while_connected
+from batchq.api.http import CONNECTION_CHECK
 from batchq.api.server import LIMITS, ConnectionLimits
-from tests.support.builders import ADMIN
+from tests.api.connections.conftest import (
+    GET,
+    LARGE,
+    SHORT,
+    SLOW_REQUEST,
+    TIMEOUT,
+    Handlers,
+    advance,
+    all_received,
+    is_answered,
+    is_closed,
+)
 from tests.support.certificates import Authority
 from tests.support.server import Wire
-
-GET = b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
-SLOW_REQUEST = b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
-LARGE = 32 * 2**20  # more than the kernel takes for a client that does not read
-
-TIMEOUT = 2.0  # seconds of a clock that the tests advance; aiohttp itself waits ten for the rest of a body
-SHORT = ConnectionLimits(client_timeout=TIMEOUT)
-
-
-class Handlers:
-    """Handlers for the tests, and events of their requests."""
-
-    def __init__(self):
-        self.gate = asyncio.Event()
-        self.reached = asyncio.Event()
-        self.done = asyncio.Event()
-        self.streams = 0
-        self.app = web.Application()
-        self.app.add_routes(
-            [
-                web.route("*", "/quick", self.quick),
-                web.get("/slow", self.slow),
-                web.get("/waiting", self.waiting),
-                web.post("/echo", self.echo),
-                web.get("/large", self.large),
-                web.get("/stream", self.stream),
-                web.get("/known", self.known),
-                web.post("/v1/describejobs", self.no_jobs),
-            ]
-        )
-
-    async def quick(self, request):
-        return web.Response(text="quick")
-
-    async def slow(self, request):
-        self.reached.set()
-        await self.gate.wait()
-        self.done.set()
-        return web.Response(text="slow")
-
-    async def waiting(self, request):
-        self.reached.set()
-        try:
-            await while_connected(request, self.gate.wait())
-        except HttpRefusal:
-            self.done.set()
-            raise
-        return web.Response(text="quick")
-
-    async def echo(self, request):
-        self.reached.set()
-        return web.Response(body=await request.read())
-
-    async def large(self, request):
-        self.reached.set()
-        return web.Response(body=bytes(LARGE))
-
-    async def stream(self, request):
-        """Pieces until the client disconnects."""
-        answer = web.StreamResponse()
-        await answer.prepare(request)
-        self.streams += 1
-        self.reached.set()
-        with suppress(ConnectionError):
-            while True:
-                await answer.write(bytes(2**16))
-        self.streams -= 1
-        return answer
-
-    async def known(self, request):
-        request[CALLER] = ADMIN
-        return web.Response(text="known")
-
-    async def no_jobs(self, request):
-        await request.read()
-        return web.json_response({"jobs": []})
 
 
 @pytest.fixture
@@ -124,28 +57,6 @@ async def opens(handlers, files):
     yield opens
     asyncio.get_running_loop().live_really()
     await handlers.wire.close()
-
-
-def advance(seconds):
-    asyncio.get_running_loop().advance(seconds)
-
-
-async def is_closed(reader):
-    """Whether the server has closed the connection."""
-    try:
-        return await reader.read() is not None
-    except ConnectionError:
-        return True
-
-
-async def is_answered(reader):
-    return (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200") and await reader.readexactly(5)
-
-
-async def all_received(connect):
-    """Wait until the server has read all data sent so far: it replies to the last request."""
-    reader, _ = await connect(GET)
-    assert await is_answered(reader)
 
 
 SLOW = {

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from batchq.api.server import ConnectionLimits
 from batchq.errors import StartImpossible
-from tests.api.connections.test_connections import GET, SHORT, TIMEOUT, advance, all_received, is_answered, is_closed
+from tests.api.connections.conftest import GET, SHORT, TIMEOUT, advance, all_received, is_answered, is_closed
 from tests.support.certificates import Authority
 from tests.support.server import Wire
 
