@@ -132,7 +132,7 @@ class StreamReader:
         self._position = 0
 
     async def first(self, after: Key | None) -> Event | None:
-        """The first event with a key above `beyond`; None: the first event of the span."""
+        """The first event with a key above `after`; None: the first event of the span."""
         start = self._span.start if after is None else max(self._span.start, after[0])
         self._position = await self._archive.seek(self._stream.tag.log_id, start)
         event = await self.next()
@@ -167,10 +167,10 @@ async def search_streams(
     after: Key | None,
     limit: int,
 ) -> SearchResult:
-    """The matching events with keys above `beyond`, merged by time.
+    """The matching events with keys above `after`, merged by time.
 
-    A page ends at `limit` events, at PAGE_BYTES, after EXAMINED lines, or when the budget is exhausted. At least one
-    line is compared, so that a search always makes progress.
+    A page ends at `limit` events, at PAGE_BYTES, after MAX_LINES_COMPARED lines, or when the budget is exhausted. At
+    least one line is compared, so that a search always makes progress.
     """
     await budget.pause()
     readers = [StreamReader(archive, it, span=span, share=len(streams), budget=budget) for it in streams]

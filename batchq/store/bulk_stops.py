@@ -180,7 +180,7 @@ def select_targets(job_filter: JobFilter, among: Collection[int] | None = None) 
 
 
 def _sources(job_filter: JobFilter) -> list[Source]:
-    """The rows to examine: the smallest set that an index finds. With a `reach`, jobs of other owners are not read."""
+    """The rows to examine: the smallest set that an index finds. Invisible jobs are not read."""
     if job_filter.members is not None:
         named = _json_of_members(job_filter.members)
         own = ("named.node", f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE TRUE", [named])

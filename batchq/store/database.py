@@ -6,14 +6,13 @@ functions one after the other, so transactions of two callers never mix. Decisio
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import aiosqlite
-from msgspec import Struct
 
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import integrity
@@ -53,19 +52,6 @@ class StepLimit:
         return limited
 
 
-class Readers(Struct, frozen=True, kw_only=True):
-    """The read-only connections of a database."""
-
-    #: For short reads.
-    reader: aiosqlite.Connection
-    #: For lists, which may take longer.
-    browser: aiosqlite.Connection
-    #: For searches, whose statements are limited.
-    searcher: aiosqlite.Connection
-    #: The progress handler of `searcher`.
-    step_limit: StepLimit
-
-
 class Database:
     """An open, locked database."""
 
@@ -75,22 +61,25 @@ class Database:
         path: Path,
         instance: str,
         writer: aiosqlite.Connection,
-        readers: Readers,
+        readers: Sequence[aiosqlite.Connection],
+        step_limit: StepLimit,
         check: BackgroundCheck | None,
         reserve: Reserve,
         lock: DataLock,
         exit_stack: AsyncExitStack,
     ) -> None:
-        """`check`: the background check; None if the database was checked before it was opened."""
+        """`readers`: three read-only connections: for short reads, for lists, and for searches.
+
+        `step_limit`: the progress handler of the third one. `check`: the background check; None if the database was
+        checked before it was opened.
+        """
         #: The permanent name of this data: eight hexadecimal digits.
         self.instance = instance
         self._path = path
         self._file = _identity(path)
         self._writer = writer
-        self._reader = readers.reader
-        self._browser = readers.browser
-        self._searcher = readers.searcher
-        self._step_limit = readers.step_limit
+        self._reader, self._browser, self._searcher = readers
+        self._step_limit = step_limit
         self._background_check = check
         self._reserve = reserve
         self._lock = lock
@@ -183,10 +172,11 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
             lock.write(instance)
             marker.record_open()
             await _run(writer, lambda _: reserved.allocate())
-            readers = await exit_stack.enter_async_context(_connect_readers(path))
-            check = None
-            if was_clean:
-                check = exit_stack.enter_context(background_check(path, delay, on_failure=marker.withhold))
+            readers = [await exit_stack.enter_async_context(_connect(path, read_only=True)) for _ in range(3)]
+            step_limit = StepLimit()
+            await readers[-1].set_progress_handler(step_limit, _STEPS_BETWEEN_CALLS)
+            later = background_check(path, delay, on_failure=marker.withhold) if was_clean else nullcontext()
+            check = exit_stack.enter_context(later)
         except (StoreFailed, OSError) as why:
             raise StoreRefused(f"cannot open {path}: {why}") from why
         return Database(
@@ -194,6 +184,7 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
             instance=instance,
             writer=writer,
             readers=readers,
+            step_limit=step_limit,
             check=check,
             reserve=reserved,
             lock=lock,
@@ -202,7 +193,7 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
 
 
 @asynccontextmanager
-async def _connect(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+async def _connect(path: Path, *, read_only: bool = False) -> AsyncIterator[aiosqlite.Connection]:
     """A connection that is always closed: the thread of an open connection would keep the process from exiting."""
     try:
         connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
@@ -210,28 +201,11 @@ async def _connect(path: Path) -> AsyncIterator[aiosqlite.Connection]:
         raise StoreFailed(str(why)) from why
     try:
         await _run(connection, integrity.accept_invalid_utf8)
+        if read_only:
+            await _run(connection, lambda it: it.execute("PRAGMA query_only = ON"))
         yield connection
     finally:
         await connection.close()
-
-
-@asynccontextmanager
-async def _connect_read_only(path: Path) -> AsyncIterator[aiosqlite.Connection]:
-    async with _connect(path) as connection:
-        await _run(connection, integrity.set_read_only)
-        yield connection
-
-
-@asynccontextmanager
-async def _connect_readers(path: Path) -> AsyncIterator[Readers]:
-    async with (
-        _connect_read_only(path) as reader,
-        _connect_read_only(path) as browser,
-        _connect_read_only(path) as searcher,
-    ):
-        limit = StepLimit()
-        await searcher.set_progress_handler(limit, _STEPS_BETWEEN_CALLS)
-        yield Readers(reader=reader, browser=browser, searcher=searcher, step_limit=limit)
 
 
 async def _run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -80,10 +80,6 @@ def accept_invalid_utf8(connection: sqlite3.Connection) -> None:
     connection.text_factory = _decode
 
 
-def set_read_only(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA query_only = ON")
-
-
 def new_instance(connection: sqlite3.Connection) -> str:
     """Give the data a new instance. Containers of the old instance no longer belong to it."""
     instance = secrets.token_hex(4)

@@ -9,7 +9,7 @@ from batchq.domain.catalog import QuantityOperation, ResourceKind
 from batchq.errors import Invalid
 from batchq.services import catalog as catalog_service
 from batchq.services.catalog import CatalogService, Quantities
-from tests.catalog.making import make_consumable
+from tests.catalog.conftest import make_consumable
 from tests.support.builders import ADMIN, NOON
 from tests.support.stubs import BOTTOMLESS, FixedUsage
 

@@ -1,8 +1,18 @@
-"""The store that the contracts are held on: the real one, in memory."""
+"""The implementations that the contracts are held on: the product's store in memory, and each container runtime."""
 
 import pytest
 
+from batchq.clock import SystemClock
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.domain.container import Resources
+from tests.support.containers import docker_runtime
 from tests.support.inline import InlineStore
+from tests.support.scripts import Script
+
+HOST = Resources(millicpus=4000, memory_mib=4096)
+LONG = Script(seconds=None, on_term=7, output=("ready",))
+QUICK = Script(seconds=0, output=("one", "two"))
+NO_IMAGE, NO_REGISTRY = "batchq-test:none", "127.0.0.1:1/none:latest"
 
 
 @pytest.fixture
@@ -10,3 +20,16 @@ async def store():
     store = InlineStore()
     yield store
     await store.close()
+
+
+@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
+async def runtime(request):
+    if request.param == "docker":
+        async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
+            yield runtime
+    else:
+        runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
+        runtime.engine.missing_images[NO_IMAGE] = None
+        runtime.engine.missing_images[NO_REGISTRY] = "connection refused"
+        yield runtime
+        await runtime.close()

@@ -4,9 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.clock import SystemClock
-from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
-from batchq.domain.container import Resources
 from batchq.errors import (
     ContainerGone,
     ContainerUnusable,
@@ -16,9 +14,9 @@ from batchq.errors import (
     StartRefused,
 )
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection
+from tests.contracts.conftest import LONG, NO_IMAGE, NO_REGISTRY, QUICK
 from tests.support.containers import (
     death_of,
-    docker_runtime,
     ended,
     launch,
     new_tag,
@@ -31,24 +29,7 @@ from tests.support.containers import (
 )
 from tests.support.scripts import Script
 
-HOST = Resources(millicpus=4000, memory_mib=4096)
-LONG = Script(seconds=None, on_term=7, output=("ready",))
 IGNORES_SIGTERM = Script(seconds=None, output=("ready",))
-QUICK = Script(seconds=0, output=("one", "two"))
-NO_IMAGE, NO_REGISTRY = "batchq-test:none", "127.0.0.1:1/none:latest"
-
-
-@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
-async def runtime(request):
-    if request.param == "docker":
-        async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
-            yield runtime
-    else:
-        runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
-        runtime.engine.missing_images[NO_IMAGE] = None
-        runtime.engine.missing_images[NO_REGISTRY] = "connection refused"
-        yield runtime
-        await runtime.close()
 
 
 async def test_a_created_container_has_not_started(runtime):

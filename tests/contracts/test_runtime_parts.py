@@ -2,30 +2,13 @@
 
 import asyncio
 
-import pytest
 from msgspec.structs import replace
 
-from batchq.clock import SystemClock
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.domain.container import Resources
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.support.containers import death_of, docker_runtime, left_over, new_tag, output, over, part_of
+from tests.contracts.conftest import LONG, QUICK
+from tests.support.containers import death_of, left_over, new_tag, output, over, part_of
 from tests.support.scripts import Script
-
-HOST = Resources(millicpus=4000, memory_mib=4096)
-LONG = Script(seconds=None, on_term=7, output=("ready",))
-QUICK = Script(seconds=0, output=("one", "two"))
-
-
-@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
-async def runtime(request):
-    if request.param == "docker":
-        async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
-            yield runtime
-    else:
-        runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
-        yield runtime
-        await runtime.close()
 
 
 def shared(runtime):

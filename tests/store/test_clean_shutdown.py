@@ -15,21 +15,21 @@ from tests.support.containers import until
 
 
 def ruin(data):
-    """A page of it, in place."""
+    """Overwrite a page of the database in place."""
     with (data / NAME).open("r+b") as file:
         middle = (data / NAME).stat().st_size // 2 // 4096 * 4096
         os.pwrite(file.fileno(), b"\xff" * 4096, middle)
 
 
-def seal_again(data):
+def mark_again(data):
     """Record a clean shutdown again, as if the disk had changed the file afterwards."""
     with locked_data(data) as held:
-        seal = CleanShutdownMarker(held, data / NAME)
-        seal.record_open()
-        seal.write()
+        marker = CleanShutdownMarker(held, data / NAME)
+        marker.record_open()
+        marker.write()
 
 
-def is_sealed(data):
+def is_marked(data):
     return len((data / lock.NAME).read_text().splitlines()) == 2
 
 
@@ -48,7 +48,7 @@ async def is_over():
 @pytest.mark.fault("DB09")
 async def test_damage_after_a_clean_shutdown_is_found_in_the_background_and_stops_the_server(left):
     ruin(left)
-    seal_again(left)
+    mark_again(left)
 
     database = await open_database(left, delay=0.0)
     await until(lambda: is_lost(database))
@@ -56,7 +56,7 @@ async def test_damage_after_a_clean_shutdown_is_found_in_the_background_and_stop
         await database.check()
     await database.close()
 
-    assert not is_sealed(left)
+    assert not is_marked(left)
     with pytest.raises(StoreRefused, match="is damaged: "):
         await open_database(left)
 
@@ -64,14 +64,14 @@ async def test_damage_after_a_clean_shutdown_is_found_in_the_background_and_stop
 async def test_a_failed_background_check_is_repeated_at_the_next_start(left, caplog):
     """The check fails, because the file is missing."""
     with locked_data(left) as held:
-        seal = CleanShutdownMarker(held, left / NAME)
-        whole = seal.remove()
-        seal.record_open()
-        with background_check(left / "nowhere" / NAME, 0.0, on_failure=seal.withhold) as reading:
+        marker = CleanShutdownMarker(held, left / NAME)
+        whole = marker.remove()
+        marker.record_open()
+        with background_check(left / "nowhere" / NAME, 0.0, on_failure=marker.withhold) as reading:
             await until(is_over)
-        seal.write()
+        marker.write()
 
-    assert (whole, reading.damage, is_sealed(left)) == (True, None, False)
+    assert (whole, reading.damage, is_marked(left)) == (True, None, False)
     assert "integrity check failed" in caplog.text
 
 
@@ -82,7 +82,7 @@ async def test_a_passed_background_check_keeps_the_marker(left):
     await database.check()
     await database.close()
 
-    assert is_sealed(left)
+    assert is_marked(left)
 
 
 @pytest.mark.fault("DB09")
@@ -95,13 +95,13 @@ async def test_a_change_right_after_the_shutdown_invalidates_the_marker(left, _t
 
 
 async def test_an_open_or_killed_server_leaves_no_marker(left):
-    sealed = is_sealed(left)
+    before = is_marked(left)
 
     store = await SqliteStore.open(left)
-    meanwhile = is_sealed(left)
+    meanwhile = is_marked(left)
     await store.close()
 
-    assert (sealed, meanwhile, is_sealed(left)) == (True, False, True)
+    assert (before, meanwhile, is_marked(left)) == (True, False, True)
 
 
 @pytest.mark.fault("DB08")
@@ -112,7 +112,7 @@ async def test_a_replaced_file_gets_no_marker(left):
 
     await store.close()
 
-    assert not is_sealed(left)
+    assert not is_marked(left)
 
 
 async def test_a_write_ahead_log_invalidates_the_marker(left):
@@ -122,13 +122,13 @@ async def test_a_write_ahead_log_invalidates_the_marker(left):
         intact = CleanShutdownMarker(held, left / NAME).remove()
 
     assert not intact
-    assert not is_sealed(left)
+    assert not is_marked(left)
 
 
-@pytest.mark.parametrize("note", ["{instance}\n", "{instance}\n12 34", "{instance}\n{seal} 1", "{instance}\n\xff\n"])
+@pytest.mark.parametrize("note", ["{instance}\n", "{instance}\n12 34", "{instance}\n{marker} 1", "{instance}\n\xff\n"])
 async def test_a_truncated_lock_file_has_no_marker_but_the_instance(left, note):
-    instance, seal = (left / lock.NAME).read_text().splitlines()
-    (left / lock.NAME).write_text(note.format(instance=instance, seal=seal))
+    instance, marker = (left / lock.NAME).read_text().splitlines()
+    (left / lock.NAME).write_text(note.format(instance=instance, marker=marker))
 
     with locked_data(left) as held:
         known = held.instance
@@ -138,24 +138,14 @@ async def test_a_truncated_lock_file_has_no_marker_but_the_instance(left, note):
     assert not intact
 
 
-async def test_a_copied_database_is_checked_before_it_is_used(left):
-    ruined = left / "copy"
-    ruined.write_bytes((left / NAME).read_bytes())
-    ruined.replace(left / NAME)
-    ruin(left)
-
-    with pytest.raises(StoreRefused, match="is damaged: "):
-        await open_database(left)
-
-
 async def test_an_unwritable_marker_is_not_an_error(left):
     with locked_data(left) as held:
         CleanShutdownMarker(held, left / NAME).remove()
     descriptor = os.open(left / lock.NAME, os.O_RDONLY)
-    seal = CleanShutdownMarker(DataLock(descriptor), left / NAME)
-    seal.record_open()
+    marker = CleanShutdownMarker(DataLock(descriptor), left / NAME)
+    marker.record_open()
 
-    seal.write()
+    marker.write()
     os.close(descriptor)
 
-    assert not is_sealed(left)
+    assert not is_marked(left)

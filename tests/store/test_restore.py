@@ -90,8 +90,9 @@ async def test_the_write_ahead_log_of_a_lost_database_is_not_applied_to_the_back
     (data / NAME).unlink()
     (data / f"{NAME}-wal").write_bytes(b"of the lost one")
 
-    restore_backup(copy, data, now=NOON, take_over=False)
+    done = restore_backup(copy, data, now=NOON, take_over=False)
 
+    assert done.kept is None
     assert (data / "batchq.db.before-20261121T120000000000Z-wal").read_bytes() == b"of the lost one"
     assert (await last_order(data))[0] == 0
 
@@ -106,27 +107,12 @@ async def test_data_in_use_by_a_reader_is_not_replaced(data, copy):
     assert await last_order(data) == (1, Restoration())
 
 
-async def test_lost_data_is_restored(data, copy):
-    (data / NAME).unlink()
+async def test_a_backup_of_an_earlier_schema_is_migrated_in_a_new_directory(tmp_path, copy, monkeypatch):
+    monkeypatch.setattr(statements, "MIGRATIONS", second_version.STEPS)
 
-    done = restore_backup(copy, data, now=NOON, take_over=False)
-
-    assert done.kept is None
-    assert (await last_order(data))[0] == 0
-
-
-async def test_a_restore_creates_a_missing_directory(tmp_path, copy):
     done = restore_backup(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
     assert (done.kept, done.instance_before) == (None, None)
-    assert (await last_order(tmp_path / "elsewhere"))[0] == 0
-
-
-async def test_a_backup_of_an_earlier_schema_is_migrated(tmp_path, copy, monkeypatch):
-    monkeypatch.setattr(statements, "MIGRATIONS", second_version.STEPS)
-
-    restore_backup(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
-
     assert check_file(tmp_path / "elsewhere" / NAME).schema == second_version.VERSION
     assert (await last_order(tmp_path / "elsewhere"))[0] == 0
 

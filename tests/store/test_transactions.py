@@ -136,7 +136,7 @@ async def test_an_order_out_of_the_column_range_is_rolled_back(store):
     assert await store.last_order() == -1
 
 
-# --------------------------------------------------------------------------------------------------------- in the way
+# ------------------------------------------------------------------------------------------------------ another writer
 
 
 async def test_a_commit_waits_for_another_program_that_writes(store, writer, tmp_path):
@@ -199,31 +199,31 @@ async def test_a_read_during_a_commit_sees_the_state_before_it(store, writer):
     assert await parts_kept(store, 1) == {True}
 
 
-async def test_reads_of_the_engine_do_not_wait_for_a_long_list(store):
-    await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNING),)))
-    async with Gate(store._database._browser) as gate:
-        listing = asyncio.ensure_future(store.list(JobQuery(queue="default", limit=10)))
+LIST = JobQuery(queue="default", status=Status.RUNNING, limit=10)
+SEARCH = JobSearchQuery(limit=10)
+
+
+@pytest.mark.parametrize(
+    ("connection", "slow", "others"),
+    [
+        ("_browser", lambda it: it.list(LIST), [lambda it: it.active()]),
+        ("_searcher", lambda it: it.search(SEARCH), [lambda it: it.active(), lambda it: it.list(LIST)]),
+    ],
+    ids=["list", "search"],
+)
+async def test_other_reads_do_not_wait_for_a_long_one(store, connection, slow, others):
+    running = job(number=1, status=Status.RUNNING)
+    await store.commit(Changes(inserted=(running,)))
+    async with Gate(getattr(store._database, connection)) as gate:
+        reading = asyncio.ensure_future(slow(store))
         await gate.reached.wait()
 
-        active = await store.active()
+        found = [await other(store) for other in others]
         gate.open()
-        listed = await listing
+        last = await reading
 
-    assert [it.order for it in active] == [it.order for it in listed] == [1]
-
-
-async def test_neither_the_engine_nor_lists_wait_for_a_search(store):
-    await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNING),)))
-    async with Gate(store._database._searcher) as gate:
-        searching = asyncio.ensure_future(store.search(JobSearchQuery(limit=10)))
-        await gate.reached.wait()
-
-        active = await store.active()
-        listed = await store.list(JobQuery(queue="default", status=Status.RUNNING, limit=10))
-        gate.open()
-        page = await searching
-
-    assert [it.order for it in active] == [it.order for it in listed] == [it.order for it in page.jobs] == [1]
+    assert found == [(running,)] * len(others)
+    assert getattr(last, "jobs", last) == (running,)
 
 
 @pytest.mark.fault("DB08")

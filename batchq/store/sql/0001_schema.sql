@@ -121,9 +121,9 @@ CREATE TABLE jobs (
     gpus INTEGER NOT NULL, -- reserved for all containers of the job
     timeout INTEGER, -- the longest run of an attempt, in microseconds; NULL without a limit
     parent_ord INTEGER REFERENCES jobs (ord), -- the array of a child; NULL for a job that is not a child
-    array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for a job that is no array
+    array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for any other job
     consumable_requirements TEXT, -- JSON of a tuple of ConsumableRequirement; NULL without consumable resources
-    state TEXT NOT NULL -- JSON of Job without `spec`; last, for no search reads it
+    state TEXT NOT NULL -- JSON of Job without `spec`; the last column, because searches do not read it
 );
 
 -- ListJobs: one status, or a whole queue. The children of arrays are not listed. Both indexes cover every filter.
@@ -181,8 +181,7 @@ WHERE status = 'FAILED' AND parent_ord IS NULL;
 -- SQLite looks for children when a row is deleted; without this index it would scan the table.
 CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
 
--- What SubmitJob asked for. Apart from `jobs`, because it never changes; the children of an array share the row of
--- their array.
+-- The specification of each job, in its own table because it never changes. The children of an array share its row.
 CREATE TABLE job_specs (
     ord INTEGER PRIMARY KEY REFERENCES jobs (ord),
     spec TEXT NOT NULL -- JSON of JobSpec

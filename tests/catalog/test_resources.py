@@ -1,14 +1,18 @@
+"""Compute environments, job queues and scheduling policies: creation, changes, deletion and tags."""
+
 import asyncio
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from batchq.domain.catalog import ComputeEnvironment, State
-from batchq.errors import Invalid, StoreFailed
+from batchq.domain import catalog as rules
+from batchq.domain.catalog import ComputeEnvironment, ShareWeight, State
+from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.services.catalog import CatalogService
-from tests.catalog.conftest import NoonClock
-from tests.catalog.making import disabled_queue, make_environment, make_queue
+from tests.catalog.conftest import NoonClock, disabled_queue, make_environment, make_policy, make_queue
 from tests.support.builders import ADMIN, environment, queue
 from tests.support.inline import InlineStore
 from tests.support.stubs import BOTTOMLESS
@@ -189,3 +193,47 @@ async def test_an_interrupted_first_start_is_completed(catalog, reopened):
 
     assert again.environments == {"local": environment()}
     assert list(again.queues) == ["default"]
+
+
+# ------------------------------------------------------------------------------------------------------------ policies
+
+
+def weights(*identifiers):
+    return tuple(ShareWeight(identifier=it) for it in identifiers)
+
+
+def overlap(one, other):
+    covers = one.endswith("*") and other.startswith(one[:-1])
+    return covers or one == other
+
+
+@given(some.lists(some.from_regex(r"\A[ab]{1,3}\*?\Z"), max_size=6))
+def test_a_share_that_covers_another_overlaps_it(identifiers):
+    pairs = [(one, other) for at, one in enumerate(identifiers) for other in identifiers[:at] + identifiers[at + 1 :]]
+    refused = False
+
+    try:
+        rules.require_disjoint_shares(weights(*identifiers))
+    except Invalid:
+        refused = True
+
+    assert refused == any(overlap(one, other) for one, other in pairs)
+
+
+@pytest.fixture
+async def fair_queue(catalog):
+    await make_environment(catalog)
+    await make_policy(catalog)
+    return await disabled_queue(catalog, policy="fair")
+
+
+async def test_the_policy_of_a_queue_can_be_replaced_and_not_removed(catalog, fair_queue):
+    await make_policy(catalog, "other")
+
+    await catalog.job_queues.update("default", lambda it: replace(it, policy="other"), caller=ADMIN)
+    with pytest.raises(Invalid, match="cannot be removed"):
+        await catalog.job_queues.update("default", lambda it: replace(it, policy=None), caller=ADMIN)
+    with pytest.raises(NotFound):
+        await catalog.job_queues.update("default", lambda it: replace(it, policy="nothing"), caller=ADMIN)
+
+    assert catalog.queues["default"] == replace(fair_queue, policy="other")
