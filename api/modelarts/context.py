@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.modelarts.job_document import Phases, TrainingJobAnswer, is_deleted, job_answer, phases
-from batchq.api.modelarts.wire import JOB_NOT_FOUND, modelarts_refusal
+from batchq.api.modelarts.wire import JOB_NOT_FOUND, ModelArtsRefusal
 from batchq.api.operation_table import Call, Input
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
@@ -91,7 +91,7 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
         whole = node_of(named)[1] is None and parent_of(named) is None
         found = await self.jobs.describe([named], caller=call.caller) if whole else ()
         if not found or is_deleted(found[0][0]):
-            raise modelarts_refusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
+            raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
         return found[0][0]
 
     def phases(self, job: Job, caller: Caller) -> Phases:

@@ -27,8 +27,8 @@ from batchq.api.modelarts.wire import (
     AlgorithmChannel,
     AlgorithmEngine,
     CreateTrainingJob,
+    ModelArtsRefusal,
     TrainingAlgorithm,
-    modelarts_refusal,
 )
 from batchq.api.training_jobs import IMAGE, bucket_folder, identical_nodes
 from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources
@@ -86,7 +86,7 @@ def modelarts_submission(
     resource, policy = given.spec.resource, given.spec.schedule_policy
     size, count = flavors.selected(resource, capacity), resource.node_count or 1
     if count > MAX_NODES:
-        raise modelarts_refusal(TOO_MANY_NODES, solution=f"A job has at most {MAX_NODES} nodes.")
+        raise ModelArtsRefusal(TOO_MANY_NODES, solution=f"A job has at most {MAX_NODES} nodes.")
     container = ContainerSpec(
         image=_image(given.algorithm, settings),
         resources=size,
@@ -121,9 +121,9 @@ def _refuse_unsupported(given: CreateTrainingJob) -> None:
         ("endpoints.ssh", bool(ssh)),
     ):
         if is_used:
-            raise modelarts_refusal(NOT_SUPPORTED, member)
+            raise ModelArtsRefusal(NOT_SUPPORTED, member)
     if given.algorithm.id or given.algorithm.subscription_id or given.algorithm.item_version_id:
-        raise modelarts_refusal(ALGORITHM_NOT_FOUND, solution="This server stores no algorithms: use an image.")
+        raise ModelArtsRefusal(ALGORITHM_NOT_FOUND, solution="This server stores no algorithms: use an image.")
 
 
 def _image(given: TrainingAlgorithm, settings: ModelArtsSettings) -> str:
@@ -131,9 +131,9 @@ def _image(given: TrainingAlgorithm, settings: ModelArtsSettings) -> str:
     found = _engine(engine, settings)
     image = engine.image_url or (None if found is None else found.image)
     if not image or not (given.command or given.boot_file):
-        raise modelarts_refusal(NO_COMMAND)
+        raise ModelArtsRefusal(NO_COMMAND)
     if IMAGE.fullmatch(image) is None:
-        raise modelarts_refusal(INVALID_PARAMETER, "algorithm.engine.image_url")
+        raise ModelArtsRefusal(INVALID_PARAMETER, "algorithm.engine.image_url")
     return image
 
 
@@ -147,7 +147,7 @@ def _engine(given: AlgorithmEngine, settings: ModelArtsSettings) -> EngineImage 
             return it
     if given.engine_id or given.engine_name:
         wanted = given.engine_id or f"{given.engine_name} {given.engine_version or ''}".strip()
-        raise modelarts_refusal(ENGINE_NOT_FOUND, wanted, solution="List the engines of the server.")
+        raise ModelArtsRefusal(ENGINE_NOT_FOUND, wanted, solution="List the engines of the server.")
     return None
 
 
@@ -186,7 +186,7 @@ def _environment(
 def _retries(annotations: Mapping[str, str]) -> int:
     text = annotations.get(RETRIES, "0")
     if _NUMBER.fullmatch(text) is None or int(text) > MAX_RETRIES:
-        raise modelarts_refusal(INVALID_PARAMETER, RETRIES, solution=f"It must be from 0 to {MAX_RETRIES}.")
+        raise ModelArtsRefusal(INVALID_PARAMETER, RETRIES, solution=f"It must be from 0 to {MAX_RETRIES}.")
     return int(text)
 
 
@@ -243,25 +243,25 @@ def to_host_path(obs_path: str, obs_root: Path | None) -> str:
     """The folder of `obs://bucket/key` or `/bucket/key`. Raises ModelArtsRefusal."""
     scheme = _SCHEME.match(obs_path)
     if scheme is None:
-        raise modelarts_refusal(INVALID_OBS_PATH, solution="Use obs://bucket/key or /bucket/key.")
+        raise ModelArtsRefusal(INVALID_OBS_PATH, solution="Use obs://bucket/key or /bucket/key.")
     if obs_root is None:
-        raise modelarts_refusal(INVALID_OBS_PATH, solution="This server has no obs_root in its --modelarts-config.")
+        raise ModelArtsRefusal(INVALID_OBS_PATH, solution="This server has no obs_root in its --modelarts-config.")
     folder = bucket_folder(obs_path[scheme.end() :], obs_root)
     if folder is None:
-        raise modelarts_refusal(INVALID_OBS_PATH, solution="The path must name a bucket, without '..' and colons.")
+        raise ModelArtsRefusal(INVALID_OBS_PATH, solution="The path must name a bucket, without '..' and colons.")
     return folder
 
 
 def _remote(it: AlgorithmChannel, obs_root: Path | None) -> str:
     if it.remote is None or it.remote.obs is None:
-        raise modelarts_refusal(UNSUPPORTED_CHANNEL, solution=f"{it.name}: only remote.obs is supported.")
+        raise ModelArtsRefusal(UNSUPPORTED_CHANNEL, solution=f"{it.name}: only remote.obs is supported.")
     return to_host_path(it.remote.obs.obs_url, obs_root)
 
 
 def _is_parameter(it: AlgorithmChannel, where: str) -> bool:
     """Whether the program gets the directory as an argument, which is the default; else as a variable."""
     if it.access_method not in {None, "", "parameter", "env"}:
-        raise modelarts_refusal(INVALID_PARAMETER, f"{where}.access_method")
+        raise ModelArtsRefusal(INVALID_PARAMETER, f"{where}.access_method")
     return it.access_method != "env"
 
 
@@ -269,7 +269,7 @@ def _code(given: TrainingAlgorithm) -> tuple[str | None, tuple[str, ...]]:
     """The directory of the code in the containers, and the words that run its boot file."""
     if not given.code_dir:
         if given.boot_file:
-            raise modelarts_refusal(INVALID_PARAMETER, "algorithm.code_dir", solution="boot_file needs code_dir.")
+            raise ModelArtsRefusal(INVALID_PARAMETER, "algorithm.code_dir", solution="boot_file needs code_dir.")
         return None, ()
     base = given.code_dir.rstrip("/")
     local = _container_path(given.local_code_dir or f"{CODE}/{base.rpartition('/')[2]}", "algorithm.local_code_dir")
@@ -277,20 +277,18 @@ def _code(given: TrainingAlgorithm) -> tuple[str | None, tuple[str, ...]]:
         return local, ()
     relative = PurePosixPath(given.boot_file.removeprefix(f"{base}/"))
     if relative.is_absolute() or ".." in relative.parts or ":" in str(relative):
-        raise modelarts_refusal(INVALID_PARAMETER, "algorithm.boot_file", solution="It must lie in code_dir.")
+        raise ModelArtsRefusal(INVALID_PARAMETER, "algorithm.boot_file", solution="It must lie in code_dir.")
     interpreter = _INTERPRETERS.get(relative.suffix)
     if interpreter is None:
         suffixes = " or ".join(_INTERPRETERS)
-        raise modelarts_refusal(INVALID_PARAMETER, "algorithm.boot_file", solution=f"It must end in {suffixes}.")
+        raise ModelArtsRefusal(INVALID_PARAMETER, "algorithm.boot_file", solution=f"It must end in {suffixes}.")
     return local, (interpreter, f"{local}/{relative}")
 
 
 def _container_path(text: str, what: str) -> str:
     path = PurePosixPath(text)
     if not path.is_absolute() or ".." in path.parts or ":" in text or path == PurePosixPath("/"):
-        raise modelarts_refusal(
-            INVALID_PARAMETER, what, solution="It must be an absolute path without '..' and colons."
-        )
+        raise ModelArtsRefusal(INVALID_PARAMETER, what, solution="It must be an absolute path without '..' and colons.")
     return str(path)
 
 
@@ -298,4 +296,4 @@ def _check_distinct(mounts: list[Mount]) -> None:
     paths = [it.container_path for it in mounts]
     for it in paths:
         if paths.count(it) > 1:
-            raise modelarts_refusal(INVALID_PARAMETER, "local_dir", solution=f"{it} is used more than once.")
+            raise ModelArtsRefusal(INVALID_PARAMETER, "local_dir", solution=f"{it} is used more than once.")

@@ -14,8 +14,8 @@ from batchq.api.modelarts.wire import (
     FLAVOR_NOT_FOUND,
     INVALID_FLAVOR,
     CustomizedFlavor,
+    ModelArtsRefusal,
     TrainingResource,
-    modelarts_refusal,
 )
 from batchq.domain.container import Resources
 
@@ -102,10 +102,10 @@ def selected(resource: TrainingResource, capacity: Resources) -> Resources:
     if custom is not None:
         return _customized(custom)
     if not resource.flavor_id:
-        raise modelarts_refusal(INVALID_FLAVOR, solution="Set spec.resource.flavor_id.")
+        raise ModelArtsRefusal(INVALID_FLAVOR, solution="Set spec.resource.flavor_id.")
     size = _size_of(resource.flavor_id)
     if size is None or not _nodes_that_fit(size, capacity):
-        raise modelarts_refusal(FLAVOR_NOT_FOUND, resource.flavor_id, solution="List the flavors of the server.")
+        raise ModelArtsRefusal(FLAVOR_NOT_FOUND, resource.flavor_id, solution="List the flavors of the server.")
     return size
 
 

@@ -22,10 +22,10 @@ from batchq.api.modelarts.wire import (
     UNSUPPORTED_OPERATOR,
     UNSUPPORTED_SORTING,
     UNSUPPORTED_VALUE,
+    ModelArtsRefusal,
     SearchFilter,
     TrainingEventsQuery,
     TrainingJobSearch,
-    modelarts_refusal,
 )
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
@@ -74,10 +74,10 @@ async def search_modelarts_jobs(
 ) -> TrainingJobsAnswer:
     """Carry out a search. Raises ModelArtsRefusal for an unsupported filter or order."""
     if body.sort_by not in {None, "", "create_time"}:
-        raise modelarts_refusal(UNSUPPORTED_SORTING, solution="Use create_time.")
+        raise ModelArtsRefusal(UNSUPPORTED_SORTING, solution="Use create_time.")
     order = body.order or "desc"
     if order not in {"asc", "desc"}:
-        raise modelarts_refusal(INVALID_PARAMETER, "order", solution="Use asc or desc.")
+        raise ModelArtsRefusal(INVALID_PARAMETER, "order", solution="Use asc or desc.")
     found = await _matching(context, _selection(context, body, project=project, caller=caller), caller)
     if order == "asc":
         found.reverse()
@@ -146,7 +146,7 @@ def _with_filter(
         case "user_id":
             return _and(selection, _compare(it, values, lambda job: job.spec.owner.user))
         case unknown:
-            raise modelarts_refusal(UNSUPPORTED_KEY, unknown)
+            raise ModelArtsRefusal(UNSUPPORTED_KEY, unknown)
 
 
 def _named(selection: _Selection, it: SearchFilter, values: Sequence[str]) -> _Selection:
@@ -164,7 +164,7 @@ def _in_phase(
 ) -> _Selection:
     for value in values:
         if value not in set(Phase):
-            raise modelarts_refusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
+            raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
     matching = _and(selection, _compare(it, values, phase_of))
     if it.operator != "in":
         return matching
@@ -177,14 +177,14 @@ def _in_phase(
 def _created_between(selection: _Selection, it: SearchFilter, values: Sequence[str]) -> _Selection:
     """Both times in milliseconds, inclusive; one value is the first time."""
     if it.operator != "between":
-        raise modelarts_refusal(UNSUPPORTED_OPERATOR, it.operator or "", solution="Use between.")
+        raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, it.operator or "", solution="Use between.")
     for value in values:
         if not (value.isascii() and value.isdigit() and int(value[:16]) <= LATEST and len(value) <= len(str(LATEST))):
-            raise modelarts_refusal(UNSUPPORTED_VALUE, value, solution="Use milliseconds since 1970.")
+            raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution="Use milliseconds since 1970.")
     first, last = int(values[0]), int(values[1]) if len(values) > 1 else LATEST
     query, both = selection.query, 2
     if len(values) > both:
-        raise modelarts_refusal(UNSUPPORTED_VALUE, ", ".join(values), solution="Use two times.")
+        raise ModelArtsRefusal(UNSUPPORTED_VALUE, ", ".join(values), solution="Use two times.")
     after = max(first - 1, query.created_after or -1)
     before = min(last + 1, query.created_before or LATEST + 1)
     return replace(selection, query=replace(query, created_after=after, created_before=before))
@@ -199,7 +199,7 @@ def _compare(it: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) 
         case "like":
             return lambda job: any(value in of(job) for value in values)
         case operator:
-            raise modelarts_refusal(UNSUPPORTED_OPERATOR, operator or "", solution="Use like, in or not.")
+            raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, operator or "", solution="Use like, in or not.")
 
 
 def _and(selection: _Selection, predicate: Predicate) -> _Selection:

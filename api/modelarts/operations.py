@@ -39,11 +39,11 @@ from batchq.api.modelarts.wire import (
     UNSUPPORTED_ACTION,
     CreateTrainingJob,
     FlavorsQuery,
+    ModelArtsRefusal,
     TrainingEventsQuery,
     TrainingJobAction,
     TrainingJobSearch,
     TrainingJobUpdate,
-    modelarts_refusal,
 )
 from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.training_jobs import account_share
@@ -98,7 +98,7 @@ class TrainingEnginesAnswer(Struct, frozen=True, kw_only=True):
 def _check_project(request: web.Request) -> None:
     project = request.match_info["project"]
     if request.headers.get(PROJECT_HEADER, project) != project:
-        raise modelarts_refusal(OTHER_PROJECT)
+        raise ModelArtsRefusal(OTHER_PROJECT)
 
 
 operations = OperationTable[ModelArtsContext](check=_check_project)
@@ -118,7 +118,7 @@ async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrain
     body, caller, project = call.input, call.caller, call.path["project"]
     queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
     if queue is None:
-        raise modelarts_refusal(
+        raise ModelArtsRefusal(
             INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
         )
     share = None if queue.policy is None else account_share(caller, default="modelarts")
@@ -129,13 +129,11 @@ async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrain
     name = submission.name
     with context.names.reserved(project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, call, name):
-            raise modelarts_refusal(
-                DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended."
-            )
+            raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
             job = await context.submissions.submit(submission, work, caller=caller)
         except LimitExceeded as why:
-            raise modelarts_refusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
+            raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
     return context.describe(job, caller)
 
 
@@ -153,15 +151,15 @@ async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAct
     """
     action, caller = call.input.action_type, call.caller
     if action != "terminate":
-        raise modelarts_refusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
+        raise ModelArtsRefusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
     job = await context.find(call)
     # The first order stands, so a job that is Terminating cannot be terminated again.
     if context.phases(job, caller).phase not in TERMINABLE:
-        raise modelarts_refusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
+        raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
     await context.jobs.terminate(job.id, f"Terminated by {caller.user}", caller=caller)
     after = await context.find(call)
     if context.phases(after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
-        raise modelarts_refusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
+        raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
     return context.describe(after, caller)
 
 
@@ -173,7 +171,7 @@ async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> Em
     """
     job = await context.find(call)
     if job.status not in FINISHED:
-        raise modelarts_refusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
+        raise ModelArtsRefusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
     await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=call.caller)
     return EmptyAnswer()
 
@@ -183,9 +181,9 @@ async def change_description(context: ModelArtsContext, call: Call[TrainingJobUp
     """Changes the description of a job."""
     body = call.input
     if body.spec or body.endpoints or body.metadata:
-        raise modelarts_refusal(NOT_SUPPORTED, "change of other members than description")
+        raise ModelArtsRefusal(NOT_SUPPORTED, "change of other members than description")
     if body.description is None:
-        raise modelarts_refusal(INVALID_PARAMETER, "description")
+        raise ModelArtsRefusal(INVALID_PARAMETER, "description")
     job = await context.find(call)
     await context.jobs.tag(job.id, ((DESCRIPTION_TAG, body.description),), caller=call.caller)
     return EmptyAnswer()
@@ -221,7 +219,7 @@ async def show_log_preview(context: ModelArtsContext, call: Call[None]) -> Train
     """
     job_id = node_id_of(await context.find(call), call.path["task"])
     if job_id is None:
-        raise modelarts_refusal(INVALID_PARAMETER, "task_id", solution="Use one of status.tasks of the job.")
+        raise ModelArtsRefusal(INVALID_PARAMETER, "task_id", solution="Use one of status.tasks of the job.")
     query = JobLogQuery(job_id=job_id, tail=PREVIEW_LINES, limit=PREVIEW_LINES, wait=0)
     page = await context.logs.page(query, caller=call.caller)
     if page.next is None:

@@ -206,15 +206,6 @@ class ModelArtsErrorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True
     error_solution: str | None = None
 
 
-class ModelArtsRefusal(HttpRefusal):
-    """A request is refused with one of the vendor's codes."""
-
-    def __init__(self, status: HTTPStatus, code: str, message: str, *, solution: str | None = None) -> None:
-        """`code`: as `ModelArts.2796`."""
-        super().__init__(message, status=status, code=code)
-        self.solution = solution
-
-
 class ErrorCode(Struct, frozen=True, kw_only=True):
     """One of the vendor's error codes."""
 
@@ -258,13 +249,17 @@ NOT_SUPPORTED = ErrorCode(status=_BAD, number="2858", text="Current operation no
 STATUS_CHANGED = ErrorCode(status=_CONFLICT, number="2878", text="Job status changed")
 
 
-def modelarts_refusal(code: ErrorCode, value: str = "", *, solution: str | None = None) -> ModelArtsRefusal:
-    """The refusal of a request with one of the vendor's codes. `solution`: what the caller can do."""
-    return ModelArtsRefusal(code.status, code.code, code.text.format(value[:200]), solution=solution)
+class ModelArtsRefusal(HttpRefusal):
+    """A request is refused with one of the vendor's codes."""
+
+    def __init__(self, code: ErrorCode, value: str = "", *, solution: str | None = None) -> None:
+        """`value`: what is at fault. `solution`: what the caller can do; None: not known."""
+        super().__init__(code.text.format(value[:200]), status=code.status, code=code.code)
+        self.solution = solution
 
 
-# Status, code and text. The text of None is that of the failure.
-_BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str, str | None]] = {
+# Status, code and text; `{}` stands for the invalid member, or for the text of the failure.
+_BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str, str]] = {
     FailureKind.INVALID: (_BAD, INVALID_PARAMETER.code, INVALID_PARAMETER.text),
     FailureKind.MALFORMED: (_BAD, INVALID_JSON.code, INVALID_JSON.text),
     FailureKind.NO_CREDENTIAL: (HTTPStatus.UNAUTHORIZED, "ModelArts.0205", "The request has no credential."),
@@ -273,16 +268,16 @@ _BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str, str | None]] = {
         "APIGW.0301",
         "Incorrect IAM authentication information: {}",
     ),
-    FailureKind.FORBIDDEN: (HTTPStatus.FORBIDDEN, "ModelArts.0108", None),
+    FailureKind.FORBIDDEN: (HTTPStatus.FORBIDDEN, "ModelArts.0108", "{}"),
     FailureKind.NOT_FOUND: (_BAD, INVALID_PARAMETER.code, INVALID_PARAMETER.text),
     FailureKind.UNKNOWN_PATH: (_BAD, NOT_SUPPORTED.code, NOT_SUPPORTED.text),
     FailureKind.UNKNOWN_METHOD: (HTTPStatus.METHOD_NOT_ALLOWED, "ModelArts.2803", "Method not allowed."),
-    FailureKind.BODY_TIMEOUT: (HTTPStatus.REQUEST_TIMEOUT, INVALID_JSON.code, None),
-    FailureKind.BODY_TOO_LARGE: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "APIGW.0201", None),
-    FailureKind.UNSUPPORTED_MEDIA: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, INVALID_JSON.code, None),
-    FailureKind.THROTTLED: (HTTPStatus.TOO_MANY_REQUESTS, "ModelArts.2799", None),
-    FailureKind.UNAVAILABLE: (HTTPStatus.SERVICE_UNAVAILABLE, "ModelArts.0010", None),
-    FailureKind.INTERNAL: (HTTPStatus.INTERNAL_SERVER_ERROR, "ModelArts.0010", None),
+    FailureKind.BODY_TIMEOUT: (HTTPStatus.REQUEST_TIMEOUT, INVALID_JSON.code, "{}"),
+    FailureKind.BODY_TOO_LARGE: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "APIGW.0201", "{}"),
+    FailureKind.UNSUPPORTED_MEDIA: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, INVALID_JSON.code, "{}"),
+    FailureKind.THROTTLED: (HTTPStatus.TOO_MANY_REQUESTS, "ModelArts.2799", "{}"),
+    FailureKind.UNAVAILABLE: (HTTPStatus.SERVICE_UNAVAILABLE, "ModelArts.0010", "{}"),
+    FailureKind.INTERNAL: (HTTPStatus.INTERNAL_SERVER_ERROR, "ModelArts.0010", "{}"),
 }
 
 
@@ -292,11 +287,11 @@ def _error_response(failure: RequestFailure) -> web.Response:
         answer = ModelArtsErrorAnswer(error_code=error.code, error_msg=str(error), error_solution=error.solution)
         return reply(answer, status=error.status)
     status, code, text = _BY_KIND[failure.kind]
-    value, solution = (
-        (error.member or "body", str(error)) if isinstance(error, InvalidMember) else (failure.message, None)
-    )
-    message = failure.message if text is None else text.format(value)
-    return reply(ModelArtsErrorAnswer(error_code=code, error_msg=message, error_solution=solution), status=status)
+    value, solution = failure.message, None
+    if isinstance(error, InvalidMember):
+        value, solution = error.member or "body", str(error)
+    answer = ModelArtsErrorAnswer(error_code=code, error_msg=text.format(value), error_solution=solution)
+    return reply(answer, status=status)
 
 
 PROFILE = DialectProfile(

@@ -36,7 +36,7 @@ PEOPLE = Directory(users={ADA: User(name=ADA, account=ROOT, role=Role.ADMIN)})
 MODELARTS, TRAINING, AWS = "/v2/project/training-jobs", "/v2/training/jobs", "/v1/things"
 TOKEN = f"{KEY.id}.{KEY.secret}"
 RAISED = {
-    "refused": modelarts.ModelArtsRefusal(HTTPStatus.CONFLICT, "ModelArts.2796", "The job cannot be terminated."),
+    "refused": modelarts.ModelArtsRefusal(modelarts.NOT_TERMINABLE),
     "conflict": training.TrainingRefusal(
         HTTPStatus.CONFLICT, "STATE_CONFLICT", "It is over.", details={"current_state": "failed"}
     ),
