@@ -12,6 +12,7 @@ from yarl import URL
 from batchq.bootstrap import serving
 from batchq.compute.simulated.script import script_variable
 from batchq.settings import Runtime, Settings
+from tests.service.job_queue import ENDLESS
 
 VOID = {"link", "meta", "input", "rect", "path", "br", "hr", "img", "circle", "line"}
 
@@ -56,6 +57,11 @@ class PageSeen:
         return " ".join(self.page.words)
 
 
+def form_in(page, **fields):
+    """The hidden fields of a page as pairs, with these fields."""
+    return [*re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.body), *fields.items()]
+
+
 class Browser:
     """Loads pages and submits forms as a browser does, and checks that each page is well-formed with unique ids."""
 
@@ -98,6 +104,23 @@ class Browser:
         environment = [{"name": key, "value": value} for key, value in variables]
         override = {"containerOverrides": {"command": list(command), "environment": environment}}
         return (await self.call("submitjob", job | override | members))["jobId"]
+
+    async def run(self, name="a-job", *, until="RUNNING", script=ENDLESS, **members):
+        """Submit a job, and wait until it has entered the status; returns its id."""
+        job_id = await self.submit(name, script=script, **members)
+        await self.wait_for(job_id, until)
+        return job_id
+
+    async def submit_waiting(self, name="waits", **members):
+        """Submit a job that waits for another one, which runs; returns its id."""
+        return await self.submit(name, dependsOn=[{"jobId": await self.run("first")}], **members)
+
+    async def describe(self, path):
+        """The job of an id, or of the path of its page, as DescribeJobs returns it."""
+        return (await self.call("describejobs", {"jobs": [path.rpartition("/")[2]]}))["jobs"][0]
+
+    async def form(self, path, **fields):
+        return form_in(await self.open(path), **fields)
 
     async def wait_for(self, job_id, status):
         """Wait until the job has entered the status. The events of an array are also those of its children."""

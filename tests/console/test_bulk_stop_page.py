@@ -1,22 +1,17 @@
 """The pages that cancel or terminate several jobs."""
 
 import asyncio
-import re
 from uuid import uuid4
 
 import pytest
 
 from batchq.compute.simulated.script import Script
+from tests.console.conftest import form_in
 from tests.service.job_queue import ENDLESS
 
 
-def form_in(page, **fields):
-    """The pairs of the form in a page, with these fields."""
-    return [*re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.body), *fields.items()]
-
-
 async def preview(browser, query, **fields):
-    return form_in(await browser.open(f"/ui/stop?{query}"), **fields)
+    return await browser.form(f"/ui/stop?{query}", **fields)
 
 
 async def statuses(browser, ids):
@@ -96,8 +91,7 @@ async def test_a_form_that_is_sent_twice_orders_once(browser, held):
 
 
 async def test_jobs_that_are_stopping_already_are_not_counted(browser):
-    job_id = await browser.submit("deaf", script=Script(seconds=None))
-    await browser.wait_for(job_id, "RUNNING")
+    job_id = await browser.run("deaf", script=Script(seconds=None))
     await browser.call("terminatejob", {"jobId": job_id, "reason": "first"})
     page = await browser.open(f"/ui/stop?job={job_id}")
     assert "1 already stopping" in page.text
@@ -118,30 +112,6 @@ async def test_the_preview_lists_the_first_hundred_jobs(browser):
     page = await browser.open("/ui/stop?state=RUNNING&state=RUNNABLE&name=sweep")
     assert page.body.count('data-label="Outcome"') == 100
     assert "The first 100 of 130 jobs are listed." in page.text
-
-
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
-        ("", "No jobs are selected"),
-        ("kind=TERMINATE", "No jobs are selected"),
-        ("job=x", "is not the id of a job"),
-        ("state=PAUSED", "state"),
-        ("definition=simple", "definition"),
-        ("name=a&kind=PAUSE", "kind"),
-    ],
-)
-async def test_a_query_that_could_select_more_than_it_means_is_refused(browser, query, sentence):
-    assert sentence in (await browser.open(f"/ui/stop?{query}", status=400)).text
-
-
-async def test_a_queue_that_does_not_exist_has_the_page_of_everything_unknown(browser):
-    unknown = await browser.open("/ui/stop?queue=none", status=404)
-    assert unknown.body == (await browser.open("/ui/none", status=404)).body
-
-
-async def test_a_result_that_is_not_stored_is_unknown(browser):
-    await browser.open(f"/ui/stop/results/{uuid4()}", status=404)
 
 
 async def test_the_audit_log_names_the_operation_of_the_api(browser, held):

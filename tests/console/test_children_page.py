@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from batchq.compute.simulated.script import Script
 from tests.service.job_queue import ENDLESS
 
@@ -11,9 +9,7 @@ FAILS = Script(seconds=0, exit_code=1)
 
 
 async def failed_array(browser, size):
-    job_id = await browser.submit("sweep", script=FAILS, arrayProperties={"size": size})
-    await browser.wait_for(job_id, "FAILED")
-    return job_id
+    return await browser.run("sweep", script=FAILS, arrayProperties={"size": size}, until="FAILED")
 
 
 def listed(page):
@@ -31,8 +27,7 @@ async def test_the_grid_has_all_children_with_a_table_of_the_same(browser):
 
 
 async def test_children_that_the_array_has_not_created_have_the_status_of_the_array(browser):
-    first = await browser.submit("first", script=ENDLESS)
-    job_id = await browser.submit("sweep", arrayProperties={"size": 3}, dependsOn=[{"jobId": first}])
+    job_id = await browser.submit_waiting("sweep", arrayProperties={"size": 3})
     page = await browser.open(f"/ui/jobs/{job_id}/children")
     assert "0 to 2 ◔ PENDING 3" in page.text
     assert "The array has not created a child yet." in page.text
@@ -66,10 +61,3 @@ async def test_a_terminated_array_has_no_unfinished_children(browser):
     await browser.wait_for(job_id, "FAILED")
     page = await browser.open(f"/ui/jobs/{job_id}/children")
     assert set(re.findall(r'class="shape-(\w+)"', page.body)) == {"FAILED"}
-
-
-@pytest.mark.parametrize("part", ["", ":0", "/nodes/0"])
-async def test_a_job_without_children_has_no_such_page(browser, part):
-    job_id = await browser.submit("train-1", script=ENDLESS)
-    missing = await browser.open("/ui/nothing", status=404)
-    assert (await browser.open(f"/ui/jobs/{job_id}{part}/children", status=404)).body == missing.body

@@ -1,7 +1,5 @@
 """The pages of job definitions."""
 
-import pytest
-
 from tests.console.world import HOSTILE
 
 
@@ -30,15 +28,9 @@ async def test_inactive_revisions_are_listed_on_wish(browser):
     assert "train:1 inactive" in (await browser.open("/ui/definitions?inactive=yes")).text
 
 
-async def test_a_server_without_definitions_says_how_to_make_one(browser):
-    page = await browser.open("/ui/definitions")
-    assert "There is no job definition that you may use." in page.text
-
-
 async def test_the_page_beyond_the_end_of_the_list_says_so(browser):
     await register(browser)
     assert "There are no further definitions." in (await browser.open("/ui/definitions?after=zzz:1")).text
-    await browser.open("/ui/definitions?after=zzz", status=400)
 
 
 async def test_a_name_shows_its_revisions_newest_first_and_its_last_jobs(browser):
@@ -88,10 +80,3 @@ async def test_hostile_text_of_a_definition_is_shown_as_text(browser):
     assert "<script>window" not in page.body
     assert "\x1b" not in page.body
     assert "\u202e" not in page.body
-
-
-@pytest.mark.parametrize("path", ["none", "none:1", "train:2", "train:x", "train:1?with=9"])
-async def test_an_unknown_definition_is_the_page_of_what_does_not_exist(browser, path):
-    await register(browser)
-    page = await browser.open(f"/ui/definitions/{path}", status=404)
-    assert page.body == (await browser.open("/ui/nothing", status=404)).body

@@ -1,16 +1,8 @@
 """The pages that hold, release, pause and resume a job, and the forms of queues and job definitions."""
 
-import re
-from uuid import uuid4
-
 import pytest
 
 from tests.service.job_queue import ENDLESS
-
-
-async def form_of(browser, path, **fields):
-    page = await browser.open(path)
-    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.body)) | fields
 
 
 async def described(browser, job_id):
@@ -26,45 +18,37 @@ async def waiting(browser):
 async def test_a_job_is_held_and_released(browser, waiting):
     path = f"/ui/jobs/{waiting}"
     assert "keeps its place in the queue" in (await browser.open(f"{path}/hold")).text
-    answer = await browser.post(f"{path}/hold", await form_of(browser, f"{path}/hold", reason="<b>data</b>"))
+    answer = await browser.post(f"{path}/hold", await browser.form(f"{path}/hold", reason="<b>data</b>"))
     assert answer.headers["Location"] == path
     assert (await described(browser, waiting))["hold"]["reason"] == "<b>data</b>"
-    await browser.post(f"{path}/release", await form_of(browser, f"{path}/release"))
+    await browser.post(f"{path}/release", await browser.form(f"{path}/release"))
     assert "hold" not in await described(browser, waiting)
 
 
 async def test_a_running_job_is_paused_and_resumed(browser):
-    job_id = await browser.submit("train", script=ENDLESS)
-    await browser.wait_for(job_id, "RUNNING")
+    job_id = await browser.run("train")
     path = f"/ui/jobs/{job_id}"
     page = await browser.open(f"{path}/pause")
     assert "The job has no checkpoint directory: its next attempt does not continue from this one." in page.text
-    await browser.post(f"{path}/pause", await form_of(browser, f"{path}/pause"))
+    await browser.post(f"{path}/pause", await browser.form(f"{path}/pause"))
     assert (await described(browser, job_id))["hold"]["paused"]
-    await browser.post(f"{path}/resume", await form_of(browser, f"{path}/resume"))
+    await browser.post(f"{path}/resume", await browser.form(f"{path}/resume"))
     assert "hold" not in await described(browser, job_id)
 
 
 async def test_a_job_that_has_started_meanwhile_is_not_paused(browser, waiting):
     path = f"/ui/jobs/{waiting}/pause"
-    form = await form_of(browser, path) | {"state": "RUNNABLE.0"}
+    form = dict(await browser.form(path)) | {"state": "RUNNABLE.0"}
     page = await browser.post(path, form, status=409)
     assert "nothing was ordered" in page.text
     assert "hold" not in await described(browser, waiting)
 
 
 async def test_a_running_job_can_be_paused_and_not_held(browser):
-    job_id = await browser.submit("train", script=ENDLESS)
-    await browser.wait_for(job_id, "RUNNING")
+    job_id = await browser.run("train")
     page = await browser.open(f"/ui/jobs/{job_id}/hold")
     assert f"/ui/jobs/{job_id}/pause" in page.page.links
     assert 'name="state"' not in page.body
-
-
-@pytest.mark.parametrize("action", ["hold", "release", "pause", "resume"])
-async def test_an_unknown_job_has_the_page_of_everything_unknown(browser, action):
-    unknown = await browser.open(f"/ui/jobs/{uuid4()}/{action}", status=404)
-    assert unknown.body == (await browser.open("/ui/none", status=404)).body
 
 
 async def test_a_queue_is_disabled_drained_and_enabled(browser):

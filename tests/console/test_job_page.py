@@ -2,20 +2,15 @@
 
 import re
 
-import pytest
-
 from batchq.compute.simulated.script import Script, script_variable
 from tests.console.conftest import console_of
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
-UNKNOWN = "8f2c51a7-0000-4000-8000-000000000000"
-
 
 async def test_a_failed_job_shows_why_before_all_else(browser):
     script = Script(seconds=0, exit_code=3, output=("cannot read input.csv",))
-    job_id = await browser.submit("train-17", script=script)
-    await browser.wait_for(job_id, "FAILED")
+    job_id = await browser.run("train-17", script=script, until="FAILED")
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert "exit code 3" in re.search(r'class="why FAILED"[^>]*>(.*?)</p>', page.body)[1]
     assert "cannot read input.csv" in page.text
@@ -25,8 +20,9 @@ async def test_a_failed_job_shows_why_before_all_else(browser):
 
 
 async def test_each_attempt_has_its_exit_code_and_a_link_to_its_log(browser):
-    job_id = await browser.submit("train-17", script=Script(seconds=0, exit_code=7), retryStrategy={"attempts": 2})
-    await browser.wait_for(job_id, "FAILED")
+    job_id = await browser.run(
+        "train-17", script=Script(seconds=0, exit_code=7), retryStrategy={"attempts": 2}, until="FAILED"
+    )
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert "Attempts: 2 of 2" in page.text
     first = re.search(r'<tr id="attempt-1">(.*?)</tr>', page.body, re.DOTALL)[1]
@@ -35,34 +31,32 @@ async def test_each_attempt_has_its_exit_code_and_a_link_to_its_log(browser):
 
 
 async def test_a_running_job_can_be_stopped_and_paused(browser):
-    job_id = await browser.submit("train-17", script=ENDLESS)
-    await browser.wait_for(job_id, "RUNNING")
+    job_id = await browser.run("train-17")
     page = await browser.open(f"/ui/jobs/{job_id}")
     path = f"/ui/jobs/{job_id}"
     assert {f"{path}/stop", f"{path}/pause", f"{path}/force-fail", f"{path}/log"} <= set(page.page.links)
     assert f"{path}/hold" not in page.page.links
+    assert f'<div id="live" data-min-interval="1" data-jobs="{job_id}">' in page.body
 
 
 async def test_a_cancelled_job_that_runs_shows_who_cancelled_it_and_what_follows(browser):
-    job_id = await browser.submit("train-17", script=ENDLESS)
-    await browser.wait_for(job_id, "RUNNING")
+    job_id = await browser.run("train-17")
     await browser.call("canceljob", {"jobId": job_id, "reason": "too hot"})
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert re.search(r"RUNNING, will not be retried: cancelled( by \w+)? [0-9: -]+ UTC ?, 'too hot'", page.text)
 
 
 async def test_a_held_job_can_be_released(browser):
-    first = await browser.submit("train-1", script=ENDLESS)
-    job_id = await browser.submit("train-2", dependsOn=[{"jobId": first}])
+    job_id = await browser.submit_waiting("train-2")
     await browser.call(f"batchq/jobs/{job_id}/hold", {"reason": "wait for data"})
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert f"/ui/jobs/{job_id}/release" in page.page.links
+    assert f"/ui/jobs/{job_id}/force-fail" not in page.page.links
     assert "wait for data" in page.text
 
 
 async def test_the_history_is_a_picture_and_a_table(browser):
-    job_id = await browser.submit("train-17")
-    await browser.wait_for(job_id, "SUCCEEDED")
+    job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert '<svg class="axis"' in page.body
     table = page.body[page.body.index('id="times"') :]
@@ -104,8 +98,7 @@ async def test_the_request_shows_what_was_asked_for(browser):
 
 
 async def test_a_child_that_its_array_has_not_created_has_a_page(browser):
-    first = await browser.submit("first", script=ENDLESS)
-    job_id = await browser.submit("sweep", arrayProperties={"size": 3}, dependsOn=[{"jobId": first}])
+    job_id = await browser.submit_waiting("sweep", arrayProperties={"size": 3})
     page = await browser.open(f"/ui/jobs/{job_id}:2")
     assert "The array has not created this child yet." in page.text
     assert f"/ui/jobs/{job_id}:2/stop" in page.page.links
@@ -115,8 +108,7 @@ async def test_a_child_that_its_array_has_not_created_has_a_page(browser):
 async def test_metrics_and_checkpoints_are_results(browser):
     script = Script(seconds=None, on_term=143, checkpoints=("epoch-1.pt",), output=("epoch 1: loss 0.5",))
     tags = {"batchq:checkpoints": "true", "batchq:metric:loss": "loss ([0-9.]+)"}
-    job_id = await browser.submit("train-17", script=script, tags=tags)
-    await browser.wait_for(job_id, "RUNNING")
+    job_id = await browser.run("train-17", script=script, tags=tags)
     page = await browser.open(f"/ui/jobs/{job_id}")
     results = re.search(r'aria-labelledby="results">.*?</section>', page.body, re.DOTALL)[0]
     assert "<dt>loss</dt><dd>0.5" in results
@@ -127,8 +119,7 @@ async def test_a_job_with_prices_has_a_cost(tmp_path):
     prices = tmp_path / "prices.toml"
     prices.write_text('currency = "EUR"\nvcpu_hour = 1.0\n')
     async with console_of(tmp_path / "data", prices=prices) as browser:
-        job_id = await browser.submit("train-17")
-        await browser.wait_for(job_id, "SUCCEEDED")
+        job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
         assert "0.00 EUR" in (await browser.open(f"/ui/jobs/{job_id}")).text
 
 
@@ -136,12 +127,6 @@ async def test_a_long_value_is_folded(browser):
     job_id = await browser.submit("train-17", tags={"note": "x" * 250}, script=ENDLESS)
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert f"<summary><code>note={'x' * 100}…</code> (250 characters)</summary>" in page.body
-
-
-async def test_only_an_active_job_can_be_force_failed(browser):
-    first = await browser.submit("train-1", script=ENDLESS)
-    job_id = await browser.submit("train-2", dependsOn=[{"jobId": first}])
-    assert f"/ui/jobs/{job_id}/force-fail" not in (await browser.open(f"/ui/jobs/{job_id}")).page.links
 
 
 async def test_an_array_leads_to_its_children_and_each_child_to_its_array(browser):
@@ -189,31 +174,17 @@ async def test_the_containers_of_a_task_have_their_states_and_logs(browser):
     assert f"/ui/jobs/{job_id}/log?container=sidecar" in page.page.links
 
 
-async def test_the_live_part_concerns_this_job_only(browser):
-    job_id = await browser.submit("train-17", script=ENDLESS)
-    page = await browser.open(f"/ui/jobs/{job_id}")
-    assert f'<div id="live" data-min-interval="1" data-jobs="{job_id}">' in page.body
-
-
 async def test_an_update_is_the_same_as_that_part_of_the_whole_page(browser):
-    job_id = await browser.submit("train-17")
-    await browser.wait_for(job_id, "SUCCEEDED")
+    job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
     pages = [await browser.open(f"/ui/jobs/{job_id}"), await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")]
     whole, part = (re.sub(r"\d+ s ago", "", it.body) for it in pages)
     assert part in whole
     assert f"/ui/jobs/{job_id}/log?attempt=1" in part
 
 
-@pytest.mark.parametrize("path", [UNKNOWN, f"{UNKNOWN}:3", f"{UNKNOWN}/nodes/1", "0" * 64, "8f2c51a7"])
-async def test_an_unknown_job_has_the_page_of_what_is_not_visible(browser, path):
-    missing = await browser.open("/ui/nothing", status=404)
-    assert (await browser.open(f"/ui/jobs/{path}", status=404)).body == missing.body
-
-
 async def test_hostile_text_is_shown_escaped(browser):
     script = Script(seconds=None, on_term=143, output=(HOSTILE,))
-    job_id = await browser.submit("hostile", command=[HOSTILE], script=script, tags={"note": HOSTILE[:200]})
-    await browser.wait_for(job_id, "RUNNING")
+    job_id = await browser.run("hostile", command=[HOSTILE], script=script, tags={"note": HOSTILE[:200]})
     await browser.call("terminatejob", {"jobId": job_id, "reason": HOSTILE[:1024]})
     await browser.wait_for(job_id, "FAILED")
     page = await browser.open(f"/ui/jobs/{job_id}")
@@ -227,8 +198,9 @@ async def test_hostile_text_is_shown_escaped(browser):
 async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
     first = await browser.submit("train-1", script=ENDLESS)
     waiting = await browser.submit("train-2", dependsOn=[{"jobId": first}])
-    array = await browser.submit("sweep", script=Script(seconds=0, exit_code=1), arrayProperties={"size": 2})
-    await browser.wait_for(array, "FAILED")
+    array = await browser.run(
+        "sweep", script=Script(seconds=0, exit_code=1), arrayProperties={"size": 2}, until="FAILED"
+    )
     paths = ["/ui/jobs?by=ended", "/ui/jobs?queue=default", "/ui/find?q=train", f"/ui/jobs/{array}/children"]
     paths += [f"/ui/jobs/{it}" for it in (first, waiting, array, f"{array}:0")]
     links = {link for path in paths for link in (await browser.open(path)).page.links if link.startswith("/ui")}

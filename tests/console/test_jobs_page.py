@@ -31,8 +31,7 @@ async def test_an_empty_server_shows_two_commands_to_copy(browser):
 
 
 async def test_the_newest_job_is_first_and_each_has_its_status_and_why(browser):
-    first = await browser.submit("train-1", script=ENDLESS)
-    await browser.wait_for(first, "RUNNING")
+    first = await browser.run("train-1")
     second = await browser.submit("train-2", dependsOn=[{"jobId": first}])
     page = await browser.open("/ui/jobs")
     assert rows(page) == [second, first]
@@ -60,8 +59,7 @@ async def test_the_fields_of_the_form_may_be_empty(browser):
 
 
 async def test_a_list_by_end_has_finished_jobs_only(browser):
-    ended = await browser.submit("train-1")
-    await browser.wait_for(ended, "SUCCEEDED")
+    ended = await browser.run("train-1", script=None, until="SUCCEEDED")
     await browser.submit("train-2", script=ENDLESS)
     assert rows(await browser.open("/ui/jobs?by=ended")) == [ended]
     assert rows(await browser.open("/ui/jobs?by=ended&to=1h")) == []
@@ -102,22 +100,6 @@ async def test_a_page_behind_the_last_job_says_so(browser):
     await browser.call("terminatejob", {"jobId": ids[0], "reason": "a test"})
     await browser.wait_for(ids[0], "FAILED")
     assert "There are no older jobs." in (await browser.open(older)).text
-
-
-async def test_a_filter_without_jobs_reports_that_all_were_searched(browser):
-    await browser.submit("train-1", script=ENDLESS)
-    page = await browser.open("/ui/jobs?name=none")
-    assert "No job matches. All jobs that you may see were searched." in page.text
-
-
-async def test_an_unknown_queue_in_the_filter_is_reported(browser):
-    assert "JobQueue nothing not found." in (await browser.open("/ui/jobs?queue=nothing")).text
-
-
-async def test_invalid_filters_are_refused_with_their_name(browser):
-    assert "'from'" in (await browser.open("/ui/jobs?from=yesterday", status=400)).text
-    assert "state" in (await browser.open("/ui/jobs?state=DONE", status=400)).text
-    assert "more" in (await browser.open("/ui/jobs?more=1", status=400)).text
 
 
 async def test_jobs_are_counted_by_name_and_status(browser):

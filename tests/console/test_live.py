@@ -141,11 +141,6 @@ async def test_a_shutdown_ends_the_streams_at_once(tmp_path):
         await opened.__aexit__(None, None, None)
 
 
-@pytest.mark.parametrize("query", ["after=-1", "after=x", "other=1"])
-async def test_an_invalid_query_is_refused(browser, query):
-    await browser.open(f"/ui/live?{query}", status=400)
-
-
 async def test_a_stream_without_a_session_is_refused(visitor):
     await visitor.open("/ui/live", status=401, Sec_Fetch_Mode="cors")
 
@@ -180,3 +175,13 @@ async def test_a_stream_ends_after_its_user_sees_other_jobs(visitor, monkeypatch
         AccountsFile(visitor.data).change(lambda old: Directory(users={**old.users, "ada": operator}))
         while await stream.next() is not None:
             pass
+
+
+async def test_two_users_never_share_the_live_part_of_a_page(visitor):
+    job_id = await submit_as(visitor, "ada")
+    await visitor.log_in("ada")
+    own = await visitor.open("/ui/jobs", X_Fragment="live")
+    visitor.cookie = None
+    await visitor.log_in("bob")
+    other = await visitor.open("/ui/jobs", X_Fragment="live")
+    assert (job_id in own.body, job_id in other.body) == (True, False)

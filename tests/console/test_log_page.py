@@ -214,12 +214,6 @@ async def test_an_array_links_to_the_logs_of_its_children(browser):
     assert "one" in (await browser.open(f"/ui/jobs/{job_id}:2/log")).text.split()
 
 
-@pytest.mark.parametrize("part", ["log", "log/text", "nodes/0/log", "nodes/0/log/text"])
-async def test_the_log_of_an_unknown_job_is_the_page_of_what_does_not_exist(browser, part):
-    page = await browser.open(f"/ui/jobs/12345678-1234-1234-1234-123456789012/{part}", status=404)
-    assert page.body == (await browser.open("/ui/nothing", status=404)).body
-
-
 async def test_an_attempt_that_does_not_exist_is_not_found(browser):
     job_id = await job_that_writes(browser, "one")
     await browser.open(f"/ui/jobs/{job_id}/log?attempt=2", status=404)

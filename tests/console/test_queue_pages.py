@@ -16,8 +16,7 @@ async def queue(browser, name, *, vcpus=1, **members):
 async def test_the_list_shows_states_counts_and_why_the_first_job_waits(browser):
     await queue(browser, "gpu")
     await queue(browser, "night", state="DISABLED")
-    running = await browser.submit("long-1", script=ENDLESS, jobQueue="gpu")
-    await browser.wait_for(running, "RUNNING")
+    await browser.run("long-1", jobQueue="gpu")
     await browser.wait_for(await browser.submit("next-1", jobQueue="gpu"), "RUNNABLE")
     page = await browser.open("/ui/queues")
     assert {"queue-default", "queue-gpu", "queue-night"} <= set(page.page.ids)
@@ -27,8 +26,7 @@ async def test_the_list_shows_states_counts_and_why_the_first_job_waits(browser)
 
 async def test_a_queue_shows_its_line_in_the_order_of_dispatch_with_reasons(browser):
     await queue(browser, "gpu")
-    running = await browser.submit("long-1", script=ENDLESS, jobQueue="gpu")
-    await browser.wait_for(running, "RUNNING")
+    await browser.run("long-1", jobQueue="gpu")
     waiting = [await browser.submit(f"next-{it}", jobQueue="gpu") for it in range(3)]
     for it in waiting:
         await browser.wait_for(it, "RUNNABLE")
@@ -37,10 +35,6 @@ async def test_a_queue_shows_its_line_in_the_order_of_dispatch_with_reasons(brow
     assert "Place in queue gpu: 2nd, behind 1 job requesting 1 vCPU." in page.text
     assert "vCPUs in use 1" in page.text
     assert "gpu : 1 vCPUs" in page.text
-
-
-async def test_an_empty_queue_says_so(browser):
-    assert "No job waits for capacity in this queue." in (await browser.open("/ui/queues/default")).text
 
 
 async def test_time_limits_of_a_queue_are_shown(browser):
@@ -74,8 +68,3 @@ async def test_an_operator_may_disable_and_drain_a_queue(browser):
     page = await browser.open("/ui/queues/default")
     assert 'action="/ui/queues/default/disable"' in page.body
     assert 'action="/ui/queues/default/drain"' in page.body
-
-
-async def test_an_unknown_queue_is_the_page_of_what_does_not_exist(browser):
-    page = await browser.open("/ui/queues/none", status=404)
-    assert page.body == (await browser.open("/ui/nothing", status=404)).body

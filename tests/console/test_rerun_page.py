@@ -1,18 +1,12 @@
 """The page that submits finished jobs again."""
 
 import asyncio
-import re
-from uuid import uuid4
 
 import pytest
 
 from batchq.compute.simulated.script import Script
+from tests.console.conftest import form_in
 from tests.service.job_queue import ENDLESS
-
-
-def form_in(page, **fields):
-    body = page.body.partition('action="/ui/rerun"')[2]
-    return [*re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', body), *fields.items()]
 
 
 async def ended(browser, name="fit", status="FAILED", **members):
@@ -23,16 +17,12 @@ async def ended(browser, name="fit", status="FAILED", **members):
     return job_id
 
 
-async def described(browser, job_id):
-    return (await browser.call("describejobs", {"jobs": [job_id.rpartition("/")[2]]}))["jobs"][0]
-
-
 async def test_a_finished_job_is_submitted_again_with_more_memory(browser):
     old = await ended(browser)
     page = await browser.open(f"/ui/rerun?job={old}")
     assert "Submit 1 job again" in page.text
     answer = await browser.post("/ui/rerun", form_in(page, memory="128m"))
-    new = await described(browser, answer.headers["Location"])
+    new = await browser.describe(answer.headers["Location"])
     assert (new["jobName"], new["tags"]["batchq:rerun-of"]) == ("fit", old)
     amounts = {it["type"]: it["value"] for it in new["container"]["resourceRequirements"]}
     assert (amounts["MEMORY"], new["container"]["command"]) == ("128", ["fit"])
@@ -45,7 +35,7 @@ async def test_the_failed_children_of_an_array_are_submitted_alone(browser):
     result = await browser.open(answer.headers["Location"])
     assert "3 of 3 jobs submitted again" in result.text
     jobs = (await browser.call("batchq/listjobs", {"names": ["sweep"]}))["jobs"]
-    new = [await described(browser, it["jobId"]) for it in jobs if it["jobId"] != array]
+    new = [await browser.describe(it["jobId"]) for it in jobs if it["jobId"] != array]
     variables = [it for job in new for it in job["container"]["environment"]]
     indexes = [it["value"] for it in variables if it["name"] == "AWS_BATCH_JOB_ARRAY_INDEX"]
     assert sorted(indexes) == ["0", "1", "2"]
@@ -85,12 +75,3 @@ async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
     assert sentence in page.text
     assert 'value="2"' in page.body
     assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
-
-
-async def test_a_job_that_does_not_exist_has_the_page_of_everything_unknown(browser):
-    unknown = await browser.open(f"/ui/rerun?job={uuid4()}", status=404)
-    assert unknown.body == (await browser.open("/ui/none", status=404)).body
-
-
-async def test_a_query_without_jobs_is_refused(browser):
-    assert "No jobs are selected." in (await browser.open("/ui/rerun", status=400)).text

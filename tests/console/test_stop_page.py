@@ -2,54 +2,29 @@
 
 import asyncio
 import re
-from uuid import uuid4
 
 import pytest
 
 from batchq.compute.simulated.script import Script, script_variable
+from tests.console.conftest import form_in
 from tests.service.job_queue import ENDLESS
 
 DEAF = Script(seconds=None)  # ignores the stop signal
 
 
-def hidden(page, name):
-    """The value of a hidden field."""
-    return re.search(rf'name="{name}" value="([^"]*)"', page.body)[1]
-
-
-async def form_of(browser, path, **fields):
-    page = await browser.open(path)
-    return {"invocation": hidden(page, "invocation"), "state": hidden(page, "state")} | fields
-
-
-async def described(browser, job_id):
-    return (await browser.call("describejobs", {"jobs": [job_id]}))["jobs"][0]
-
-
-async def running(browser, name="train-17", *, script=ENDLESS, **members):
-    job_id = await browser.submit(name, script=script, **members)
-    await browser.wait_for(job_id, "RUNNING")
-    return job_id
-
-
-async def waiting(browser, name="waits", **members):
-    """A job that waits for another one, which runs."""
-    return await browser.submit(name, dependsOn=[{"jobId": await running(browser, "first")}], **members)
-
-
 async def test_the_page_of_a_running_job_describes_both_orders(browser):
-    page = await browser.open(f"/ui/jobs/{await running(browser)}/stop")
+    page = await browser.open(f"/ui/jobs/{await browser.run()}/stop")
     assert "The attempt continues and is the last one; if it succeeds, the job is SUCCEEDED." in page.text
     assert "SIGTERM, SIGKILL after 30 s, FAILED whatever the exit code, never retried." in page.text
 
 
 async def test_the_page_of_a_waiting_job_describes_both_orders(browser):
-    page = await browser.open(f"/ui/jobs/{await waiting(browser)}/stop")
+    page = await browser.open(f"/ui/jobs/{await browser.submit_waiting()}/stop")
     assert page.text.count("FAILED at once, no container is created.") >= 2
 
 
 async def test_the_page_names_the_jobs_that_depend_on_the_job(browser):
-    first = await running(browser)
+    first = await browser.run()
     for name in ("report-1", "report-2"):
         await browser.submit(name, dependsOn=[{"jobId": first}])
     page = await browser.open(f"/ui/jobs/{first}/stop")
@@ -66,85 +41,84 @@ async def test_the_page_of_an_array_counts_its_children(browser):
 
 
 async def test_the_page_of_a_finished_job_offers_no_order(browser):
-    job_id = await browser.submit("done")
-    await browser.wait_for(job_id, "SUCCEEDED")
+    job_id = await browser.run("done", script=None, until="SUCCEEDED")
     page = await browser.open(f"/ui/jobs/{job_id}/stop")
     assert "Already SUCCEEDED. No order would change that." in page.text
     assert "<form method=" not in page.body.partition('id="main"')[2]
 
 
 async def test_a_terminate_stops_the_job_with_the_reason_and_the_user(browser):
-    job_id = await running(browser)
+    job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/stop"
-    answer = await browser.post(path, await form_of(browser, path, order="TERMINATE", reason="<b>too hot</b>"))
+    answer = await browser.post(path, await browser.form(path, order="TERMINATE", reason="<b>too hot</b>"))
     assert answer.headers["Location"] == f"/ui/jobs/{job_id}"
     await browser.wait_for(job_id, "FAILED")
-    job = await described(browser, job_id)
+    job = await browser.describe(job_id)
     assert (job["statusReason"], job["isTerminated"]) == ("<b>too hot</b>", True)
     records = (await browser.call("batchq/listaudit", {"job": job_id}))["records"]
     assert "TerminateJob" in {it["operation"] for it in records}
 
 
 async def test_a_cancel_lets_the_attempt_end(browser):
-    job_id = await running(browser)
+    job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/stop"
-    await browser.post(path, await form_of(browser, path, order="CANCEL", preset="wrong input", reason="run 3"))
-    job = await described(browser, job_id)
+    await browser.post(path, await browser.form(path, order="CANCEL", preset="wrong input", reason="run 3"))
+    job = await browser.describe(job_id)
     order = job["batchq"]["stopOrder"]
     assert (job["status"], order["kind"], order["reason"]) == ("RUNNING", "CANCEL", "wrong input: run 3")
 
 
 async def test_signal_and_grace_of_the_form_replace_those_of_the_job(browser):
-    job_id = await running(browser, script=DEAF)
+    job_id = await browser.run(script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
-    form = await form_of(browser, path, order="TERMINATE", preset="was only a test", signal="INT", grace="0")
+    form = await browser.form(path, order="TERMINATE", preset="was only a test", signal="INT", grace="0")
     await browser.post(path, form)
     await browser.wait_for(job_id, "FAILED")
-    assert (await described(browser, job_id))["container"]["exitCode"] == 137
+    assert (await browser.describe(job_id))["container"]["exitCode"] == 137
 
 
 @pytest.mark.parametrize("order", ["CANCEL", "TERMINATE"])
 async def test_a_job_whose_state_has_changed_is_not_stopped(browser, order):
-    first = await running(browser, "first")
+    first = await browser.run("first")
     job_id = await browser.submit("second", script=ENDLESS, dependsOn=[{"jobId": first}])
     path = f"/ui/jobs/{job_id}/stop"
-    form = await form_of(browser, path, order=order, reason="not needed")
+    form = await browser.form(path, order=order, reason="not needed")
     await browser.call("terminatejob", {"jobId": first, "reason": "ends the wait"})
     await browser.wait_for(job_id, "FAILED")
     page = await browser.post(path, form, status=409)
     assert "nothing was ordered" in page.text
-    assert "stopOrder" not in (await described(browser, job_id)).get("batchq", {})
+    assert "stopOrder" not in (await browser.describe(job_id)).get("batchq", {})
 
 
 async def test_the_page_asks_again_with_the_words_of_the_new_state(browser):
     job_id = await browser.submit("late", script=ENDLESS)
     path = f"/ui/jobs/{job_id}/stop"
     await browser.wait_for(job_id, "RUNNING")
-    form = await form_of(browser, path, order="TERMINATE", reason="too hot") | {"state": "RUNNABLE.0"}
+    form = dict(await browser.form(path, order="TERMINATE", reason="too hot")) | {"state": "RUNNABLE.0"}
     page = await browser.post(path, form, status=409)
     assert "SIGTERM, SIGKILL after 30 s" in page.text
     assert 'value="too hot"' in page.body
-    again = form | {"invocation": hidden(page, "invocation"), "state": hidden(page, "state")}
+    again = form | dict(form_in(page))
     await browser.post(path, again)
-    assert (await described(browser, job_id))["isTerminated"]
+    assert (await browser.describe(job_id))["isTerminated"]
 
 
 async def test_a_form_that_is_sent_twice_orders_once(browser):
-    job_id = await running(browser)
+    job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/stop"
-    form = await form_of(browser, path, order="TERMINATE", reason="too hot")
+    form = await browser.form(path, order="TERMINATE", reason="too hot")
     answers = await asyncio.gather(browser.post(path, form), browser.post(path, form))
     assert {it.headers["Location"] for it in answers} == {f"/ui/jobs/{job_id}"}
-    assert len((await described(browser, job_id))["batchq"]["stopOrders"]) == 1
+    assert len((await browser.describe(job_id))["batchq"]["stopOrders"]) == 1
 
 
 async def test_of_two_orders_for_one_state_the_first_counts(browser):
-    job_id = await running(browser, script=DEAF)
+    job_id = await browser.run(script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
-    forms = [await form_of(browser, path, order="TERMINATE", reason=it) for it in ("first", "second")]
+    forms = [await browser.form(path, order="TERMINATE", reason=it) for it in ("first", "second")]
     answers = [await browser.post(path, forms[0]), await browser.post(path, forms[1], status=409)]
     assert "Already stopping since" in answers[1].text
-    assert [it["reason"] for it in (await described(browser, job_id))["batchq"]["stopOrders"]] == ["first"]
+    assert [it["reason"] for it in (await browser.describe(job_id))["batchq"]["stopOrders"]] == ["first"]
 
 
 @pytest.mark.parametrize(
@@ -160,35 +134,30 @@ async def test_of_two_orders_for_one_state_the_first_counts(browser):
     ],
 )
 async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
-    job_id = await running(browser)
+    job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/stop"
-    page = await browser.post(path, await form_of(browser, path, **fields), status=400)
+    page = await browser.post(path, await browser.form(path, **fields), status=400)
     assert sentence in page.text
     assert f'value="{fields.get("reason", "")}"' in page.body
-    assert "stopOrder" not in (await described(browser, job_id)).get("batchq", {})
+    assert "stopOrder" not in (await browser.describe(job_id)).get("batchq", {})
 
 
 async def test_a_stopping_job_can_only_be_forced(browser):
-    job_id = await running(browser, script=DEAF)
+    job_id = await browser.run(script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
-    form = await form_of(browser, path, order="TERMINATE", reason="first", signal="HUP", grace="600")
+    form = await browser.form(path, order="TERMINATE", reason="first", signal="HUP", grace="600")
     await browser.post(path, form)
     page = await browser.open(path)
     assert "Already stopping since" in page.text
-    form = await form_of(browser, path, order="TERMINATE", reason="second", force="true")
+    form = await browser.form(path, order="TERMINATE", reason="second", force="true")
     await browser.post(path, form)
     await browser.wait_for(job_id, "FAILED")
 
 
 async def test_the_dialog_is_a_block_of_the_page(browser):
-    page = await browser.open(f"/ui/jobs/{await running(browser)}/stop", X_Fragment="dialog")
+    page = await browser.open(f"/ui/jobs/{await browser.run()}/stop", X_Fragment="dialog")
     assert page.body.lstrip().startswith('<h2 id="stop-heading">')
     assert 'name="order"' in page.body
-
-
-async def test_an_unknown_job_has_the_page_of_everything_unknown(browser):
-    unknown = await browser.open(f"/ui/jobs/{uuid4()}/stop", status=404)
-    assert unknown.body == (await browser.open("/ui/none", status=404)).body
 
 
 async def test_the_page_of_a_node_says_what_happens_to_the_others(browser):
@@ -198,21 +167,20 @@ async def test_the_page_of_a_node_says_what_happens_to_the_others(browser):
     nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": [{"targetNodes": "0:", "container": container}]}
     definition = {"jobDefinitionName": "gang", "type": "multinode", "nodeProperties": nodes}
     await browser.call("registerjobdefinition", definition)
-    gang = await browser.submit("gang", jobDefinition="gang", containerOverrides={})
-    await browser.wait_for(gang, "RUNNING")
+    gang = await browser.run("gang", jobDefinition="gang", containerOverrides={}, script=None)
     main, other = [await browser.open(f"/ui/jobs/{gang}/nodes/{it}/stop") for it in (0, 1)]
     assert "It is the main node, so the whole job ends." in main.text
     assert "the job and its other containers continue. The next attempt has all nodes again." in other.text
     path = f"/ui/jobs/{gang}/nodes/1/stop"
-    await browser.post(path, await form_of(browser, path, order="TERMINATE", reason="this node"))
-    assert "stopOrder" not in (await described(browser, gang))["batchq"]
-    assert (await described(browser, f"{gang}#1"))["batchq"]["stopOrder"]["reason"] == "this node"
+    await browser.post(path, await browser.form(path, order="TERMINATE", reason="this node"))
+    assert "stopOrder" not in (await browser.describe(gang))["batchq"]
+    assert (await browser.describe(f"{gang}#1"))["batchq"]["stopOrder"]["reason"] == "this node"
 
 
 async def test_force_fail_gives_up_the_container(browser):
-    job_id = await running(browser)
+    job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/force-fail"
-    await browser.post(path, await form_of(browser, path, reason="hangs"))
-    job = await described(browser, job_id)
+    await browser.post(path, await browser.form(path, reason="hangs"))
+    job = await browser.describe(job_id)
     assert job["status"] == "FAILED"
     assert job["batchq"]["stopOrder"]["kind"] == "FORCE_FAIL"

@@ -1,16 +1,29 @@
-"""Hints on a virtual clock: how many, for whom, and when pages must wait."""
+"""Hints and shared fragments on a virtual clock: how many, for whom, and when pages must wait."""
 
 import asyncio
 from datetime import timedelta
+from http import HTTPStatus
 from itertools import count
 
 import pytest
 
-from batchq.api.console.live_updates import INTERVAL, MAX_CALM, MAX_STREAMS, MAX_UNREAD, Hint, Hints, Pressure
+from batchq.api.console.live_updates import (
+    INTERVAL,
+    MAX_CALM,
+    MAX_STREAMS,
+    MAX_UNREAD,
+    SHARED_FOR,
+    Fragment,
+    Hint,
+    Hints,
+    Pressure,
+    SharedFragments,
+)
 from batchq.api.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Owner, Role
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
+from batchq.errors import StoreFailed
 from batchq.ports.history import FeedEntry, FeedPage, HistoryEntry
 from tests.support.builders import NOON
 from tests.support.clock import VirtualClock, VirtualLoop
@@ -183,3 +196,52 @@ async def test_pages_wait_while_rendering_takes_more_than_a_twentieth_of_a_core(
 async def test_pages_wait_while_the_event_loop_is_late_but_not_too_long():
     assert Bench(timedelta(seconds=0.2)).pressure.calm == 10
     assert Bench(timedelta(seconds=60)).pressure.calm == MAX_CALM
+
+
+class Part:
+    """A fragment whose text is the number of its rendering."""
+
+    def __init__(self):
+        self.renderings = 0
+        self.events = Events()
+        self._shared = SharedFragments(events=self.events, clock=VirtualClock())
+
+    async def of(self, key="page"):
+        return (await self._shared.of(key, self._render)).body
+
+    async def _render(self):
+        self.renderings += 1
+        return Fragment.of(str(self.renderings), HTTPStatus.OK)
+
+
+@on_a_virtual_clock
+async def test_requests_of_a_second_share_a_rendering_while_nothing_changes():
+    part = Part()
+    assert [await part.of() for _ in range(3)] == [b"1"] * 3
+    await VirtualClock().sleep(SHARED_FOR)
+    assert await part.of() == b"2"
+
+
+@on_a_virtual_clock
+async def test_a_request_after_a_change_waits_for_the_next_rendering():
+    part, loop = Part(), asyncio.get_running_loop()
+    assert await part.of() == b"1"
+    part.events.change("job")
+    assert await asyncio.gather(part.of(), part.of()) == [b"2", b"2"]
+    assert loop.time() == SHARED_FOR
+
+
+@on_a_virtual_clock
+async def test_different_pages_and_callers_do_not_share():
+    part = Part()
+    assert [await part.of("one"), await part.of("another")] == [b"1", b"2"]
+
+
+@on_a_virtual_clock
+async def test_a_failure_reaches_all_requests_of_its_second():
+    async def fails():
+        raise StoreFailed("disk full")
+
+    part = Part()
+    results = await asyncio.gather(*(part._shared.of("page", fails) for _ in range(2)), return_exceptions=True)
+    assert [type(it) for it in results] == [StoreFailed] * 2
