@@ -74,13 +74,33 @@ async def test_a_job_that_cannot_start_does_not_close_its_account(dead):
     assert environments_of(unit, never, mate, below) == [None, "local", "local"]
 
 
-async def test_the_limits_of_all_parent_accounts_apply():
-    below, own, other = (runnable(owner=it, millicpus=1000) for it in (TEAM, LAB, OTHER))
-    store = await stored(running(owner=TEAM, millicpus=1000), below, own, other)
+@pytest.mark.parametrize(
+    ("limits", "held", "jobs", "placed"),
+    [
+        ({"team": 1, "lab": 2, "root": 64}, (TEAM, 1000), [(TEAM, 1000), (LAB, 1000), (OTHER, 1000)], "-++"),
+        ({"lab": 2}, (LAB, 2000), [(LAB, 1000), (OTHER, 2000)], "-+"),
+        ({"lab": 2}, (OTHER, 3000), [(LAB, 2000), (LAB, 500)], "--"),
+        ({"lab": 1}, (LAB, 3000), [(LAB, 1)], "-"),
+        ({"lab": 2}, None, [(LAB, 1500, "default"), (LAB, 1500, "other")], "-+"),
+    ],
+    ids=[
+        "the limits of all parent accounts apply",
+        "no capacity is reserved for a job of an account at its limit",
+        "a limit reserved for a head is not used by other jobs of its account",
+        "a lowered limit starts no job",
+        "a limit applies to all queues together",
+    ],
+)
+async def test_limits_of_vcpus(limits, held, jobs, placed):
+    """In `placed` a plus stands for each job that starts."""
+    runs = [] if held is None else [running(owner=held[0], millicpus=held[1])]
+    waiting = [runnable(owner=it[0], millicpus=it[1], queue=(*it, "default")[2]) for it in jobs]
+    store = await stored(*runs, *waiting)
 
-    unit = await after_placement(store, wide(), quotas=quotas(team=1, lab=2, root=64))
+    unit = await after_placement(store, catalog_of(queue(), queue("other", priority=9)), quotas=quotas(**limits))
 
-    assert environments_of(unit, below, own, other) == [None, "local", "local"]
+    assert environments_of(unit, *waiting) == ["local" if it == "+" else None for it in placed]
+    assert environments_of(unit, *runs) == ["local"] * len(runs)
 
 
 async def test_no_job_starts_when_the_root_account_is_at_its_limit():
@@ -92,26 +112,6 @@ async def test_no_job_starts_when_the_root_account_is_at_its_limit():
 
     assert environments_of(unit, *jobs) == [None, None, None]
     assert [it.job_id for it in outcome.heads.values()] == [jobs[0].id]
-
-
-async def test_no_capacity_is_reserved_for_a_job_of_an_account_at_its_limit():
-    runs = running(owner=LAB, millicpus=2000)
-    waits, other = runnable(owner=LAB, millicpus=1000), runnable(owner=OTHER, millicpus=2000)
-    store = await stored(runs, waits, other)
-
-    unit = await after_placement(store, catalog_of(), quotas=quotas(lab=2))
-
-    assert environments_of(unit, waits, other) == [None, "local"]
-
-
-async def test_a_limit_reserved_for_a_head_is_not_used_by_other_jobs_of_its_account():
-    runs = running(owner=OTHER, millicpus=3000)
-    head, small = runnable(owner=LAB, millicpus=2000), runnable(owner=LAB, millicpus=500)
-    store = await stored(runs, head, small)
-
-    unit = await after_placement(store, catalog_of(), quotas=quotas(lab=2))
-
-    assert environments_of(unit, head, small) == [None, None]
 
 
 @pytest.mark.fault("CO06")
@@ -144,24 +144,6 @@ async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_on
     outcome = await run_placement(unit, store, wide(), quotas=quotas(team=1, lab=1))
 
     assert [(it.job_id, it.reason) for it in outcome.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
-
-
-async def test_a_lowered_limit_ends_no_job_and_starts_none():
-    runs, waits = running(owner=LAB, millicpus=3000), runnable(owner=LAB, millicpus=1)
-    store = await stored(runs, waits)
-
-    unit = await after_placement(store, wide(), quotas=quotas(lab=1))
-
-    assert environments_of(unit, runs, waits) == ["local", None]
-
-
-async def test_a_limit_applies_to_all_queues_together():
-    first, second = (runnable(owner=LAB, queue=it, millicpus=1500) for it in ("default", "other"))
-    store = await stored(first, second)
-
-    unit = await after_placement(store, wide(queue(), queue("other", priority=9)), quotas=quotas(lab=2))
-
-    assert environments_of(unit, first, second) == [None, "local"]
 
 
 @pytest.mark.parametrize("share", ["red", "blue"])

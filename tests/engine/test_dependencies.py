@@ -6,7 +6,7 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.job import Status
-from batchq.engine import unit_of_work as turns
+from batchq.engine import unit_of_work
 from batchq.engine.mailbox import ContinueWork
 from batchq.engine.propagation import propagate
 from tests.domain.lives import cancel, exited, pending, runnable, running, submitted
@@ -92,16 +92,16 @@ async def test_a_dependent_cancelled_in_this_unit_of_work_stays_cancelled():
 
 
 @pytest.fixture(autouse=True)
-def few_a_turn(monkeypatch):
-    monkeypatch.setattr(turns, "MAX_DEPENDENTS", 20)
+def few_dependents(monkeypatch):
+    monkeypatch.setattr(unit_of_work, "MAX_DEPENDENTS", 20)
 
 
 def failed_in(store):
     return [job.id for job in store.all_jobs().values() if job.status is Status.FAILED]
 
 
-async def work_on(harness, most=1000):
-    """Turns until nothing is left to do."""
+async def process_all(harness, most=1000):
+    """Process units of work until nothing is left to do."""
     while not harness.mailbox.is_empty and most > 0:
         await harness.mailbox.take(1000)
         await harness.process(ContinueWork())
@@ -133,7 +133,7 @@ async def test_other_messages_are_handled_between_the_pages_of_a_cascade(made):
     assert 1 < first_page <= 21
     assert new.answer.done()
     assert len(failed_in(harness.store)) < len(jobs)
-    await work_on(harness)
+    await process_all(harness)
     assert sorted(failed_in(harness.store)) == sorted(it.id for it in jobs)
 
 
@@ -146,7 +146,7 @@ async def test_a_cascade_continues_after_a_crash(made):
 
     after = LoopHarness(harness.store, catalog_of())
     await after.loop.load()
-    await work_on(after)
+    await process_all(after)
 
     assert sorted(failed_in(harness.store)) == sorted(it.id for it in jobs)
 

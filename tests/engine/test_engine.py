@@ -22,11 +22,11 @@ UNKNOWN = builders.spec(queue="unknown")
 
 
 async def test_a_request_is_carried_out_although_its_caller_was_cancelled():
-    engine, harness = unstarted(inbox := Mailbox()), await harness_with(waiting := builders.job())
+    engine, harness = unstarted(mailbox := Mailbox()), await harness_with(waiting := builders.job())
     call = asyncio.create_task(
         engine.deliver(waiting.id, on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
     )
-    (message,) = await inbox.take(1)
+    (message,) = await mailbox.take(1)
 
     call.cancel()
     await asyncio.wait([call])
@@ -36,9 +36,9 @@ async def test_a_request_is_carried_out_although_its_caller_was_cancelled():
 
 
 async def test_a_refused_request_of_a_cancelled_caller_raises_no_error():
-    engine, harness = unstarted(inbox := Mailbox()), await harness_with()
+    engine, harness = unstarted(mailbox := Mailbox()), await harness_with()
     call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, caller=builders.ADMIN))
-    (message,) = await inbox.take(1)
+    (message,) = await mailbox.take(1)
 
     call.cancel()
     await asyncio.wait([call])
@@ -48,14 +48,14 @@ async def test_a_refused_request_of_a_cancelled_caller_raises_no_error():
 
 
 async def test_no_error_is_logged_when_a_caller_is_cancelled_while_it_is_refused():
-    complaints = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
-    inbox = Mailbox()
-    engine = unstarted(inbox)
+    errors = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    mailbox = Mailbox()
+    engine = unstarted(mailbox)
     call = asyncio.create_task(
         engine.deliver(builders.job_id(1), on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
     )
-    (message,) = await inbox.take(1)
+    (message,) = await mailbox.take(1)
 
     message.answer.set_exception(StoreFailed("no space left on device"))
     call.cancel()
@@ -63,17 +63,17 @@ async def test_no_error_is_logged_when_a_caller_is_cancelled_while_it_is_refused
     del call, message
     gc.collect()
 
-    assert complaints == []
+    assert errors == []
 
 
 async def test_requests_sent_together_succeed_or_fail_independently():
-    engine = unstarted(inbox := Mailbox())
+    engine = unstarted(mailbox := Mailbox())
     harness = await harness_with(first := builders.job(number=1), second := builders.job(number=2))
-    wish = on.CancelRequested(reason="not needed")
-    requests = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
+    request = on.CancelRequested(reason="not needed")
+    requests = [(first.id, request), (second.id, on.ForceFailed(reason="it hangs")), (second.id, request)]
     call = asyncio.create_task(engine.deliver_all(requests, caller=builders.ADMIN))
 
-    await harness.process(*await inbox.take(len(requests)))
+    await harness.process(*await mailbox.take(len(requests)))
 
     accepted, refused, accepted_too = await call
     assert (accepted, type(refused), accepted_too) == (None, Invalid, None)
@@ -81,15 +81,15 @@ async def test_requests_sent_together_succeed_or_fail_independently():
 
 
 async def test_requests_sent_together_are_carried_out_although_their_caller_was_cancelled():
-    complaints = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
-    engine = unstarted(inbox := Mailbox())
+    errors = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    engine = unstarted(mailbox := Mailbox())
     harness = await harness_with(first := builders.job(number=1), second := builders.job(number=2))
-    wish, odd = on.CancelRequested(reason="not needed"), on.ForceFailed(reason="it hangs")
+    request, invalid = on.CancelRequested(reason="not needed"), on.ForceFailed(reason="it hangs")
     call = asyncio.create_task(
-        engine.deliver_all([(first.id, wish), (second.id, odd), (second.id, wish)], caller=builders.ADMIN)
+        engine.deliver_all([(first.id, request), (second.id, invalid), (second.id, request)], caller=builders.ADMIN)
     )
-    messages = await inbox.take(3)
+    messages = await mailbox.take(3)
 
     messages[1].answer.set_exception(Invalid("not this one"))
     call.cancel()
@@ -99,20 +99,20 @@ async def test_requests_sent_together_are_carried_out_although_their_caller_was_
     gc.collect()
 
     assert (await harness.status(first), await harness.status(second)) == ("FAILED", "FAILED")
-    assert complaints == []
+    assert errors == []
 
 
 async def test_outcomes_are_dropped_once_the_client_disconnects():
-    inbox, result = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
-    engine = unstarted(inbox)
+    mailbox, result = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
+    engine = unstarted(mailbox)
     call = asyncio.create_task(
         engine.stop_many(BulkStopOrder(kind=Kind.CANCEL, reason="not needed"), JobFilter(), caller=builders.ADMIN)
     )
-    (message,) = await inbox.take(1)
+    (message,) = await mailbox.take(1)
     message.answer.set_result(None)
     outcomes = await call
     message.report(result)
-    kept = weakref.ref(result)
+    reference = weakref.ref(result)
     assert await anext(outcomes) == result
 
     await outcomes.aclose()
@@ -121,14 +121,14 @@ async def test_outcomes_are_dropped_once_the_client_disconnects():
     del result
     gc.collect()
 
-    assert kept() is None
+    assert reference() is None
 
 
-def unstarted(inbox):
+def unstarted(mailbox):
     """An engine whose loop does not run: the test reads the mailbox."""
     clock = VirtualClock()
     return Engine(
-        mailbox=inbox,
+        mailbox=mailbox,
         store=InlineStore(),
         catalog=None,
         runtime=SimulatedRuntime(clock=clock, capacity=Resources(millicpus=1000, memory_mib=1024)),

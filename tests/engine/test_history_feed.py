@@ -187,9 +187,9 @@ async def test_many_users_delay_a_user_with_few_readers_by_a_bounded_time(store,
 
 
 async def test_a_cancelled_reader_does_not_delay_the_others_of_its_user(store, feed):
-    left = [asyncio.create_task(follow(feed, [])) for _ in range(256)]
+    cancelled = [asyncio.create_task(follow(feed, [])) for _ in range(256)]
     await asyncio.sleep(1)
-    for task in left:
+    for task in cancelled:
         task.cancel()
 
     (seen,) = await busy(store, feed, 1, seconds=1, between=0.1)

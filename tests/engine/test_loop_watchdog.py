@@ -24,7 +24,7 @@ from tests.support.clock import VirtualClock
 
 
 class Clock:
-    """A time of day that a test moves; who sleeps by it sleeps the loop's time, which costs nothing."""
+    """A time of day that a test moves; its sleep takes virtual time of the event loop."""
 
     def __init__(self):
         self.passed = timedelta()
@@ -47,7 +47,7 @@ def watchdog(clock):
 
 
 @asynccontextmanager
-async def beating(watchdog):
+async def watched(watchdog):
     task = asyncio.create_task(watchdog.run())
     await asyncio.sleep(1)
     try:
@@ -59,7 +59,7 @@ async def beating(watchdog):
 
 
 def block(clock, watchdog):
-    """Hold the loop up until that is seen."""
+    """Block the event loop until the watchdog has found the cause."""
     clock.passed += 2 * MAX_DELAY
     while watchdog._cause is None:
         time.sleep(0.01)
@@ -67,7 +67,7 @@ def block(clock, watchdog):
 
 @pytest.mark.fault("LC10")
 async def test_the_call_that_blocks_the_loop_is_named(clock, watchdog, caplog):
-    async with beating(watchdog):
+    async with watched(watchdog):
         block(clock, watchdog)
 
     assert watchdog.health() == "blocked 1 times recently, for at most 1.8 s"
@@ -77,7 +77,7 @@ async def test_the_call_that_blocks_the_loop_is_named(clock, watchdog, caplog):
 
 
 class Overslept:
-    """A wait that is over too late, and then no other; all the while the process works, or is stopped."""
+    """One wait that ends too late, while the process works or is stopped."""
 
     def __init__(self, clock, *, works):
         self._clock = clock
@@ -114,7 +114,7 @@ def test_a_call_that_holds_the_interpreter_lock_is_named(clock, watchdog):
 
 @pytest.mark.fault("LC10")
 async def test_a_loop_that_responds_in_time_is_healthy(clock, watchdog, caplog):
-    async with beating(watchdog):
+    async with watched(watchdog):
         clock.passed += INTERVAL + MAX_DELAY
 
     assert watchdog.health() == "ok"
@@ -132,14 +132,14 @@ async def test_an_old_blockage_is_no_longer_reported(clock, watchdog):
 
 
 class Store:
-    """`trouble` is what a check raises."""
+    """`failure` is what a check raises."""
 
-    def __init__(self, trouble=None, damaged=()):
-        self.trouble, self._damaged = trouble, damaged
+    def __init__(self, failure=None, damaged=()):
+        self.failure, self._damaged = failure, damaged
 
     async def check(self):
-        if self.trouble is not None:
-            raise self.trouble
+        if self.failure is not None:
+            raise self.failure
 
     async def damaged(self):
         return self._damaged
@@ -147,38 +147,38 @@ class Store:
 
 @pytest.fixture
 async def watch():
-    """Starts guards, and ends them."""
-    begun = []
+    """Starts store monitors, and ends them."""
+    tasks = []
 
     def start(store):
-        inbox = Mailbox()
-        guard = StoreMonitor(store=store, clock=VirtualClock(), post=inbox.post)
-        begun.append(asyncio.ensure_future(guard.run()))
-        return guard, inbox
+        mailbox = Mailbox()
+        monitor = StoreMonitor(store=store, clock=VirtualClock(), post=mailbox.post)
+        tasks.append(asyncio.ensure_future(monitor.run()))
+        return monitor, mailbox
 
     yield start
-    for task in begun:
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*begun, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.mark.fault("DB08")
 async def test_a_lost_store_is_reported_within_ten_seconds(watch):
     store = Store()
-    guard, _ = watch(store)
+    monitor, _ = watch(store)
     await asyncio.sleep(1)
-    store.trouble = StoreLost("it was removed")
+    store.failure = StoreLost("it was removed")
 
     async with asyncio.timeout(10):
-        why = await guard.lost()
+        why = await monitor.lost()
 
     assert why == "it was removed"
 
 
 async def test_a_store_that_does_not_answer_is_not_reported_as_lost(watch):
-    guard, _ = watch(Store(StoreFailed("no space left on device")))
+    monitor, _ = watch(Store(StoreFailed("no space left on device")))
 
-    lost = asyncio.ensure_future(guard.lost())
+    lost = asyncio.ensure_future(monitor.lost())
     done, _ = await asyncio.wait({lost}, timeout=10 * CHECK_INTERVAL)
     lost.cancel()
 
@@ -187,8 +187,8 @@ async def test_a_store_that_does_not_answer_is_not_reported_as_lost(watch):
 
 @pytest.mark.fault("LC06")
 async def test_damaged_jobs_are_loaded_in_a_unit_of_work(watch):
-    _, inbox = watch(Store(damaged=(job_id(1), job_id(2))))
+    _, mailbox = watch(Store(damaged=(job_id(1), job_id(2))))
 
-    messages = await inbox.take(10)
+    messages = await mailbox.take(10)
 
     assert messages == [TimerFired(job_id=job_id(1)), TimerFired(job_id=job_id(2))]

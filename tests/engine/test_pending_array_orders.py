@@ -114,10 +114,10 @@ async def test_an_order_that_is_not_saved_is_not_shown():
 async def test_an_order_saved_during_a_read_is_shown_by_the_next_read():
     """The read began before the order, so it shows the state before the order."""
     harness = await array_of(SIZE)
-    before, sealed_before = await shown(harness), harness.loop.arrays.pending_orders
+    before, orders_before = await shown(harness), harness.loop.arrays.pending_orders
     await harness.process(to(ONE, CANCEL))
 
-    found = await PendingOrdersView(harness.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
+    found = await PendingOrdersView(harness.store, lambda: orders_before, lambda: None).jobs(family_of(SIZE)[1:])
 
     assert {it: _compared(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
 
@@ -175,7 +175,7 @@ async def test_an_array_does_not_end_while_a_child_placed_with_the_order_runs():
     assert [at_once[it].status for it in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
 
 
-DEEDS = any_.lists(
+STEPS = any_.lists(
     any_.tuples(
         any_.sampled_from(["turn", "cancel", "terminate", "child", "tag", "runs", "ends", "fails", "restart"]),
         any_.integers(0, SIZE - 1),
@@ -185,23 +185,23 @@ DEEDS = any_.lists(
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(deeds=DEEDS, turns=any_.integers(0, 4), attempts=any_.integers(1, 2))
-async def test_an_end_that_was_shown_is_the_end_that_is_written(deeds, turns, attempts):
+@given(steps=STEPS, units=any_.integers(0, 4), attempts=any_.integers(1, 2))
+async def test_an_end_that_was_shown_is_the_end_that_is_written(steps, units, attempts):
     harness = await harness_with()
     await harness.process(submit(ONE, array_size=SIZE, attempts=attempts, millicpus=2000))
-    over = {}
-    for deed in [*[("turn", 0)] * turns, ("cancel", 0), *deeds, ("terminate", 0)]:
-        await happen(harness, *deed)
-        await hold(harness, over)
+    finished = {}
+    for step in [*[("turn", 0)] * units, ("cancel", 0), *steps, ("terminate", 0)]:
+        await carry_out(harness, *step)
+        await check(harness, finished)
     await at_rest(harness)
     for index in range(SIZE):
-        await happen(harness, "ends", index)
+        await carry_out(harness, "ends", index)
 
-    assert await stored(harness) == over | await shown(harness)
+    assert await stored(harness) == finished | await shown(harness)
     assert {it.status for it in (await stored(harness)).values()} <= FINISHED
 
 
-async def happen(harness, what, index):
+async def carry_out(harness, what, index):
     """Carry out one random step, if the state of the child allows it."""
     child = child_id(ONE, index)
     there = (await harness.store.jobs([child])).get(child)
@@ -231,11 +231,11 @@ def _tagged(job):
     return replace(job, tags=(("a", "b"),))
 
 
-async def hold(harness, over):
+async def check(harness, finished):
     """Finished jobs are unchanged; lists agree with the shown jobs; the array's counts agree with its children."""
     now = await shown(harness)
-    assert {it: now[it] for it in over} == over
-    over.update({it: job for it, job in now.items() if job.status in FINISHED})
+    assert {it: now[it] for it in finished} == finished
+    finished.update({it: job for it, job in now.items() if job.status in FINISHED})
     for status in Status:
         assert await listed(harness, status) == {it: status for it, job in now.items() if job.status is status}
     counts = {}
@@ -247,16 +247,16 @@ async def hold(harness, over):
         assert not QUEUED.intersection(counts)
 
 
-class ReadLate:
+class DelayedStore:
     """A store whose answers come when the order to the array is carried out whole: it shows what was before."""
 
     def __init__(self, harness):
-        self._desk = harness
+        self._harness = harness
 
     def __getattr__(self, name):
         async def read(*args, **how):
-            found = await getattr(self._desk.store, name)(*args, **how)
-            await at_rest(self._desk)
+            found = await getattr(self._harness.store, name)(*args, **how)
+            await at_rest(self._harness)
             return found
 
         return read
@@ -274,7 +274,9 @@ async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):
     harness = await array_of(SIZE)
     await harness.process(to(ONE, CANCEL))
 
-    found = await read(PendingOrdersView(ReadLate(harness), lambda: harness.loop.arrays.pending_orders, lambda: None))
+    found = await read(
+        PendingOrdersView(DelayedStore(harness), lambda: harness.loop.arrays.pending_orders, lambda: None)
+    )
 
     shown = list(found.values()) if isinstance(found, dict) else list(found)
     assert {it.status for it in shown} == {Status.FAILED}

@@ -48,23 +48,32 @@ async def reason(harness, job):
     return (await harness.store.jobs([job.id]))[job.id].status_reason
 
 
-async def test_a_job_submitted_behind_the_head_of_a_full_queue_reads_no_queue():
-    harness = await surveyed_harness(running(millicpus=FULL), runnable())
-
-    await harness.process(submit(ONE))
-
-    assert harness.queue_cache.queues_read == []
-    assert (await harness.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
+RUNS, SMALL, BEHIND = running(millicpus=FULL), running(millicpus=3000), runnable(order=9_000_000)
 
 
-async def test_a_job_cancelled_behind_the_head_reads_no_queue():
-    behind = runnable(order=9)
-    harness = await surveyed_harness(running(millicpus=FULL), runnable(order=8), behind)
+@pytest.mark.parametrize(
+    ("jobs", "message", "queues_read"),
+    [
+        ([RUNS, runnable()], lambda: submit(ONE), []),
+        ([RUNS, runnable(), BEHIND], lambda: request(BEHIND, cancel()), []),
+        ([SMALL, runnable(millicpus=FULL)], lambda: submit(ONE), ["default"]),
+        ([SMALL, runnable(millicpus=FULL)], lambda: event_message(SMALL, started()), []),
+        ([RUNS], lambda: event_message(RUNS, exited(0)), []),
+    ],
+    ids=[
+        "a job submitted behind the head of a full queue",
+        "a job cancelled behind the head",
+        "a job submitted behind the head while capacity is free",
+        "a job that begins to run",
+        "capacity freed while all queues are empty",
+    ],
+)
+async def test_a_unit_of_work_reads_a_queue_only_if_a_job_may_start(jobs, message, queues_read):
+    harness = await surveyed_harness(*jobs, catalog=catalog_of(queue(), queue("other")))
 
-    await harness.process(request(behind, cancel()))
+    await harness.process(message())
 
-    assert harness.queue_cache.queues_read == []
-    assert await harness.status(behind) is Status.FAILED
+    assert harness.queue_cache.queues_read == queues_read
 
 
 async def test_a_job_that_was_not_examined_starts_when_capacity_is_free():
@@ -105,32 +114,6 @@ async def test_the_job_behind_a_terminated_head_is_the_new_head():
     await harness.process(request(head, terminate()))
 
     assert await reason(harness, behind) == FOR_VCPUS
-
-
-async def test_a_job_behind_the_head_is_examined_while_capacity_is_free():
-    harness = await surveyed_harness(running(millicpus=3000), runnable(millicpus=FULL, order=9))
-
-    await harness.process(submit(ONE))
-
-    assert harness.queue_cache.queues_read == ["default"]
-
-
-async def test_a_job_that_begins_to_run_causes_no_placement():
-    runs = running(millicpus=1000)
-    harness = await surveyed_harness(runs, runnable(millicpus=FULL))
-
-    await harness.process(event_message(runs, started()))
-
-    assert harness.queue_cache.queues_read == []
-
-
-async def test_an_empty_queue_is_read_once():
-    runs = running()
-    harness = await surveyed_harness(runs, catalog=catalog_of(queue(), queue("other")))
-
-    await harness.process(event_message(runs, exited(0)))
-
-    assert harness.queue_cache.queues_read == []
 
 
 async def test_a_job_that_waits_in_a_queue_that_was_empty_starts_when_capacity_is_free():

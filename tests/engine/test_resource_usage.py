@@ -44,20 +44,20 @@ async def share(harness):
     return kept.active, kept.millicpus
 
 
-def caller_of(new, share_identifier):
-    """Half of what there is."""
+def half(new, share_identifier):
+    """A submission that needs half of the vCPUs."""
     return submit(new, share_identifier=share_identifier, millicpus=2000)
 
 
-class Meanwhile:
-    """A store during whose commit something else happens."""
+class HookedStore:
+    """A store that calls `during_commit` in each commit."""
 
-    def __init__(self, store, happens):
-        self._store, self._happens = store, happens
+    def __init__(self, store, during_commit):
+        self._store, self._during_commit = store, during_commit
 
     async def commit(self, changes):
         first_number = await self._store.commit(changes)
-        self._happens()
+        self._during_commit()
         return first_number
 
     def __getattr__(self, name):
@@ -87,8 +87,8 @@ async def test_a_share_gets_back_the_resources_of_an_ended_job():
 async def test_placement_uses_the_share_usage_of_the_present_unit_of_work():
     blue, red = job_id(1), job_id(2)
     harness = await harness_with(catalog=FAIR)
-    await harness.process(SURVEYED, caller_of(ONE, "red"), caller_of(TWO, "blue"))
-    await harness.process(caller_of(blue, "blue"), caller_of(red, "red"))
+    await harness.process(SURVEYED, half(ONE, "red"), half(TWO, "blue"))
+    await harness.process(half(blue, "blue"), half(red, "red"))
     (job,) = (await harness.store.jobs([ONE])).values()
 
     await harness.process(event_message(job, exited(0)))
@@ -226,7 +226,7 @@ async def test_units_that_are_used_up_are_reported():
 
 async def test_usage_of_a_resource_deleted_during_the_commit_is_kept_as_saved():
     catalog = licences(5, USED_UP)
-    store = Meanwhile(await stored(runnable(needs=need(2))), catalog.consumables.clear)
+    store = HookedStore(await stored(runnable(needs=need(2))), catalog.consumables.clear)
     harness = LoopHarness(store, catalog)
 
     await harness.process(SURVEYED)

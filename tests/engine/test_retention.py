@@ -30,20 +30,20 @@ from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoi
 MONTH = timedelta(days=30)
 
 
-class Yard:
-    """A store with jobs that are over, an archive with their logs, and who sweeps them."""
+class PrunerHarness:
+    """A store with finished jobs, an archive with their logs, and the pruner."""
 
     def __init__(self, *, retention=MONTH):
         self.store, self.archive, self.clock = InlineStore(), InlineLogFiles(), VirtualClock()
-        self.between = asyncio.Lock()
-        self.busy = frozenset()
+        self.unit_lock = asyncio.Lock()
+        self.jobs_with_containers = frozenset()
         self.pruner = Pruner(
             store=self.store,
             archive=self.archive,
             clock=self.clock,
             retention=retention,
-            unit_lock=self.between,
-            jobs_with_containers=lambda: self.busy,
+            unit_lock=self.unit_lock,
+            jobs_with_containers=lambda: self.jobs_with_containers,
         )
 
     async def end(self, *numbers):
@@ -55,7 +55,7 @@ class Yard:
             await self.store.commit(Changes(inserted=(done,), history=(ended,), streams=(stream,)))
             await self.archive.append(tag.log_id, [LogLine(at=1, message="a line")])
 
-    async def left(self):
+    async def remaining(self):
         found = await self.store.jobs([job_id(number) for number in range(1000)])
         return sorted(it.order for it in found.values())
 
@@ -68,153 +68,153 @@ def _stream(of):
 
 
 @pytest.fixture
-async def yard():
-    """The newest job is one that always stays."""
-    yard = Yard()
-    await yard.end(999)
-    return yard
+async def harness():
+    """The newest job always stays."""
+    harness = PrunerHarness()
+    await harness.end(999)
+    return harness
 
 
-async def test_a_finished_job_and_its_log_are_deleted_after_the_retention_period(yard):
-    await yard.end(1)
-    await yard.clock.sleep(86400.0)
-    await yard.end(2)
-    await yard.clock.sleep(29 * 86400.0 + 1)
+async def test_a_finished_job_and_its_log_are_deleted_after_the_retention_period(harness):
+    await harness.end(1)
+    await harness.clock.sleep(86400.0)
+    await harness.end(2)
+    await harness.clock.sleep(29 * 86400.0 + 1)
 
-    await yard.pruner.prune_once()
+    await harness.pruner.prune_once()
 
-    assert await yard.left() == [2, 999]
-    assert yard.logs() == 2
-    assert len(await yard.store.streams()) == 2
+    assert await harness.remaining() == [2, 999]
+    assert harness.logs() == 2
+    assert len(await harness.store.streams()) == 2
 
 
 async def test_without_a_retention_period_nothing_is_deleted():
-    yard = Yard(retention=None)
-    await yard.end(1, 2)
-    await yard.clock.sleep(60 * 86400.0)
+    harness = PrunerHarness(retention=None)
+    await harness.end(1, 2)
+    await harness.clock.sleep(60 * 86400.0)
 
-    await yard.pruner.prune_once()
+    await harness.pruner.prune_once()
 
-    assert await yard.left() == [1, 2]
-
-
-async def test_all_jobs_are_kept_until_the_first_survey(yard):
-    await yard.end(1, 2)
-    await yard.clock.sleep(31 * 86400.0)
-    yard.busy = None
-
-    await yard.pruner.prune_once()
-
-    assert await yard.left() == [1, 2, 999]
+    assert await harness.remaining() == [1, 2]
 
 
-async def test_many_jobs_are_deleted_in_small_batches_with_pauses(yard):
-    await yard.end(*range(250))
-    await yard.clock.sleep(31 * 86400.0)
-    before = yard.clock.now()
+async def test_all_jobs_are_kept_until_the_first_survey(harness):
+    await harness.end(1, 2)
+    await harness.clock.sleep(31 * 86400.0)
+    harness.jobs_with_containers = None
 
-    await yard.pruner.prune_once()
+    await harness.pruner.prune_once()
 
-    assert await yard.left() == [999]
-    assert yard.clock.now() - before >= timedelta(seconds=2 * BATCH_PAUSE)
-
-
-async def test_no_unit_of_work_runs_during_a_deletion(yard):
-    await yard.end(1)
-    await yard.clock.sleep(31 * 86400.0)
-
-    async with yard.between:
-        sweeping = asyncio.ensure_future(yard.pruner.prune_once())
-        await yard.clock.sleep(1)
-        during_a_turn = await yard.left()
-    await sweeping
-
-    assert during_a_turn == [1, 999]
-    assert await yard.left() == [999]
+    assert await harness.remaining() == [1, 2, 999]
 
 
-async def test_a_deletion_interrupted_between_rows_and_logs_is_completed(yard):
-    await yard.end(1)
-    await yard.clock.sleep(31 * 86400.0)
-    await yard.store.prune(yard.clock.now(), keep=(), limit=100)
+async def test_many_jobs_are_deleted_in_small_batches_with_pauses(harness):
+    await harness.end(*range(250))
+    await harness.clock.sleep(31 * 86400.0)
+    before = harness.clock.now()
 
-    shown, kept = await yard.store.stream(_stream(job(number=1, attempts=(attempt(),)))), yard.logs()
-    yard.busy = None
-    await yard.pruner.prune_once()
+    await harness.pruner.prune_once()
+
+    assert await harness.remaining() == [999]
+    assert harness.clock.now() - before >= timedelta(seconds=2 * BATCH_PAUSE)
+
+
+async def test_no_unit_of_work_runs_during_a_deletion(harness):
+    await harness.end(1)
+    await harness.clock.sleep(31 * 86400.0)
+
+    async with harness.unit_lock:
+        pruning = asyncio.ensure_future(harness.pruner.prune_once())
+        await harness.clock.sleep(1)
+        during_a_unit = await harness.remaining()
+    await pruning
+
+    assert during_a_unit == [1, 999]
+    assert await harness.remaining() == [999]
+
+
+async def test_a_deletion_interrupted_between_rows_and_logs_is_completed(harness):
+    await harness.end(1)
+    await harness.clock.sleep(31 * 86400.0)
+    await harness.store.prune(harness.clock.now(), keep=(), limit=100)
+
+    shown, kept = await harness.store.stream(_stream(job(number=1, attempts=(attempt(),)))), harness.logs()
+    harness.jobs_with_containers = None
+    await harness.pruner.prune_once()
 
     assert (shown, kept) == (None, 2)
-    assert yard.logs() == 1
-    assert await yard.store.deleted_log_ids(10) == ()
+    assert harness.logs() == 1
+    assert await harness.store.deleted_log_ids(10) == ()
 
 
-async def test_a_failed_deletion_is_repeated_in_the_next_round(yard, caplog):
-    await yard.end(1)
-    await yard.clock.sleep(31 * 86400.0)
-    yard.store.failing = True
-    sweeping = asyncio.ensure_future(yard.pruner.run())
-    await yard.clock.sleep(1)
-    yard.store.failing = False
-    await yard.clock.sleep(PRUNE_INTERVAL)
+async def test_a_failed_deletion_is_repeated_in_the_next_round(harness, caplog):
+    await harness.end(1)
+    await harness.clock.sleep(31 * 86400.0)
+    harness.store.failing = True
+    pruning = asyncio.ensure_future(harness.pruner.run())
+    await harness.clock.sleep(1)
+    harness.store.failing = False
+    await harness.clock.sleep(PRUNE_INTERVAL)
 
-    assert await yard.left() == [999]
+    assert await harness.remaining() == [999]
     assert "finished jobs are not removed now" in caplog.text
-    sweeping.cancel()
+    pruning.cancel()
 
 
-async def test_fully_decayed_shares_are_deleted(yard):
+async def test_fully_decayed_shares_are_deleted(harness):
     keys = [ShareKey(QueueName("default"), str(number)) for number in range(300)]
-    uses = tuple((key, ShareUse(as_of=yard.clock.now())) for key in keys)
-    await yard.store.commit(Changes(shares=uses))
-    await yard.pruner.prune_once()
-    before = len(await yard.store.shares())
-    await yard.clock.sleep(OLD_SHARES.total_seconds() + 1)
+    uses = tuple((key, ShareUse(as_of=harness.clock.now())) for key in keys)
+    await harness.store.commit(Changes(shares=uses))
+    await harness.pruner.prune_once()
+    before = len(await harness.store.shares())
+    await harness.clock.sleep(OLD_SHARES.total_seconds() + 1)
 
-    await yard.pruner.prune_once()
+    await harness.pruner.prune_once()
 
     assert before == 300
-    assert await yard.store.shares() == {}
+    assert await harness.store.shares() == {}
 
 
-async def test_a_log_that_cannot_be_deleted_is_deleted_later(yard):
-    await yard.end(1)
-    await yard.clock.sleep(31 * 86400.0)
-    yard.archive.discard = _failing
+async def test_a_log_that_cannot_be_deleted_is_deleted_later(harness):
+    await harness.end(1)
+    await harness.clock.sleep(31 * 86400.0)
+    harness.archive.discard = _failing
 
     with pytest.raises(StoreFailed):
-        await yard.pruner.prune_once()
+        await harness.pruner.prune_once()
 
-    assert len(await yard.store.deleted_log_ids(10)) == 1
+    assert len(await harness.store.deleted_log_ids(10)) == 1
 
 
 async def _failing(log_id):
     raise StoreFailed(f"the log of task {log_id} cannot be removed")
 
 
-async def test_a_job_whose_container_appears_between_two_pages_is_kept(yard):
-    await yard.end(*range(120))
-    await yard.clock.sleep(31 * 86400.0)
-    sweeping = asyncio.ensure_future(yard.pruner.prune_once())
-    await yard.clock.sleep(BATCH_PAUSE / 2)
-    first_page = await yard.left()
+async def test_a_job_whose_container_appears_between_two_pages_is_kept(harness):
+    await harness.end(*range(120))
+    await harness.clock.sleep(31 * 86400.0)
+    pruning = asyncio.ensure_future(harness.pruner.prune_once())
+    await harness.clock.sleep(BATCH_PAUSE / 2)
+    first_page = await harness.remaining()
 
-    yard.busy = frozenset({job_id(110)})
-    await sweeping
+    harness.jobs_with_containers = frozenset({job_id(110)})
+    await pruning
 
     assert 110 in first_page
     assert 1 < len(first_page) < 121
-    assert await yard.left() == [110, 999]
+    assert await harness.remaining() == [110, 999]
 
 
-async def test_spending_is_added_up_by_month_after_400_days_and_not_before(yard):
-    today = yard.clock.now().date()
+async def test_spending_is_added_up_by_month_after_400_days_and_not_before(harness):
+    today = harness.clock.now().date()
     old, recent = (today - timedelta(days=460)).replace(day=2), (today - timedelta(days=300)).replace(day=2)
-    await yard.store.commit(Changes(spending=(_spending(old), _spending(old.replace(day=3)), _spending(recent))))
-    before = await yard.store.spending_totals(None)
+    await harness.store.commit(Changes(spending=(_spending(old), _spending(old.replace(day=3)), _spending(recent))))
+    before = await harness.store.spending_totals(None)
 
-    await yard.pruner.prune_once()
+    await harness.pruner.prune_once()
 
-    assert [await _spent_from(yard, it) for it in (old.replace(day=1), old, recent)] == [3, 1, 1]
-    assert await yard.store.spending_totals(None) == before
+    assert [await _spent_from(harness, it) for it in (old.replace(day=1), old, recent)] == [3, 1, 1]
+    assert await harness.store.spending_totals(None) == before
 
 
 def _spending(day):
@@ -228,15 +228,15 @@ def _spending(day):
     )
 
 
-async def _spent_from(yard, day):
-    return sum(amount for _, amount in await yard.store.spending_totals(day))
+async def _spent_from(harness, day):
+    return sum(amount for _, amount in await harness.store.spending_totals(day))
 
 
 CLEAN = StopOrder(kind=StopKind.TERMINATE, reason="x", ordered_at=NOON, keep_checkpoints=False)
 DAY = timedelta(days=1)
 
 
-class Swept:
+class SweepHarness:
     """Jobs with checkpoint directories, and the sweep over them."""
 
     def __init__(self):
@@ -272,63 +272,71 @@ class Swept:
 
 
 @pytest.fixture
-def swept():
-    return Swept()
+def sweeper():
+    return SweepHarness()
 
 
-async def test_deletions_that_a_crash_prevented_are_made(swept):
+async def test_deletions_that_a_crash_prevented_are_made(sweeper):
     final = {"final_checkpoint_requested": True, "final_checkpoint": "b"}
-    clean = await swept.job("a", status=Status.FAILED, stopped_at=NOON, stop_orders=(CLEAN,))
+    clean = await sweeper.job("a", status=Status.FAILED, stopped_at=NOON, stop_orders=(CLEAN,))
     with_final = StopOrder(kind=StopKind.TERMINATE, reason="x", ordered_at=NOON, keep_checkpoints=False, **final)
-    kept = await swept.job("a", "b", "metrics.jsonl", status=Status.FAILED, stopped_at=NOON, stop_orders=(with_final,))
-    done = await swept.job("a", "b.tmp", status=Status.SUCCEEDED, stopped_at=NOON)
-    running = await swept.job("a", "b.tmp", status=Status.RUNNING, stop_orders=(CLEAN,))
+    kept = await sweeper.job(
+        "a", "b", "metrics.jsonl", status=Status.FAILED, stopped_at=NOON, stop_orders=(with_final,)
+    )
+    done = await sweeper.job("a", "b.tmp", status=Status.SUCCEEDED, stopped_at=NOON)
+    running = await sweeper.job("a", "b.tmp", status=Status.RUNNING, stop_orders=(CLEAN,))
 
-    await swept.sweep()
+    await sweeper.sweep()
 
-    assert swept.names(clean) is None
-    assert swept.names(kept) == ["b", "metrics.jsonl"]
-    assert swept.names(done) == ["a"]
-    assert swept.names(running) == ["a", "b.tmp"]
-
-
-async def test_nothing_is_deleted_in_safe_mode(swept):
-    job = await swept.job("a", status=Status.FAILED, stopped_at=NOON, stop_orders=(CLEAN,))
-    swept.suspended = True
-
-    await swept.sweep(retention=DAY)
-
-    assert swept.names(job) == ["a"]
+    assert sweeper.names(clean) is None
+    assert sweeper.names(kept) == ["b", "metrics.jsonl"]
+    assert sweeper.names(done) == ["a"]
+    assert sweeper.names(running) == ["a", "b.tmp"]
 
 
-async def test_without_a_retention_period_checkpoints_outlive_their_jobs(swept):
-    forgotten = await swept.job("a", known=False, at=NOON - 1000 * DAY)
+async def test_nothing_is_deleted_in_safe_mode(sweeper):
+    job = await sweeper.job("a", status=Status.FAILED, stopped_at=NOON, stop_orders=(CLEAN,))
+    sweeper.suspended = True
 
-    await swept.sweep()
+    await sweeper.sweep(retention=DAY)
 
-    assert swept.names(forgotten) == ["a"]
+    assert sweeper.names(job) == ["a"]
 
 
-async def test_checkpoints_are_deleted_after_the_retention_period(swept):
+async def test_without_a_retention_period_checkpoints_outlive_their_jobs(sweeper):
+    forgotten = await sweeper.job("a", known=False, at=NOON - 1000 * DAY)
+
+    await sweeper.sweep()
+
+    assert sweeper.names(forgotten) == ["a"]
+
+
+async def test_checkpoints_are_deleted_after_the_retention_period(sweeper):
     old, new = NOON - 3 * DAY, NOON - DAY
-    ended = await swept.job("a", status=Status.SUCCEEDED, stopped_at=old)
-    recent = await swept.job("a", status=Status.SUCCEEDED, stopped_at=new, at=old)
-    running = await swept.job("a", status=Status.RUNNING, at=old)
-    held = await swept.job("a", status=Status.RUNNABLE, at=old)
-    forgotten = await swept.job("a", "metrics.jsonl", known=False, at=old)
-    forgotten_later = await swept.job("a", known=False, at=new)
+    ended = await sweeper.job("a", status=Status.SUCCEEDED, stopped_at=old)
+    recent = await sweeper.job("a", status=Status.SUCCEEDED, stopped_at=new, at=old)
+    running = await sweeper.job("a", status=Status.RUNNING, at=old)
+    held = await sweeper.job("a", status=Status.RUNNABLE, at=old)
+    forgotten = await sweeper.job("a", "metrics.jsonl", known=False, at=old)
+    forgotten_later = await sweeper.job("a", known=False, at=new)
 
-    await swept.sweep(retention=2 * DAY)
+    await sweeper.sweep(retention=2 * DAY)
 
-    assert (swept.names(ended), swept.names(forgotten)) == (None, None)
-    assert swept.names(recent) == swept.names(running) == swept.names(held) == swept.names(forgotten_later) == ["a"]
+    assert (sweeper.names(ended), sweeper.names(forgotten)) == (None, None)
+    assert (
+        sweeper.names(recent)
+        == sweeper.names(running)
+        == sweeper.names(held)
+        == sweeper.names(forgotten_later)
+        == ["a"]
+    )
 
 
-async def test_a_directory_whose_name_is_not_an_id_of_a_job_is_left_alone(swept):
-    await swept.job("a")
-    other = swept.files._root / "backup of monday"
+async def test_a_directory_whose_name_is_not_an_id_of_a_job_is_left_alone(sweeper):
+    await sweeper.job("a")
+    other = sweeper.files._root / "backup of monday"
     other.mkdir()
 
-    await swept.sweep(retention=timedelta())
+    await sweeper.sweep(retention=timedelta())
 
     assert other.exists()

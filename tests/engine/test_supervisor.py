@@ -12,7 +12,7 @@ from tests.support.clock import VirtualClock
 from tests.support.scripts import Script
 
 
-class Ailing:
+class FailingLoop:
     """A loop that fails at once, `times` times, and then goes on for ever."""
 
     def __init__(self, times):
@@ -33,26 +33,26 @@ async def tasks():
 
 
 async def test_a_failed_loop_is_restarted_and_reported(tasks):
-    ailing = Ailing(2)
+    loop = FailingLoop(2)
 
-    tasks.supervise("scheduler", ailing.run)
+    tasks.supervise("scheduler", loop.run)
     await asyncio.sleep(10)
 
-    assert ailing.runs == 3
+    assert loop.runs == 3
     assert tasks.health() == {"scheduler": "restarted 2 times"}
 
 
 async def test_a_loop_that_failed_for_hours_is_still_restarted(tasks):
-    ailing = Ailing(2000)
+    loop = FailingLoop(2000)
 
-    tasks.supervise("scheduler", ailing.run)
+    tasks.supervise("scheduler", loop.run)
     await asyncio.sleep(2001 * MAX_PAUSE)
 
-    assert ailing.runs == 2001
+    assert loop.runs == 2001
 
 
 async def test_a_failure_is_not_reported_after_a_time_without_failures(tasks):
-    tasks.supervise("scheduler", Ailing(1).run)
+    tasks.supervise("scheduler", FailingLoop(1).run)
 
     await asyncio.sleep(2 * FAILURE_WINDOW.total_seconds())
 
@@ -60,8 +60,8 @@ async def test_a_failure_is_not_reported_after_a_time_without_failures(tasks):
 
 
 async def test_a_loop_that_keeps_failing_is_reported_as_failing(tasks):
-    tasks.supervise("scheduler", Ailing(2000).run)
-    tasks.supervise("alarms", Ailing(1).run)
+    tasks.supervise("scheduler", FailingLoop(2000).run)
+    tasks.supervise("alarms", FailingLoop(1).run)
 
     await asyncio.sleep(4 * MAX_PAUSE)
 
@@ -71,7 +71,7 @@ async def test_a_loop_that_keeps_failing_is_reported_as_failing(tasks):
 
 
 async def test_a_loop_that_recovered_is_not_reported_as_failing(tasks):
-    tasks.supervise("scheduler", Ailing(4).run)
+    tasks.supervise("scheduler", FailingLoop(4).run)
 
     await asyncio.sleep(20)
     before = tasks.failing
@@ -110,7 +110,7 @@ async def waits_for(future):
 
 
 async def test_no_loop_is_restarted_after_the_shutdown(tasks):
-    tasks.supervise("scheduler", Ailing(2000).run)
+    tasks.supervise("scheduler", FailingLoop(2000).run)
     await asyncio.sleep(5)
 
     await tasks.cancel()
