@@ -1,6 +1,6 @@
 """ListTrainingJobs, ListTrainingJobEvents and ListTrainingJobStages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -41,6 +41,14 @@ DEFAULT_LIMIT = 10
 _NAME_PATTERN_LIMIT = 20  # names that the store compares; if there are more, only the predicate does
 
 Predicate = Callable[[Job], bool]
+
+#: The values that filters compare.
+_VALUES: Mapping[str, Callable[[Job], str]] = {
+    "name": lambda job: job.spec.name,
+    "kind": lambda _: "job",
+    "algorithm_name": algorithm_name,
+    "user_id": lambda job: job.spec.owner.user,
+}
 
 
 class TrainingJobsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -113,81 +121,58 @@ async def _matching(context: ModelArtsContext, wanted: _Selection, caller: Calle
 
 
 def _selection(context: ModelArtsContext, body: TrainingJobSearch, *, project: str, caller: Caller) -> _Selection:
-    selection = _Selection(
-        query=JobSearchQuery(definitions=frozenset({f"{definition_prefix(project)}_*"}), limit=PAGE_SIZE),
-        predicates=(lambda job: not is_deleted(job),),
-    )
+    query = JobSearchQuery(definitions=frozenset({f"{definition_prefix(project)}_*"}), limit=PAGE_SIZE)
+    predicates: list[Predicate] = [lambda job: not is_deleted(job)]
     if body.workspace_id:
-        selection = _and(selection, lambda job: workspace_of(job) == body.workspace_id)
+        predicates.append(lambda job: workspace_of(job) == body.workspace_id)
     if body.train_type not in {None, "", "job"}:
-        selection = _and(selection, lambda _: False)
+        predicates.append(lambda _: False)
+    value_of = {**_VALUES, "phase": lambda job: context.phases(job, caller).phase}
     for it in body.filters or ():
         values = [value for value in it.value or () if value]
-        if values:
-            selection = _with_filter(selection, it, values, lambda job: context.phases(job, caller).phase)
-    return selection
+        if not values:  # the vendor: an empty value is no condition
+            continue
+        if it.key == "create_time":
+            query = _created_between(query, it, values)
+        elif it.key in value_of:
+            query = _narrowed(query, it, values)
+            predicates.append(_compare(it, values, value_of[it.key]))
+        else:
+            raise ModelArtsRefusal(UNSUPPORTED_KEY, it.key)
+    return _Selection(query=query, predicates=tuple(predicates))
 
 
-def _with_filter(
-    selection: _Selection, it: SearchFilter, values: Sequence[str], phase_of: Callable[[Job], str]
-) -> _Selection:
-    """The selection with one filter. The vendor: an empty value is no condition."""
-    match it.key:
-        case "create_time":
-            return _created_between(selection, it, values)
-        case "phase":
-            return _in_phase(selection, it, values, phase_of)
-        case "name":
-            return _named(selection, it, values)
-        case "kind":
-            return _and(selection, _compare(it, values, lambda _: "job"))
-        case "algorithm_name":
-            return _and(selection, _compare(it, values, algorithm_name))
-        case "user_id":
-            return _and(selection, _compare(it, values, lambda job: job.spec.owner.user))
-        case unknown:
-            raise ModelArtsRefusal(UNSUPPORTED_KEY, unknown)
+def _narrowed(query: JobSearchQuery, it: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
+    """The query with the part of a filter that the store can check: of a name all but its case."""
+    if it.key == "phase":
+        for value in values:
+            if value not in set(Phase):
+                raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
+    match it.key, it.operator:
+        case "phase", "in":
+            statuses = frozenset(status for value in values for status in STATUSES[Phase(value)])
+            return replace(query, statuses=statuses if query.statuses is None else statuses & query.statuses)
+        case "name", "like" | "in" if len(values) <= _NAME_PATTERN_LIMIT and query.names is None:
+            stars = "*" if it.operator == "like" else ""
+            names = frozenset(f"{stars}{value}{stars}" for value in values)
+            return query if any("*" in value for value in values) else replace(query, names=names)
+        case _:
+            return query
 
 
-def _named(selection: _Selection, it: SearchFilter, values: Sequence[str]) -> _Selection:
-    """The store compares names without their case; the predicate compares the case."""
-    narrowed = selection.query
-    if it.operator in {"like", "in"} and len(values) <= _NAME_PATTERN_LIMIT and narrowed.names is None:
-        stars = "*" if it.operator == "like" else ""
-        if not any("*" in value for value in values):
-            narrowed = replace(narrowed, names=frozenset(f"{stars}{value}{stars}" for value in values))
-    return _and(replace(selection, query=narrowed), _compare(it, values, lambda job: job.spec.name))
-
-
-def _in_phase(
-    selection: _Selection, it: SearchFilter, values: Sequence[str], phase_of: Callable[[Job], str]
-) -> _Selection:
-    for value in values:
-        if value not in set(Phase):
-            raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
-    matching = _and(selection, _compare(it, values, phase_of))
-    if it.operator != "in":
-        return matching
-    statuses = frozenset(status for value in values for status in STATUSES[Phase(value)])
-    before = selection.query.statuses
-    both = statuses if before is None else statuses & before
-    return replace(matching, query=replace(matching.query, statuses=both))
-
-
-def _created_between(selection: _Selection, it: SearchFilter, values: Sequence[str]) -> _Selection:
+def _created_between(query: JobSearchQuery, it: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
     """Both times in milliseconds, inclusive; one value is the first time."""
     if it.operator != "between":
         raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, it.operator or "", solution="Use between.")
     for value in values:
         if not (value.isascii() and value.isdigit() and int(value[:16]) <= LATEST and len(value) <= len(str(LATEST))):
             raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution="Use milliseconds since 1970.")
-    first, last = int(values[0]), int(values[1]) if len(values) > 1 else LATEST
-    query, both = selection.query, 2
-    if len(values) > both:
+    first, *rest = map(int, values)
+    if len(rest) > 1:
         raise ModelArtsRefusal(UNSUPPORTED_VALUE, ", ".join(values), solution="Use two times.")
     after = max(first - 1, query.created_after or -1)
-    before = min(last + 1, query.created_before or LATEST + 1)
-    return replace(selection, query=replace(query, created_after=after, created_before=before))
+    before = min((rest[0] if rest else LATEST) + 1, query.created_before or LATEST + 1)
+    return replace(query, created_after=after, created_before=before)
 
 
 def _compare(it: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) -> Predicate:
@@ -200,10 +185,6 @@ def _compare(it: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) 
             return lambda job: any(value in of(job) for value in values)
         case operator:
             raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, operator or "", solution="Use like, in or not.")
-
-
-def _and(selection: _Selection, predicate: Predicate) -> _Selection:
-    return replace(selection, predicates=(*selection.predicates, predicate))
 
 
 SOURCE = "batchq"
