@@ -14,7 +14,7 @@ from batchq.store.backup import check_file
 from tests.service.waiting import container
 
 OVER = {"SUCCEEDED", "FAILED"}
-TRUTH = {"good": ("SUCCEEDED", 0), "bad": ("FAILED", 1), "after": ("SUCCEEDED", 0)}
+OUTCOMES = {"good": ("SUCCEEDED", 0), "bad": ("FAILED", 1), "after": ("SUCCEEDED", 0)}
 SCRIPTS = {"good": {"seconds": 0}, "bad": {"seconds": 0, "exit_code": 1}, "slow": {"seconds": 5}}
 
 
@@ -70,7 +70,7 @@ def check_attempts(name, status, state, walk):
     assert len(attempts) + ("attempt" in state) == begun, walk
     if status in OVER:
         code = attempts[-1].get("exit_code")
-        assert (status, code) == TRUTH.get(name, TRUTH["good"]) or (name == "bad" and code is None), (name, state)
+        assert (status, code) == OUTCOMES.get(name, OUTCOMES["good"]) or (name == "bad" and code is None), (name, state)
 
 
 def check_order(walks):

@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.faults.disk import TRUTH, check_kept
+from tests.faults.disk import OUTCOMES, check_kept
+from tests.faults.job_server import ContainerRecords
 from tests.faults.test_kill_nine import containers_left
-from tests.faults.truth import Truth
 from tests.service.waiting import reaches
 from tests.support.service import Service
 from tests.support.tracing import under
@@ -25,7 +25,7 @@ class Lives:
 
     def __init__(self, directory):
         self.data = directory / "data"
-        self.truth = Truth(directory / "truth")
+        self.records = ContainerRecords(directory / "records")
         self.submitted, self.ends = {}, []
 
     def begin(self):
@@ -35,7 +35,7 @@ class Lives:
         service.stop()
 
     def register(self, batch, name, work):
-        properties = self.truth.container(work)
+        properties = self.records.container(work)
         batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
 
     def live(self, number):
@@ -85,12 +85,12 @@ def test_each_attempt_runs_once_and_kills_of_the_server_use_up_none(lives):
     jobs, left = lives.settle()
 
     check_kept(lives.data)
-    ran = lives.truth.counts("start")
+    ran = lives.records.counts("start")
     names = {job_id: name for job_id, name in lives.submitted.items() if job_id in jobs}
     assert lives.ends.count(-signal.SIGKILL) >= len(LIVES) // 2
     assert set(jobs) == set(lives.submitted)
     assert {name: {jobs[it]["status"] for it in jobs if names[it] == name} for name in WORKS} == {
-        name: {TRUTH[name][0]} for name in WORKS
+        name: {OUTCOMES[name][0]} for name in WORKS
     }
     assert {job_id: len(it["attempts"]) for job_id, it in jobs.items()} == {it: ATTEMPTS[names[it]] for it in jobs}
     assert set(ran.values()) == {1}

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError
 
 from batchq.bootstrap import serving as served
 from batchq.settings import Settings
-from tests.faults.disk import SCRIPTS, TRUTH, check_kept, names_kept, register, submit, submit_three
+from tests.faults.disk import OUTCOMES, SCRIPTS, check_kept, names_kept, register, submit, submit_three
 from tests.service.waiting import PATIENCE, reaches
 from tests.support.service import Service, serving
 from tests.support.tracing import injected, recorded, under
@@ -75,7 +75,7 @@ async def test_a_kill_at_any_commit_loses_no_answered_change(tmp_path, begun, ca
 
     check_kept(data)
     assert status == -signal.SIGKILL or (call, number) not in SURE
-    assert ends == {name: TRUTH[name][0] for name in ids}
+    assert ends == {name: OUTCOMES[name][0] for name in ids}
     assert set(ids) <= set(names_kept(data))
     assert max(names_kept(data).values(), default=0) <= 1
 

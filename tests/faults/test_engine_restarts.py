@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from batchq.clock import SystemClock
-from tests.faults.stage import outcomes, staged
+from tests.faults.job_server import job_server, outcomes
 from tests.support import processes
 from tests.support.second_engine import second_engine
 
@@ -24,9 +24,9 @@ IN_TIME = 25.0  # seconds, for an end that does not wait until the engine is bac
 RECORDED_WITHIN = 2.0  # seconds from the exit of a process until its shim has recorded the end
 
 
-def until_there(name):
+def until_file(name):
     """A command that runs until the test creates a file of this name."""
-    return f"until [ -e /truth/{name} ]; do sleep 0.1; done"
+    return f"until [ -e /records/{name} ]; do sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +37,15 @@ def lasting():
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory, engine):
-    with staged(tmp_path_factory.mktemp("stage"), engine.url) as stage:
-        yield stage
+def server(tmp_path_factory, engine):
+    with job_server(tmp_path_factory.mktemp("server"), engine.url) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
-def lasting_stage(tmp_path_factory, lasting):
-    with staged(tmp_path_factory.mktemp("stage"), lasting.url) as stage:
-        yield stage
+def lasting_server(tmp_path_factory, lasting):
+    with job_server(tmp_path_factory.mktemp("server"), lasting.url) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -55,71 +55,71 @@ def lasting_stage(tmp_path_factory, lasting):
         pytest.param("kill", marks=pytest.mark.fault("EN02")),
     ],
 )
-def test_jobs_lost_with_the_engine_have_its_reason_and_are_retried_once(stage, engine, end):
-    load = [stage.submit("true", attempts=3, rules=RULES) for _ in range(6)]
-    running = [stage.submit(LASTS_AT_FIRST, attempts=3, rules=RULES) for _ in range(8)]
-    stage.begins(*load, *running)
+def test_jobs_lost_with_the_engine_have_its_reason_and_are_retried_once(server, engine, end):
+    load = [server.submit("true", attempts=3, rules=RULES) for _ in range(6)]
+    running = [server.submit(LASTS_AT_FIRST, attempts=3, rules=RULES) for _ in range(8)]
+    server.wait_until_started(*load, *running)
 
     getattr(engine, end)()
-    stage.health_is("degraded")
+    server.wait_for_health("degraded")
     began = time.monotonic()
-    waiting = stage.submit("true")
-    stage.batch.describe_jobs(jobs=[*running, waiting])
+    waiting = server.submit("true")
+    server.batch.describe_jobs(jobs=[*running, waiting])
     took = time.monotonic() - began
     engine.start()
 
     assert took < AT_ONCE
-    assert [outcomes(stage.then(job, "SUCCEEDED")) for job in running] == [[(143, LOST), (0, EXITED)]] * 8
-    assert {outcomes(stage.then(job, "SUCCEEDED"))[-1] for job in load} == {(0, EXITED)}
-    assert outcomes(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
-    assert set(stage.truth.counts("start").values()) == {1}
+    assert [outcomes(server.wait_for(job, "SUCCEEDED")) for job in running] == [[(143, LOST), (0, EXITED)]] * 8
+    assert {outcomes(server.wait_for(job, "SUCCEEDED"))[-1] for job in load} == {(0, EXITED)}
+    assert outcomes(server.wait_for(waiting, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(server.records.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN02")
 @pytest.mark.parametrize("end", ENDS)
-def test_starts_interrupted_by_the_engines_end_are_lost_and_nothing_starts_twice(stage, engine, end):
-    jobs = [stage.submit("true", attempts=9, rules=RULES) for _ in range(6)]
+def test_starts_interrupted_by_the_engines_end_are_lost_and_nothing_starts_twice(server, engine, end):
+    jobs = [server.submit("true", attempts=9, rules=RULES) for _ in range(6)]
 
-    restart_until(stage, engine, end, lambda: stage.are(jobs, "SUCCEEDED"))
+    restart_until(server, engine, end, lambda: server.have_status(jobs, "SUCCEEDED"))
 
-    assert {reason for job in jobs for _, reason in outcomes(stage.then(job, "SUCCEEDED"))} <= {LOST, EXITED}
-    assert set(stage.truth.counts("start").values()) == {1}
+    assert {reason for job in jobs for _, reason in outcomes(server.wait_for(job, "SUCCEEDED"))} <= {LOST, EXITED}
+    assert set(server.records.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN02")
 @pytest.mark.parametrize("live_restore", [False, True])
 @pytest.mark.parametrize("ends", [pytest.param(True, id="ended"), pytest.param(False, id="runs on")])
 def test_a_start_that_the_engine_did_not_save_is_lost_and_not_repeated(tmp_path, live_restore, ends):
-    with slow_engine(tmp_path, live_restore=live_restore) as engine, staged(tmp_path, engine.url) as stage:
-        other = stage.submit(until_there("over"))
-        stage.begins(other)
+    with slow_engine(tmp_path, live_restore=live_restore) as engine, job_server(tmp_path, engine.url) as server:
+        other = server.submit(until_file("over"))
+        server.wait_until_started(other)
         (tmp_path / "hold").touch()
-        job = stage.submit("true" if ends else until_there("over"), attempts=2, rules=RULES)
-        stage.until(lambda: stage.truth.counts("start")[job, 1] == 1)
+        job = server.submit("true" if ends else until_file("over"), attempts=2, rules=RULES)
+        server.until(lambda: server.records.counts("start")[job, 1] == 1)
         time.sleep(0.5)  # so that it has ended, if it does
         engine.kill()
         (tmp_path / "hold").unlink()
         engine.start()
-        stage.truth.leave("over")
+        server.records.create_file("over")
 
-        done = stage.then(job, "SUCCEEDED")
-        assert set(stage.truth.counts("start").values()) == {1}
+        done = server.wait_for(job, "SUCCEEDED")
+        assert set(server.records.counts("start").values()) == {1}
         assert [reason for _, reason in outcomes(done)] == [LOST, EXITED]
 
 
 @pytest.mark.fault("EN22")
 def test_a_start_whose_shim_died_is_lost_and_not_repeated(tmp_path):
-    with slow_engine(tmp_path) as engine, staged(tmp_path, engine.url) as stage:
+    with slow_engine(tmp_path) as engine, job_server(tmp_path, engine.url) as server:
         (tmp_path / "hold").touch()
-        job = stage.submit("true", attempts=2, rules=RULES)
-        stage.until(lambda: stage.truth.counts("start")[job, 1] == 1)
+        job = server.submit("true", attempts=2, rules=RULES)
+        server.until(lambda: server.records.counts("start")[job, 1] == 1)
         time.sleep(0.5)
-        (container,) = stage.service.containers()
+        (container,) = server.service.containers()
         processes.send(signal.SIGKILL, *processes.shims(container["Id"]))
         (tmp_path / "hold").unlink()
 
-        done = stage.then(job, "SUCCEEDED")
-        assert set(stage.truth.counts("start").values()) == {1}
+        done = server.wait_for(job, "SUCCEEDED")
+        assert set(server.records.counts("start").values()) == {1}
         assert [reason for _, reason in outcomes(done)] == [LOST, EXITED]
 
 
@@ -141,60 +141,60 @@ exit $code
         yield engine
 
 
-def restart_until(stage, engine, end, holds):
+def restart_until(server, engine, end, holds):
     """Docker itself may hang in a start that was cut in two; then it must be started once more."""
     for _ in range(3):
         getattr(engine, end)()
         engine.start()
         with suppress(AssertionError):
-            stage.until(holds, patience=20)
+            server.until(holds, patience=20)
             return
 
 
 @pytest.mark.fault("EN03", "EN04")
 @pytest.mark.parametrize("end", ENDS)
-def test_with_live_restore_jobs_continue_and_keep_their_exit_codes(lasting_stage, lasting, end):
-    stage = lasting_stage
+def test_with_live_restore_jobs_continue_and_keep_their_exit_codes(lasting_server, lasting, end):
+    server = lasting_server
     mark = uuid4().hex
-    outlives = stage.submit(until_there(f"{mark}-late"), attempts=3)
-    ends = stage.submit(f"{until_there(mark)}; (exit 3)")
-    stage.begins(outlives, ends)
+    outlives = server.submit(until_file(f"{mark}-late"), attempts=3)
+    ends = server.submit(f"{until_file(mark)}; (exit 3)")
+    server.wait_until_started(outlives, ends)
 
     getattr(lasting, end)()
-    stage.truth.leave(mark)
-    stage.until(lambda: not processes.started_with(f"{mark} "))
+    server.records.create_file(mark)
+    server.until(lambda: not processes.started_with(f"{mark} "))
     time.sleep(RECORDED_WITHIN)
     back = SystemClock().now()
     lasting.start()
 
-    done = stage.then(ends, "FAILED")
+    done = server.wait_for(ends, "FAILED")
     assert outcomes(done) == [(3, EXITED)]
     assert done["stoppedAt"] <= back.timestamp() * 1000
-    stage.truth.leave(f"{mark}-late")
-    assert outcomes(stage.then(outlives, "SUCCEEDED")) == [(0, EXITED)]
-    assert set(stage.truth.counts("start").values()) == {1}
+    server.records.create_file(f"{mark}-late")
+    assert outcomes(server.wait_for(outlives, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(server.records.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN06", "LC04")
-def test_while_the_engine_is_frozen_the_server_answers_and_shuts_down(stage, engine):
-    running = stage.submit("sleep 100 & wait $!", attempts=2)
-    stage.begins(running)
+def test_while_the_engine_is_frozen_the_server_answers_and_shuts_down(server, engine):
+    running = server.submit("sleep 100 & wait $!", attempts=2)
+    server.wait_until_started(running)
     engine.freeze()
 
     began = time.monotonic()
-    stage.batch.terminate_job(jobId=running, reason="while it was frozen")
-    waiting = stage.submit("true")
-    stage.batch.describe_jobs(jobs=[running, waiting])
+    server.batch.terminate_job(jobId=running, reason="while it was frozen")
+    waiting = server.submit("true")
+    server.batch.describe_jobs(jobs=[running, waiting])
     took = time.monotonic() - began
     began = time.monotonic()
-    status = stage.service.stop()
+    status = server.service.stop()
     ended_after = time.monotonic() - began
     engine.thaw()
-    stage.service.start()
+    server.service.start()
 
     assert took < AT_ONCE
     assert (status, ended_after < IN_TIME) == (0, True)
-    done = stage.then(running, "FAILED")
+    done = server.wait_for(running, "FAILED")
     assert (done["statusReason"], len(done["attempts"])) == ("while it was frozen", 1)
-    assert outcomes(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
-    assert set(stage.truth.counts("start").values()) == {1}
+    assert outcomes(server.wait_for(waiting, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(server.records.counts("start").values()) == {1}

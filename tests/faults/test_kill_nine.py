@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.faults.truth import Truth
+from tests.faults.job_server import ContainerRecords
 from tests.support.service import Service
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "40"))
@@ -97,12 +97,12 @@ class Killing:
 @pytest.mark.fault("ST17", "LC03")
 @pytest.mark.timeout(600 + 10 * ROUNDS)
 def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
-    truth = Truth(tmp_path / "truth")
+    records = ContainerRecords(tmp_path / "records")
     service = Service(tmp_path / "data", "--stop-grace", "3").start()
-    stage(service.client(), truth)
+    create_queue(service.client(), records)
     load = Load(service, seed=20261121)
 
-    killing = kill_in_a_loop(service, load, truth)
+    killing = kill_in_a_loop(service, load, records)
     jobs = settle(service.client(), load)
     names = Counter(names_by_id(service.client()).values())
     left = containers_left(service)
@@ -112,8 +112,8 @@ def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
     assert {it["status"] for it in jobs.values()} <= OVER
     assert left == []
     assert [name for name, count in names.items() if count > 1] == [], "a call that was repeated made two jobs"
-    check_against(truth, jobs, load)
-    ran = sum(truth.counts("start").values())
+    check_against(records, jobs, load)
+    ran = sum(records.counts("start").values())
     print(
         f"{ROUNDS} kills, {len(killing.in_order)} of them by SIGTERM; {len(jobs)} jobs, {ran} containers, "
         f"{len(load.terminated)} terminated; containers ended in {killing.progress} rounds"
@@ -124,7 +124,7 @@ def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
     assert ran > ROUNDS
 
 
-def kill_in_a_loop(service, load, truth):
+def kill_in_a_loop(service, load, records):
     """Kill the server at random times; on a slow machine, too, most servers have seen the end of a container."""
     over = threading.Event()
     client = threading.Thread(target=load.run, args=(over,))
@@ -133,12 +133,12 @@ def kill_in_a_loop(service, load, truth):
     killing = Killing(ended=[0])
     for number in range(ROUNDS):
         if number % 5 < 3:
-            until(lambda: truth.counts("end").total() > killing.ended[-1])
+            until(lambda: records.counts("end").total() > killing.ended[-1])
         time.sleep(chance.uniform(0.1, 0.9))
         killing.statuses.append(service.stop() if chance.random() < 0.3 else service.kill())
         service.start()
-        killing.ended.append(truth.counts("end").total())
-    until(lambda: len(load.submitted) > ROUNDS and truth.counts("start").total() > ROUNDS)
+        killing.ended.append(records.counts("end").total())
+    until(lambda: len(load.submitted) > ROUNDS and records.counts("start").total() > ROUNDS)
     over.set()
     client.join()
     return killing
@@ -151,7 +151,7 @@ def until(holds):
         time.sleep(0.05)
 
 
-def stage(batch, truth):
+def create_queue(batch, records):
     resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": 6, "subnets": [], "instanceRole": "none"}
     batch.create_compute_environment(computeEnvironmentName="k9", type="MANAGED", computeResources=resources)
     batch.create_job_queue(
@@ -159,7 +159,7 @@ def stage(batch, truth):
     )
     for shape, (work, _) in SHAPES.items():
         batch.register_job_definition(
-            jobDefinitionName=shape, type="container", containerProperties=truth.container(work)
+            jobDefinitionName=shape, type="container", containerProperties=records.container(work)
         )
 
 
@@ -194,8 +194,8 @@ def containers_left(service):
     return [it["Names"] for it in service.containers()]
 
 
-def check_against(truth, jobs, load):
-    started, ended = truth.counts("start"), truth.counts("end")
+def check_against(records, jobs, load):
+    started, ended = records.counts("start"), records.counts("end")
     assert [it for it, count in started.items() if count > 1] == [], "an attempt was started twice"
     for job_id, job in jobs.items():
         attempts = {number for of, number in started if of == job_id}

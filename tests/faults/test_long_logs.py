@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.stage import staged
+from tests.faults.job_server import job_server
 
 pytestmark = pytest.mark.docker
 
@@ -18,9 +18,9 @@ FLOOD = f"yes $(head -c {LINE} /dev/zero | tr '\\0' x) | head -c {ALL}; head -c 
 
 
 @pytest.fixture
-def stage(tmp_path, docker_engine):
-    with staged(tmp_path) as stage:
-        yield stage
+def server(tmp_path, docker_engine):
+    with job_server(tmp_path) as server:
+        yield server
 
 
 def peak(pid):
@@ -28,29 +28,29 @@ def peak(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
 
 
-def page(stage, job_id, **members):
-    (job,) = stage.batch.describe_jobs(jobs=[job_id])["jobs"]
+def page(server, job_id, **members):
+    (job,) = server.batch.describe_jobs(jobs=[job_id])["jobs"]
     stream = job["container"]["logStreamName"]
-    logs = stage.service.client("logs")
+    logs = server.service.client("logs")
     events = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, **members)["events"]
     return [event["message"] for event in events]
 
 
 @pytest.mark.fault("EN28")
 @pytest.mark.timeout(3 * MUCH)
-def test_two_hundred_megabytes_of_log_and_a_line_of_one_use_little_memory(stage):
-    warm = stage.submit("echo warm")
-    stage.then(warm, "SUCCEEDED")
-    assert page(stage, warm) == ["warm"]
-    before = peak(stage.service.process.pid)
+def test_two_hundred_megabytes_of_log_and_a_line_of_one_use_little_memory(server):
+    warm = server.submit("echo warm")
+    server.wait_for(warm, "SUCCEEDED")
+    assert page(server, warm) == ["warm"]
+    before = peak(server.service.process.pid)
 
-    job = stage.submit(FLOOD)
-    stage.until(lambda: stage.are([job], "SUCCEEDED"), patience=MUCH)
-    stage.until(lambda: not stage.service.containers(), patience=MUCH)
-    first, last = page(stage, job, startFromHead=True), page(stage, job)
+    job = server.submit(FLOOD)
+    server.until(lambda: server.have_status([job], "SUCCEEDED"), patience=MUCH)
+    server.until(lambda: not server.service.containers(), patience=MUCH)
+    first, last = page(server, job, startFromHead=True), page(server, job)
 
-    assert peak(stage.service.process.pid) - before < MORE
-    assert stage.kept() > ALL
+    assert peak(server.service.process.pid) - before < MORE
+    assert server.stored_log_bytes() > ALL
     assert first[0] == "x" * LINE
     assert set(last[-1]) == {"y"}
     assert max(sum(map(len, first)), sum(map(len, last))) <= PAGE

@@ -1,6 +1,7 @@
-"""A real server on an engine, with room for many jobs, which record their start and their end."""
+"""A real server on an engine, with resources for many jobs, and records that their containers write."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -9,22 +10,55 @@ from typing import Any
 
 import pytest
 
-from tests.faults.truth import Truth
 from tests.service.waiting import reaches
 from tests.support.scripts import IMAGE
 from tests.support.service import Service, serving
 
+RECORD = "echo {what} $AWS_BATCH_JOB_ID $AWS_BATCH_JOB_ATTEMPT >> /records/log"
+
+
+class ContainerRecords:
+    """Each container appends a line to a file when it starts, and one before it exits."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self._log = directory / "log"
+        self._log.touch()
+        self._directory = directory
+
+    def container(self, work: str) -> dict[str, Any]:
+        """containerProperties of a job with records. A stop signal ends it at once, without the record of its end."""
+        start, end = (RECORD.format(what=it) for it in ("start", "end"))
+        shell = f"trap 'exit 143' TERM; {start}; {work}; code=$?; {end}; exit $code"
+        return {
+            "image": "batchq-test:latest",
+            "command": ["sh", "-c", shell],
+            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "16"}],
+            "volumes": [{"name": "records", "host": {"sourcePath": str(self._directory)}}],
+            "mountPoints": [{"containerPath": "/records", "sourceVolume": "records"}],
+        }
+
+    def create_file(self, name: str) -> None:
+        """Create a file of this name, for containers that wait for it."""
+        (self._directory / name).touch()
+
+    def counts(self, what: str) -> Counter[tuple[str, int]]:
+        """The number of these records of each attempt, by job and number."""
+        lines = (line.split() for line in self._log.read_text().splitlines())
+        return Counter((job_id, int(attempt)) for kind, job_id, attempt in lines if kind == what)
+
+
 PATIENCE = 60.0  # seconds
-ROOM = {"type": "EC2", "minvCpus": 0, "maxvCpus": 64, "subnets": [], "instanceRole": "none"}
+WIDE = {"type": "EC2", "minvCpus": 0, "maxvCpus": 64, "subnets": [], "instanceRole": "none"}
 
 
-class Stage:
-    def __init__(self, service: Service, truth: Truth) -> None:
+class JobServer:
+    def __init__(self, service: Service, records: ContainerRecords) -> None:
         self.service = service
-        self.truth = truth
+        self.records = records
         self.batch = service.client()
         self._names = count()
-        self.batch.create_compute_environment(computeEnvironmentName="wide", type="MANAGED", computeResources=ROOM)
+        self.batch.create_compute_environment(computeEnvironmentName="wide", type="MANAGED", computeResources=WIDE)
         order = [{"order": 1, "computeEnvironment": "wide"}]
         self.batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
 
@@ -39,18 +73,18 @@ class Stage:
     ) -> str:
         """The id of a job that runs this shell command between its records of start and end."""
         name = f"work-{next(self._names)}"
-        properties = self.truth.container(work) | {"image": image}
+        properties = self.records.container(work) | {"image": image}
         self.batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
         retry = {"attempts": attempts, **({"evaluateOnExit": list(rules)} if rules else {})}
         return self.batch.submit_job(jobName=name, jobQueue="wide", jobDefinition=name, retryStrategy=retry, **members)[
             "jobId"
         ]
 
-    def then(self, job_id: str, *statuses: str) -> dict[str, Any]:
+    def wait_for(self, job_id: str, *statuses: str) -> dict[str, Any]:
         return reaches(self.batch, job_id, *statuses)
 
-    def output(self, job_id: str) -> Iterator[str]:
-        """The lines that are kept of a job's last attempt, page by page."""
+    def stored_output(self, job_id: str) -> Iterator[str]:
+        """The stored lines of a job's last attempt, page by page."""
         (job,) = self.batch.describe_jobs(jobs=[job_id])["jobs"]
         stream = {"logGroupName": "/aws/batch/job", "logStreamName": job["container"]["logStreamName"]}
         logs, after = self.service.client("logs"), ""
@@ -60,20 +94,20 @@ class Stage:
             after = page["nextForwardToken"]
             page = logs.get_log_events(**stream, startFromHead=True, nextToken=after)
 
-    def kept(self) -> int:
-        """Bytes of output that are kept of all jobs."""
+    def stored_log_bytes(self) -> int:
+        """The size of the stored output of all jobs."""
         return sum(it.stat().st_size for it in (self.service.data / "logs").rglob("*") if it.is_file())
 
-    def begins(self, *jobs: str) -> None:
+    def wait_until_started(self, *jobs: str) -> None:
         """Wait until each runs or has ended, by its status and by the records of its container."""
         for job_id in jobs:
-            self.then(job_id, "RUNNING", "SUCCEEDED", "FAILED")
-        self.until(lambda: {of for of, _ in self.truth.counts("start")} >= set(jobs))
+            self.wait_for(job_id, "RUNNING", "SUCCEEDED", "FAILED")
+        self.until(lambda: {of for of, _ in self.records.counts("start")} >= set(jobs))
 
-    def health_is(self, status: str) -> None:
+    def wait_for_health(self, status: str) -> None:
         self.until(lambda: self.service.health()["status"] == status)
 
-    def are(self, jobs: Sequence[str], status: str) -> bool:
+    def have_status(self, jobs: Sequence[str], status: str) -> bool:
         return {it["status"] for it in self.batch.describe_jobs(jobs=list(jobs))["jobs"]} == {status}
 
     def until(self, holds: Callable[[], bool], *, patience: float = PATIENCE) -> None:
@@ -84,17 +118,17 @@ class Stage:
 
 
 @contextmanager
-def staged(directory: Path, engine_url: str | None = None) -> Iterator[Stage]:
+def job_server(directory: Path, engine_url: str | None = None) -> Iterator[JobServer]:
     """None: the engine of DOCKER_HOST, where no container may remain."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("BATCHQ_SURVEY_EVERY", "1")
         if engine_url is not None:
             environment.setenv("DOCKER_HOST", engine_url)
-            environment.setenv("BATCHQ_NETWORK", "bridge")  # it dies, and the machine would keep a bridge of its making
+            environment.setenv("BATCHQ_NETWORK", "bridge")  # the bridge of a killed engine would remain
         with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
             try:
-                yield (stage := Stage(service, Truth(directory / "truth")))
-                stage.until(lambda: engine_url is not None or not service.containers())
+                yield (server := JobServer(service, ContainerRecords(directory / "records")))
+                server.until(lambda: engine_url is not None or not service.containers())
             finally:
                 if engine_url is None:
                     service.stop()
