@@ -34,10 +34,11 @@ def dialect(backend):
     return operations.dialect(context_of(backend))
 
 
-def creation(name="resnet", *, metadata=(), algorithm=(), spec=(), resource=()):
-    """A CreateTrainingJob body."""
+def creation(name="resnet", *, metadata=(), algorithm=(), spec=(), resource=(), **members):
+    """A CreateTrainingJob body; `members` are further ones at its top."""
     return {
         "kind": "job",
+        **members,
         "metadata": {"name": name, **dict(metadata)},
         "algorithm": {"command": "python train.py", "engine": {"image_url": "lab/torch:2.4"}, **dict(algorithm)},
         "spec": {"resource": {"flavor_id": "batchq.cpu.1u1g", "node_count": 1, **dict(resource)}, **dict(spec)},

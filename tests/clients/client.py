@@ -46,9 +46,9 @@ class Client:
         assert status in (None, done.returncode), f"{words} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
-    def result_of(self, program: str, *words: object, **variables: str) -> Any:
+    def result_of(self, program: str, *words: object, stdin: str | None = None, **variables: str) -> Any:
         """Run a program of `programs/`, and parse the last line of its output as JSON."""
-        done = self.run("python", self.program(program), *words, **variables)
+        done = self.run("python", self.program(program), *words, stdin=stdin, **variables)
         return json.loads(done.stdout.splitlines()[-1])
 
     def program(self, name: str) -> Path:

@@ -37,10 +37,8 @@ def sdk(client):
     """Makes the calls by the SDK, and returns their outcomes."""
 
     def calls(*calls, **variables):
-        done = client.run("python", client.program("modelarts_jobs"), stdin=json.dumps(calls), **settings | variables)
-        return json.loads(done.stdout.splitlines()[-1])
+        return client.result_of("modelarts_jobs", stdin=json.dumps(calls), MODELARTS_PROJECT=PROJECT, **variables)
 
-    settings = {"MODELARTS_PROJECT": PROJECT}
     return calls
 
 

@@ -34,8 +34,7 @@ def training(client):
     """Makes the requests, and returns the responses."""
 
     def calls(*calls, **variables):
-        done = client.run("python", client.program("training_jobs"), stdin=json.dumps(calls), **variables)
-        return json.loads(done.stdout.splitlines()[-1])
+        return client.result_of("training_jobs", stdin=json.dumps(calls), **variables)
 
     return calls
 
