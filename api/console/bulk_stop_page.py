@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.stop_page import ReasonForm, reason_values
-from batchq.api.http import Word
+from batchq.api.http import RequestQuery, Word
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.job import Status
@@ -42,10 +42,8 @@ _CHANGES = frozenset(WOULD_BE_DONE)
 pages = PageTable()
 
 
-class JobSelection(BaseModel):
+class JobSelection(RequestQuery):
     """The jobs to stop: by ids or by filters. An unknown filter is refused: ignoring it would stop more jobs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     job: Words = Field(default_factory=list)
     queue: Words = Field(default_factory=list)

@@ -6,10 +6,11 @@ from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import DefinitionRef, JobId, job_path
 from batchq.domain.job import Job
@@ -24,10 +25,8 @@ _REVISION = re.compile(r"(.+):([1-9][0-9]{0,8})", re.ASCII)
 pages = PageTable()
 
 
-class FindQuery(BaseModel):
+class FindQuery(RequestQuery):
     """The text to find."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     q: Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)] = ""
 

@@ -12,8 +12,9 @@ from hashlib import sha256
 from typing import Annotated, TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 
 MAX_INVOCATIONS = 1024
@@ -22,10 +23,8 @@ Kept = TypeVar("Kept")
 _Key = tuple[str, str]
 
 
-class Form(BaseModel):
+class Form(RequestQuery):
     """The members of every form that orders something."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     invocation: Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
 

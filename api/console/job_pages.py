@@ -7,7 +7,7 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
@@ -15,6 +15,7 @@ from batchq.api.console.log_colours import coloured
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
+from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.explanation.words import duration_words
@@ -228,10 +229,8 @@ def _node(job_id: JobId, job: Job | None, level: int) -> GraphNode:
     )
 
 
-class ChildrenQuery(BaseModel):
+class ChildrenQuery(RequestQuery):
     """Which children are listed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     #: None: all that exist.
     state: Status | None = None

@@ -8,11 +8,11 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageTable, Visit
-from batchq.api.http import InvalidMember, Word
+from batchq.api.http import InvalidMember, RequestQuery, Word
 from batchq.api.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job, Status
@@ -44,10 +44,8 @@ class GroupBy(StrEnum):
     NAME = "name"
 
 
-class JobsQuery(BaseModel):
+class JobsQuery(RequestQuery):
     """The query of the list of jobs. The values of one filter are alternatives; a job must match all filters."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     state: Annotated[tuple[Status, ...], Field(max_length=len(Status))] = ()
     queue: Words = ()

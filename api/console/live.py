@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Annotated
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from batchq.api.authentication import is_still_admitted
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.live_updates import HintStream
 from batchq.api.console.pages import PageTable, Visit
-from batchq.api.http import begin_stream
+from batchq.api.http import RequestQuery, begin_stream
 
 CHECK_INTERVAL = 15.0  # seconds between two checks of the session, each of which sends a comment
 RETRY = b"retry: 2000\n\n"  # milliseconds until a browser connects again
@@ -31,9 +31,7 @@ MAX_NUMBER = 2**53
 pages = PageTable()
 
 
-class LiveQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class LiveQuery(RequestQuery):
     #: The number of the newest change that the page knows of.
     after: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
 

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import described_definition, find_documents
+from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import job_path
 from batchq.domain.job import FINISHED, Status
@@ -28,10 +29,8 @@ Ids = Annotated[list[Word], Field(max_length=MAX_JOBS)]
 pages = PageTable()
 
 
-class RerunSelection(BaseModel):
+class RerunSelection(RequestQuery):
     """The jobs to submit again."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     job: Ids = Field(default_factory=list)
     #: Whether only failed jobs are repeated; of an array its failed children.

@@ -4,10 +4,10 @@ from http import HTTPStatus
 from typing import Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import HEADERS, UI, Page, PageTable, Visit
+from batchq.api.http import RequestQuery
 
 PATH = "/settings"
 YEAR = 365 * 24 * 3600  # seconds
@@ -34,9 +34,7 @@ SHORTCUTS = (
 pages = PageTable()
 
 
-class SettingsForm(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class SettingsForm(RequestQuery):
     theme: Literal["system", "light", "dark"]
     times: Literal["local", "utc"]
     shortcuts: Literal["on", "off"]

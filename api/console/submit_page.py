@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import SUBMIT, SubmissionForm, Word, aws_command, batchq_command, fields_of
+from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import job_path
 from batchq.errors import Invalid, NotFound
@@ -30,10 +29,8 @@ MAX_DESCRIBED = 100  # jobs of one request
 pages = PageTable()
 
 
-class SubmitQuery(BaseModel):
+class SubmitQuery(RequestQuery):
     """The fields that are filled in."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     definition: Word = ""
     image: Word = ""

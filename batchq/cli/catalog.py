@@ -38,8 +38,6 @@ class CatalogKind(Struct, frozen=True, kw_only=True):
     name: Callable[[Row], str]
     #: The request of `path` for resources of this name.
     by_name: Callable[[str], Mapping[str, object]]
-    #: The request of `path` for all resources.
-    of_all: Mapping[str, object]
 
 
 QUEUES = CatalogKind(
@@ -48,7 +46,6 @@ QUEUES = CatalogKind(
     list_member="jobQueues",
     name=lambda it: str(it.get("jobQueueName")),
     by_name=lambda name: {"jobQueues": [name]},
-    of_all={},
 )
 ENVIRONMENTS = CatalogKind(
     noun="compute environment",
@@ -56,7 +53,6 @@ ENVIRONMENTS = CatalogKind(
     list_member="computeEnvironments",
     name=lambda it: str(it.get("computeEnvironmentName")),
     by_name=lambda name: {"computeEnvironments": [name]},
-    of_all={},
 )
 DEFINITIONS = CatalogKind(
     noun="job definition",
@@ -64,16 +60,8 @@ DEFINITIONS = CatalogKind(
     list_member="jobDefinitions",
     name=lambda it: f"{it.get('jobDefinitionName')}:{it.get('revision')}",
     by_name=lambda name: {"jobDefinitions": [name]} if ":" in name else {"jobDefinitionName": name},
-    of_all={"status": "ACTIVE"},
 )
-RESOURCES = CatalogKind(
-    noun="consumable resource",
-    path="/v1/listconsumableresources",
-    list_member="consumableResources",
-    name=lambda it: str(it.get("consumableResourceName")),
-    by_name=lambda _: {},
-    of_all={},
-)
+LIST_RESOURCES = "/v1/listconsumableresources"
 DESCRIBE_RESOURCE = "/v1/describeconsumableresource"
 UPDATE_QUEUE = "/v1/updatejobqueue"
 
@@ -184,7 +172,7 @@ def _show(args: Namespace, resource: Row) -> int:
 
 def _list_queues(args: Namespace) -> int:
     url = url_of(args)
-    response = _all(url, QUEUES, QUEUES.of_all)
+    response = _all(url, QUEUES, {})
     if prints_json(args):
         print_json(args, response)
         return DONE
@@ -241,7 +229,7 @@ def _set_queue_state(args: Namespace) -> int:
 
 def _list_environments(args: Namespace) -> int:
     url = url_of(args)
-    response = _all(url, ENVIRONMENTS, ENVIRONMENTS.of_all)
+    response = _all(url, ENVIRONMENTS, {})
     if prints_json(args):
         print_json(args, response)
         return DONE
@@ -271,7 +259,7 @@ def _use(amounts: Row) -> str:
 
 def _list_definitions(args: Namespace) -> int:
     name = args.definition_name
-    request = {**DEFINITIONS.of_all, **({"jobDefinitionName": name} if name else {})}
+    request = {"status": "ACTIVE", **({"jobDefinitionName": name} if name else {})}
     response = _all(url_of(args), DEFINITIONS, request)
     found = sorted(response["jobDefinitions"], key=lambda it: (it["jobDefinitionName"], -it["revision"]))
     latest: dict[str, Row] = {}
@@ -299,9 +287,10 @@ def _command(definition: Row) -> str:
 
 
 def _list_resources(args: Namespace) -> int:
-    response = _all(url_of(args), RESOURCES, RESOURCES.of_all)
+    pages = fetch_pages(url_of(args), LIST_RESOURCES, {})
+    response = {"consumableResources": [it for page in pages for it in page["consumableResources"]]}
     columns = [
-        Column(title="RESOURCE", full=RESOURCES.name, elastic=True),
+        text_column("RESOURCE", "consumableResourceName", elastic=True),
         text_column("TYPE", "resourceType"),
         text_column("IN USE", "inUseQuantity", right=True),
         text_column("TOTAL", "totalQuantity", right=True),
