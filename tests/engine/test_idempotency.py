@@ -83,13 +83,6 @@ async def test_a_submission_repeated_after_the_key_expired_is_a_new_job():
     assert late.answer.result().id == TWO
 
 
-def test_an_idempotency_key_is_new_once():
-    repeats = beside_an_empty_store()
-
-    assert not repeats.may_be_repeated(submission(), NOON)
-    assert repeats.may_be_repeated(submission(), NOON + MOMENT)
-
-
 def test_a_key_is_known_while_the_store_may_contain_it():
     repeats = beside_an_empty_store()
     repeats.may_be_repeated(submission(invocation_id="first of all"), NOON)

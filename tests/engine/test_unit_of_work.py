@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.ids import JobId, Tag
+from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine.mailbox import TimerFired
-from batchq.errors import IllegalTransition
 from tests.domain.lives import (
     after,
     cancel,
@@ -32,15 +31,6 @@ from tests.engine.harness import SURVEYED, changes, event_message, harness_with,
 from tests.support.builders import job_id
 
 
-def test_active_jobs_are_known_and_other_jobs_once_loaded():
-    active, queued, stranger = running(), runnable(), runnable()
-    unit = new_unit(active)
-
-    unit.load([queued])
-
-    assert (unit.get(active.id), unit.get(queued.id), unit.get(stranger.id)) == (active, queued, None)
-
-
 def test_loading_a_job_again_keeps_the_changes_of_the_unit_of_work():
     job = runnable()
     unit = unit_with(job)
@@ -58,27 +48,6 @@ def test_an_event_of_an_unknown_job_has_no_effect():
 
     assert changes(unit).empty
     assert unit.effects == []
-
-
-def test_an_illegal_event_leaves_the_unit_of_work_unchanged():
-    job = running()
-    unit = new_unit(job)
-
-    with pytest.raises(IllegalTransition):
-        unit.step(job.id, placed())
-
-    assert changes(unit).empty
-    assert unit.effects == []
-
-
-def test_an_effect_is_paired_with_the_job_after_the_step():
-    job = runnable()
-    unit = unit_with(job)
-
-    unit.step(job.id, placed())
-
-    assert unit.effects == [(do.StartContainer(tag=Tag(job_id=job.id, attempt=1)), unit.get(job.id))]
-    assert unit.get(job.id).attempt is not None
 
 
 def test_effects_have_the_order_of_their_events():

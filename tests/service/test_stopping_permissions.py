@@ -74,31 +74,6 @@ def stopped(lab, jobs):
     return {name for name, it in jobs.items() if lab.queue.describe(it).get("isTerminated")}
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        ("ada", ["-t", "all"], {"ada"}),
-        ("ada", ["-u", "ada"], {"ada"}),
-        ("cora", ["--me", "-u", "bob"], {"bob"}),
-        ("ada", ["-A", "team"], {"ada"}),
-        ("cora", ["-t", "all"], {"ada", "bob"}),
-        ("cora", ["-u", "bob"], {"bob"}),
-        ("cora", ["-A", "lab"], {"ada", "bob"}),
-        ("cora", ["-A", "root"], {"ada", "bob"}),
-        *((who, ["-t", "all"], {"ada", "bob", "eve"}) for who in STAFF),
-        *((who, ["-A", "lab"], {"ada", "bob"}) for who in STAFF),
-        *((who, ["-A", "elsewhere", "-u", "eve"], {"eve"}) for who in STAFF),
-    ],
-)
-def test_filters_select_only_jobs_that_the_caller_reaches(lab, jobs, caller, name, row):
-    who, words, meant = row
-
-    done = caller(who, "terminate", *words, "-n", name)
-
-    assert (done.status, done.out[-1].partition(" (")[0]) == (0, f"{len(meant)} stopping")
-    assert stopped(lab, jobs) == meant
-
-
 def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, caller):
     caller("cora", "terminate", jobs["ada"], "--reason", "too hot")
 
