@@ -130,8 +130,7 @@ async def test_an_engine_with_a_container_of_the_jobs_is_their_engine_whatever_i
     await world.boot()
 
     assert world.engine.health().engine is None
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.finish(job, Status.SUCCEEDED)
 
 
 async def test_an_engine_without_an_id_is_accepted(world):
@@ -178,5 +177,4 @@ async def test_an_engine_exchanged_while_the_server_runs_proves_no_loss(world):
 
     assert (await world.job(job)).status is Status.RUNNING
     exchange_engine(world, theirs)
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.finish(job, Status.SUCCEEDED)

@@ -86,8 +86,7 @@ async def test_the_soft_limit_cancels_waiting_jobs_and_lets_running_jobs_end(lab
 
     await lab.wait_for(waits, Status.FAILED, status_reason=SOFT, is_cancelled=True)
     assert (await lab.job(runs)).status is Status.RUNNING
-    await lab.finish(runs)
-    await lab.wait_for(runs, Status.SUCCEEDED)
+    await lab.finish(runs, Status.SUCCEEDED)
 
 
 async def test_the_hard_limit_terminates_all_jobs(lab):
@@ -168,8 +167,7 @@ async def test_spending_survives_kill_9_and_is_counted_once(lab):
     job = await lab.start()
     await set_budget(lab, hard=MUCH)
     await lab.sleep(5)
-    await lab.finish(job)
-    await lab.wait_for(job, Status.SUCCEEDED)
+    await lab.finish(job, Status.SUCCEEDED)
     await lab.wait_until_idle()
     before = status(lab).spent
 

@@ -41,8 +41,7 @@ async def test_a_job_stopped_while_runnable_gets_no_container(world, order):
 
     flags = {"is_cancelled": order == "cancel", "is_terminated": order == "terminate"}
     await world.wait_for(job, Status.FAILED, status_reason="not needed", attempts=(), **flags)
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.finish(holder, Status.SUCCEEDED)
     assert await world.engine_calls(job) == []
 
 
@@ -60,9 +59,7 @@ async def test_a_job_cancelled_while_running_finishes_normally(world):
 
 @pytest.mark.fault("SP16", "SP15")
 async def test_a_job_cancelled_while_starting_continues_its_attempt(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=0), attempts=2)
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", Script(seconds=0), attempts=2)
 
     await world.cancel(job, "too late")
     world.runtime.release("create")
@@ -72,9 +69,7 @@ async def test_a_job_cancelled_while_starting_continues_its_attempt(world):
 
 @pytest.mark.fault("SP16")
 async def test_a_job_cancelled_while_starting_is_not_retried(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=0, exit_code=3), attempts=2)
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", Script(seconds=0, exit_code=3), attempts=2)
 
     await world.cancel(job, "no more tries")
     world.runtime.release("create")
@@ -95,8 +90,7 @@ async def test_a_job_cancelled_between_attempts_keeps_its_earlier_attempts(world
     await world.cancel(job, "enough")
 
     await world.wait_for(job, Status.FAILED, status_reason="enough", is_cancelled=True, exit_codes=[1])
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.finish(holder, Status.SUCCEEDED)
     assert await world.engine_calls(job, attempt=2) == []
 
 

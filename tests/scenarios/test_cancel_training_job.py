@@ -48,8 +48,7 @@ async def test_a_queued_job_is_cancelled_at_once(world, training, flags):
         "trainingDuration": "0m"
     }
     assert answer["costSummary"] is None
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.finish(holder, Status.SUCCEEDED)
     assert await world.engine_calls(job) == []
 
 
@@ -96,9 +95,7 @@ async def test_force_kills_a_job_at_once_also_while_it_is_stopped(world, trainin
 
 @flags
 async def test_the_start_of_an_initializing_job_is_abandoned(world, training, flags):
-    world.runtime.hold("create")
-    job = await world.submit(HANDLES_SIGTERM, tags=CHECKPOINTS)
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", HANDLES_SIGTERM, tags=CHECKPOINTS)
     assert (await training.show(job))["status"] == "initializing"
 
     answer = await training.cancel(job, **flags)

@@ -52,9 +52,7 @@ async def world(request):
 
 async def test_a_job_attached_by_another_server_has_its_whole_timeout(world):
     world.set_clock()
-    world.runtime.hold("start")
-    job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", Script(seconds=LIMIT - 5), limit=LIMIT)
     await world.crash_after("start")
 
     await world.boot()

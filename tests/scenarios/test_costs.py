@@ -119,8 +119,7 @@ async def test_kept_checkpoints_cost_storage_after_the_end(priced):
     checkpoint = priced.checkpoints.directory(job) / "epoch-1.pt"
     checkpoint.write_bytes(b"x" * 1024**2)
     os.utime(checkpoint, times=(priced.clock.now().timestamp(),) * 2)  # the simulated world takes the time from this
-    await priced.finish(job)
-    await priced.wait_for(job, Status.SUCCEEDED)
+    await priced.finish(job, Status.SUCCEEDED)
     first = (await cost(priced, job)).storage
 
     await priced.sleep(4)

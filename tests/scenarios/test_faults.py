@@ -1,13 +1,15 @@
-"""The engine and the store fail, and nothing is lost. faults.md 4, 6.3, 6.4."""
+"""The engine and the store fail, are slow or report events unreliably, and nothing is lost. faults.md 4, 6.3, 6.4."""
 
 import pytest
 
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
 from batchq.domain.events import ContainerExited
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from batchq.engine.mailbox import JobEvent
 from batchq.errors import EngineUnknown, StartRefused, StoreFailed
+from tests.support.containers import launch
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script
 
 UNANSWERED = EngineUnknown("no answer")
@@ -60,9 +62,7 @@ async def test_a_container_that_ended_before_its_start_was_answered_is_not_start
 
 
 async def test_a_container_is_started_only_after_its_creation_is_saved(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=0))
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", Script(seconds=0))
     world.store.failing = True
 
     world.runtime.release("create")
@@ -75,9 +75,7 @@ async def test_a_container_is_started_only_after_its_creation_is_saved(world):
 
 async def test_a_refusal_that_is_not_saved_yet_is_not_requested_again(world):
     world.runtime.refusals["start"] = [StartRefused("CannotStartContainerError: no such user", exit_code=128)]
-    world.runtime.hold("start")
-    job = await world.submit(Script(seconds=60))
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", Script(seconds=60))
     world.store.failing = True
 
     world.runtime.release("start")
@@ -138,3 +136,104 @@ async def test_the_same_event_twice_changes_nothing(world):
 
     await world.wait_until_idle()
     assert await world.job(job) == done
+
+
+EACH_CALL = 5.0  # seconds
+
+
+class Slow:
+    """A runtime each of whose calls takes long, before it is carried out and after."""
+
+    def __init__(self, runtime, clock):
+        self._runtime = runtime
+        self._clock = clock
+
+    def __getattr__(self, name):
+        call = getattr(self._runtime, name)
+        if name in {"deaths", "logs"}:
+            return call
+
+        async def slowly(*given):
+            await self._clock.sleep(EACH_CALL / 2)
+            answer = await call(*given)
+            await self._clock.sleep(EACH_CALL / 2)
+            return answer
+
+        return slowly
+
+
+@pytest.fixture
+async def orphan(simulated):
+    """Containers of ours that no job knows, and that run when a server starts."""
+
+    async def left_behind(number):
+        await simulated.crash()
+        launches = [launch(Script(seconds=None, on_term=None)) for _ in range(number)]
+        for it in launches:
+            await simulated.machine.create(it)
+            await simulated.machine.start(it.tag)
+        await simulated.boot()
+        return {it.tag for it in launches}
+
+    return left_behind
+
+
+async def there(simulated):
+    return {it.tag for it in await simulated.machine.survey()}
+
+
+@pytest.mark.fault("EN11")
+@pytest.mark.parametrize("death_delays", [(), (0, 0), (0, 0.5, 40), (3,)], ids=["never", "twice", "thrice", "late"])
+@pytest.mark.parametrize("inspected", [True, False], ids=["inspected", "not inspected"])
+async def test_each_attempt_ends_once_as_inspected_whatever_the_events(simulated, death_delays, inspected):
+    simulated.machine.faults.death_delays, simulated.machine.faults.inspects_deaths = death_delays, inspected
+    jobs = [await simulated.submit(Script(seconds=seconds, exit_code=7), attempts=2) for seconds in (0, 1, 5)]
+
+    done = [await simulated.wait_for(job, Status.FAILED) for job in jobs]
+    await simulated.sleep(60)
+
+    assert [[it.exit_code for it in job.attempts] for job in done] == [[7, 7]] * 3
+    assert [await simulated.job(job) for job in jobs] == done
+
+
+@pytest.mark.fault("EN17")
+async def test_a_few_orphaned_containers_are_removed_after_a_minute(simulated, orphan):
+    orphans = await orphan(3)
+
+    await simulated.sleep(50)
+    assert await there(simulated) == orphans
+    await simulated.sleep(30)
+
+    assert await there(simulated) == set()
+
+
+@pytest.mark.fault("EN17")
+async def test_many_orphaned_containers_are_kept_and_reported(simulated, orphan, caplog):
+    orphans = await orphan(4)
+
+    await simulated.sleep(200)
+
+    assert await there(simulated) == orphans
+    assert "have no known job" in caplog.text
+    for tag in orphans:
+        await simulated.machine.remove(tag)
+
+
+@pytest.mark.fault("EN29")
+async def test_a_slow_engine_does_nothing_twice_and_delays_no_request(simulated):
+    machine = simulated.machine
+    assert isinstance(machine, SimulatedRuntime)
+    simulated.runtime.runtime = Slow(machine, simulated.clock)
+    began = simulated.clock.now()
+    jobs = [await simulated.submit(Script(seconds=1), attempts=2) for _ in range(20)]
+    stopped = await simulated.start(Script(seconds=None))
+    before = simulated.clock.now()
+    await simulated.terminate(stopped)
+    answered_after = simulated.clock.now() - before
+
+    done = [await simulated.wait_for(job, Status.SUCCEEDED) for job in jobs]
+
+    assert answered_after.total_seconds() < 0.1
+    assert {len(job.attempts) for job in done} == {1}
+    assert [(await simulated.engine_calls(job)).count("start") for job in jobs] == [1] * 20
+    assert (simulated.clock.now() - began).total_seconds() > 4 * EACH_CALL

@@ -84,9 +84,7 @@ async def test_after_a_restart_the_container_is_removed(world):
 
 
 async def test_a_container_whose_start_hangs_is_never_left_running(world):
-    world.runtime.hold("start")
-    job = await world.submit(Script(seconds=60))
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", Script(seconds=60))
 
     await world.force_fail(job)
 

@@ -19,8 +19,7 @@ async def test_a_held_job_is_not_placed_until_it_is_released(world):
     holder, job = await world.submit_behind()
 
     await world.hold(job, "the licence is missing")
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.finish(holder, Status.SUCCEEDED)
     await world.wait_until_idle()
 
     held = await world.wait_for(job, Status.RUNNABLE, status_reason="HELD: the licence is missing", attempts=())
@@ -83,8 +82,7 @@ async def test_a_queued_job_is_paused_and_resumed_like_a_held_one(world):
     holder, job = await world.submit_behind()
 
     await world.pause(job, "others first")
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.finish(holder, Status.SUCCEEDED)
     await world.wait_until_idle()
 
     paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: others first")
@@ -149,8 +147,7 @@ async def test_jobs_that_cannot_be_held_are_refused(world):
         await world.hold(job_id(1))
     with pytest.raises(NotFound):
         await world.jobs.hold(running, "mine", caller=STRANGER)
-    await world.finish(running)
-    await world.wait_for(running, Status.SUCCEEDED)
+    await world.finish(running, Status.SUCCEEDED)
     for request in (world.hold, world.release, world.pause, world.resume):
         with pytest.raises(Invalid, match="is SUCCEEDED and can no longer be held"):
             await request(running)
@@ -212,8 +209,7 @@ async def test_children_that_run_when_their_array_is_held_are_held_before_their_
     await world.wait_for(second, Status.RUNNABLE, attempts=())
     await world.release(first)
     await world.wait_for(first, Status.RUNNING)
-    await world.finish(first)
-    await world.wait_for(first, Status.FAILED)
+    await world.finish(first, Status.FAILED)
     await world.terminate(array)
     await world.wait_for(array, Status.FAILED, hold=None)
 
@@ -276,8 +272,7 @@ async def test_a_drained_queue_accepts_jobs_and_starts_none(world):
     await world.wait_for(running, Status.RUNNING)
     await drain(world, drained=False)
     await world.wait_for(job, Status.SUCCEEDED)
-    await world.finish(running)
-    await world.wait_for(running, Status.SUCCEEDED)
+    await world.finish(running, Status.SUCCEEDED)
 
 
 async def test_a_drained_queue_takes_no_resources_from_other_queues(world):

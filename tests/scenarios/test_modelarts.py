@@ -93,9 +93,7 @@ async def test_a_queued_job_is_pending_and_is_terminated_at_once(world, training
 
 
 async def test_a_starting_job_is_pending_until_its_container_runs(world, training):
-    world.runtime.hold("create")
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_call(job, "create")
+    job = await world.submit_until("create", HANDLES_SIGTERM)
 
     assert await training.phases(job) == ("Pending", "Creating")
     assert await training.terminate(job) == "Terminating"

@@ -212,9 +212,9 @@ async def test_after_a_crash_the_other_nodes_start(world):
 
 
 async def test_a_crash_during_the_start_starts_no_node_twice(world):
-    world.runtime.hold("start")
-    job = await world.submit(nodes=worked(SOME_TIME, others=IGNORES_SIGTERM, count=2))
-    await world.wait_for_call(job, "start", container_key=MAIN)
+    job = await world.submit_until(
+        "start", nodes=worked(SOME_TIME, others=IGNORES_SIGTERM, count=2), container_key=MAIN
+    )
 
     await world.crash()
     world.runtime.release("start")

@@ -14,9 +14,7 @@ NETWORK = Network.SHARED
 
 
 async def test_a_job_whose_network_is_removed_before_its_start_runs_once(world):
-    world.runtime.hold("start")
-    job = await world.submit(Script(seconds=0, output=("once",)))
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", Script(seconds=0, output=("once",)))
 
     remove_pause_containers(world.machine)
     world.runtime.release("start")
@@ -40,9 +38,7 @@ async def test_the_removal_of_a_network_ends_no_job_and_later_jobs_get_another(w
 
 
 async def test_a_job_terminated_without_its_network_never_starts(world):
-    world.runtime.hold("start")
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", HANDLES_SIGTERM)
 
     remove_pause_containers(world.machine)
     await world.terminate(job, "stop it")
@@ -52,9 +48,7 @@ async def test_a_job_terminated_without_its_network_never_starts(world):
 
 
 async def test_a_restart_between_the_removal_of_a_network_and_the_start_changes_nothing(world):
-    world.runtime.hold("start")
-    job = await world.submit()
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start")
 
     await world.crash()
     remove_pause_containers(world.machine)
@@ -65,9 +59,7 @@ async def test_a_restart_between_the_removal_of_a_network_and_the_start_changes_
 
 
 async def test_a_crash_while_a_container_that_cannot_start_is_replaced_costs_no_attempt(world):
-    world.runtime.hold("start")
-    job = await world.submit(Script(seconds=0, output=("once",)))
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", Script(seconds=0, output=("once",)))
     await world.crash()
     remove_pause_containers(world.machine)
     world.runtime.release("start")

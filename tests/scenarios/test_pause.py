@@ -85,9 +85,7 @@ async def test_a_job_that_exits_with_0_during_a_pause_is_paused_and_resumed(worl
 
 
 async def test_a_job_that_is_starting_is_paused_without_a_container(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=0))
-    await world.wait_for_call(job, "create")
+    job = await world.submit_until("create", Script(seconds=0))
 
     await world.pause(job)
     world.runtime.release("create")

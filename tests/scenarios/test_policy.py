@@ -88,9 +88,7 @@ async def test_a_forbidden_submission_is_refused(world, ada):
 
 
 async def test_a_container_started_before_a_crash_continues(world, ada):
-    world.runtime.hold("start")
-    job = await world.submit(LASTING, **AS_ROOT)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", LASTING, **AS_ROOT)
     await world.crash_after("start")
 
     allow(world, TIGHT)

@@ -61,9 +61,7 @@ async def test_a_server_killed_before_a_call_of_the_start_makes_it_afterwards(wo
 
 
 async def test_a_server_killed_after_the_start_does_not_start_the_container_again(world):
-    world.runtime.hold("start")
-    job = await world.submit(LASTING)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", LASTING)
     await world.crash_after("start")
 
     await world.boot()
@@ -132,9 +130,7 @@ async def test_a_server_killed_in_the_grace_period_keeps_the_deadline(world):
 
 
 async def test_a_job_terminated_while_starting_never_runs_after_a_kill_of_the_server(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=60))
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", Script(seconds=60))
     await world.terminate(job, "stop it")
     await world.crash()
     world.runtime.release("create")

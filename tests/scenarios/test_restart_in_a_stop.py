@@ -251,6 +251,5 @@ async def test_nothing_is_deleted_for_an_order_that_is_not_saved(world):
 
     await world.wait_for(job, Status.RUNNING)
     assert await world.checkpoint_names(job) == ["step-1"]
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.finish(job, Status.SUCCEEDED)
     assert await world.checkpoint_names(job) == ["step-1"]

@@ -308,9 +308,7 @@ async def test_queued_jobs_do_not_start_in_safe_mode(world):
 
 async def test_a_job_starting_in_the_backup_does_not_start_in_safe_mode(world):
     """The job may have run and ended long ago."""
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", Script(seconds=1))
     backup = world.backup()
     world.runtime.release("create")
     await world.wait_for(job, Status.SUCCEEDED)
@@ -378,9 +376,7 @@ async def test_the_next_container_of_an_attached_task_does_not_start_in_safe_mod
 
 
 async def test_an_abandoned_start_is_abandoned_in_safe_mode(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=1))
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", Script(seconds=1))
     backup = world.backup()
     world.runtime.release("create")
     await world.wait_for(job, Status.SUCCEEDED)

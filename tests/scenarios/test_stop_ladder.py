@@ -45,15 +45,12 @@ async def test_a_queued_job_ends_at_once_and_gets_no_container(world, how):
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=(), is_terminated=True)
     assert not done.stop.final_checkpoint_requested
-    await world.finish(holder)
-    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.finish(holder, Status.SUCCEEDED)
     assert await world.engine_calls(job) == []
 
 
 async def test_a_starting_job_gets_no_checkpoint_signal(world):
-    world.runtime.hold("start")
-    job = await world.submit(WRITES, tags=SIGNAL)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", WRITES, tags=SIGNAL)
 
     await world.terminate(job, checkpoint=True)
     world.runtime.release("start")
@@ -65,9 +62,7 @@ async def test_a_starting_job_gets_no_checkpoint_signal(world):
 
 @pytest.mark.fault("SP28")
 async def test_a_forced_start_is_killed_as_soon_as_it_runs(world):
-    world.runtime.hold("start")
-    job = await world.submit(HANGS)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", HANGS)
 
     await world.terminate(job, force=True)
     world.runtime.release("start")
@@ -78,9 +73,7 @@ async def test_a_forced_start_is_killed_as_soon_as_it_runs(world):
 
 @pytest.mark.fault("SP28")
 async def test_force_gives_up_a_start_that_hangs(world):
-    world.runtime.hold("create")
-    job = await world.submit(WRITES)
-    await world.wait_for_call(job, "create")
+    job = await world.submit_until("create", WRITES)
     await world.terminate(job, "stop it")
 
     await world.terminate(job, "now", force=True)

@@ -212,9 +212,7 @@ async def test_a_container_that_was_ordered_to_stop_alone_stops_after_a_crash(wo
 
 
 async def test_a_task_terminated_before_its_start_starts_no_container(world):
-    world.runtime.hold("create")
-    job = await world.submit(task=task(app(HANDLES_SIGTERM), sidecar()))
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", task=task(app(HANDLES_SIGTERM), sidecar()), container_key=APP)
 
     await world.terminate(job, "stop it")
     world.runtime.release("create")

@@ -44,9 +44,7 @@ async def test_a_cancel_after_a_terminate_changes_nothing(world):
 
 @pytest.mark.fault("SP10")
 async def test_a_job_terminated_before_its_start_is_never_started(world):
-    world.runtime.hold("create")
-    job = await world.submit(Script(seconds=60))
-    await world.wait_for(job, Status.STARTING)
+    job = await world.submit_until("create", Script(seconds=60))
 
     await world.terminate(job, "stop it")
     world.runtime.release("create")
@@ -58,9 +56,7 @@ async def test_a_job_terminated_before_its_start_is_never_started(world):
 
 @pytest.mark.fault("SP11")
 async def test_a_job_terminated_during_its_start_is_signalled_once_it_runs(world):
-    world.runtime.hold("start")
-    job = await world.submit(HANDLES_SIGTERM)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", HANDLES_SIGTERM)
 
     await world.terminate(job, "stop it")
     world.runtime.release("start")
@@ -97,9 +93,7 @@ async def test_a_job_that_exits_0_before_the_signal_is_failed(world):
 
 @pytest.mark.fault("SP26")
 async def test_a_timeout_after_a_terminate_changes_neither_reason_nor_deadline(world):
-    world.runtime.hold("start")
-    job = await world.submit(IGNORES_SIGTERM, limit=1)
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", IGNORES_SIGTERM, limit=1)
 
     await world.terminate(job, "stop it")
     world.runtime.release("start")

@@ -265,8 +265,7 @@ async def test_a_running_job_is_paused_with_a_checkpoint_and_continues_from_it(w
     assert [it["name"] for it in shown["checkpoints"]] == ["epoch-1"]
     await training.ask("POST", f"/{job}/resume")
     await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.finish(job, Status.SUCCEEDED)
 
 
 async def test_a_checkpoint_is_requested_listed_and_deleted(world, training):
@@ -289,8 +288,7 @@ async def test_a_checkpoint_is_requested_listed_and_deleted(world, training):
     gone = await training.ask("DELETE", f"/{job}/checkpoints/{first}")
     assert (deleted.status, deleted.content) == (204, None)
     assert (gone.status, gone["details"]) == (404, {"resource": "checkpoint", "id": first})
-    await world.finish(job)
-    await world.wait_for(job, Status.SUCCEEDED)
+    await world.finish(job, Status.SUCCEEDED)
     late = await training.ask("POST", f"/{job}/checkpoints")
     assert (late.status, late["details"]["required_state"]) == (409, "running")
 

@@ -450,8 +450,7 @@ async def test_a_job_behind_others_has_a_place_in_line(world):
 async def test_a_retried_job_shows_how_its_last_attempt_ended(world):
     job = await world.start(lasting(3), attempts=2)
     world.engine.loop.closing = True  # no placement pass follows, so that the job is not placed again at once
-    await world.finish(job)
-    await world.wait_for(job, Status.RUNNABLE)
+    await world.finish(job, Status.RUNNABLE)
 
     await world.wait_for_why(
         job, Code.RETRY, "Waits for attempt 2 of 2: attempt 1 ended with exit code 3. Place in queue default: 1st."

@@ -81,9 +81,7 @@ async def test_a_start_that_the_engine_refused_is_tried_again(world):
 
 
 async def test_a_container_is_being_created_and_started(world):
-    world.runtime.hold("start")
-    job = await world.submit(Script(seconds=0))
-    await world.wait_for_call(job, "start")
+    job = await world.submit_until("start", Script(seconds=0))
 
     await world.wait_for_why(job, Code.CREATING_CONTAINER, "Its container has been starting in local for *s.")
     await world.cancel(job, "too hot")
@@ -114,9 +112,7 @@ async def test_several_containers_are_starting_or_wait_for_others(world):
 
 
 async def test_the_start_of_a_terminated_job_is_abandoned(world):
-    world.runtime.hold("create")
-    job = await world.submit(LASTING)
-    await world.wait_for_call(job, "create")
+    job = await world.submit_until("create", LASTING)
 
     await world.terminate(job, "too hot")
 

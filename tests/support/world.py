@@ -210,6 +210,15 @@ class World:
         await self.wait_for(job_id, status)
         return job_id
 
+    async def submit_until(
+        self, call: str, script: Script | None = None, *, container_key: str = "", **fields: Any
+    ) -> JobId:
+        """Hold this call of the engine, and submit a job whose container, or the named one, waits for it."""
+        self.runtime.hold(call)
+        job_id = await self.submit(script, **fields)
+        await self.wait_for_call(job_id, call, container_key=container_key)
+        return job_id
+
     async def submit_behind(self, script: Script | None = None, **fields: Any) -> tuple[JobId, JobId]:
         """Start a job that holds all vCPUs of the environment, and submit one that waits for them."""
         holder = await self.start(millicpus=HOST.millicpus)
@@ -340,10 +349,11 @@ class World:
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
         return [it async for some in await stop(order, selector, caller=self.caller) for it in some]
 
-    async def finish(self, job_id: JobId, *, container_key: str = "") -> None:
+    async def finish(self, job_id: JobId, status: Status | None = None, *, container_key: str = "") -> None:
         """End a job of a LASTING script: its container gets the signal directly, without the server.
 
-        The signal is repeated until the container has ended, because the script may not handle it yet.
+        The signal is repeated until the container has ended, because the script may not handle it yet. Then wait for
+        the job's status; None: do not wait.
         """
         tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, container_key=container_key)
 
@@ -354,6 +364,8 @@ class World:
             return found is None or found.state is ContainerState.EXITED
 
         await self.until(holds, f"{job_id} did not end")
+        if status is not None:
+            await self.wait_for(job_id, status)
 
     async def why(self, job_id: JobId, *, caller: Caller | None = None) -> Explanation:
         """Why the job waits, what it does, or why it failed, as `caller` reads it; None: the scenario's caller."""
