@@ -50,34 +50,17 @@ def fill(pools, call, hang):
     return [asyncio.ensure_future(pools.run_for_container(new_tag(), call, lambda _: hang.wait())) for _ in range(100)]
 
 
-@pytest.mark.parametrize("call", OTHERS)
-async def test_other_calls_do_not_wait_for_starts(pools, hang, call):
-    starts = [it for kind in STARTS for it in fill(pools, kind, hang)]
+@pytest.mark.parametrize(
+    ("busy", "call"),
+    [*((STARTS, it) for it in OTHERS), (("create",), "start"), (("kill",), "stop"), (("stop",), "kill")],
+)
+async def test_a_call_does_not_wait_for_calls_of_other_kinds(pools, hang, busy, call):
+    hanging = [it for kind in busy for it in fill(pools, kind, hang)]
 
     assert await pools.run_for_container(new_tag(), call, lambda _: "done") == "done"
 
     hang.set()
-    await asyncio.gather(*starts)
-
-
-async def test_a_start_does_not_wait_for_creates(pools, hang):
-    creates = fill(pools, "create", hang)
-
-    assert await pools.run_for_container(new_tag(), "start", lambda _: "done") == "done"
-
-    hang.set()
-    await asyncio.gather(*creates)
-
-
-@pytest.mark.parametrize("call", ["stop", "kill"])
-async def test_stops_and_kills_do_not_wait_for_each_other(pools, hang, call):
-    (other,) = {"stop", "kill"} - {call}
-    held = fill(pools, other, hang)
-
-    assert await pools.run_for_container(new_tag(), call, lambda _: "done") == "done"
-
-    hang.set()
-    await asyncio.gather(*held)
+    await asyncio.gather(*hanging)
 
 
 @pytest.fixture
@@ -102,11 +85,8 @@ def silent():
     return unknown
 
 
-async def test_an_idle_thread_executes_an_offered_call(pools, outcomes):
+async def test_an_idle_thread_passes_the_result_or_the_error_to_the_callback_and_continues(pools, outcomes):
     assert await offered(pools, new_tag(), type, outcomes) is FakeClient
-
-
-async def test_an_error_is_passed_to_the_callback_and_the_thread_continues(pools, outcomes):
     unanswered = await offered(pools, new_tag(), lambda client: client.connect(), outcomes)
     refused = await offered(pools, new_tag(), lambda _: Path("/nowhere").read_text(), outcomes)
 

@@ -46,13 +46,13 @@ class RandomScenario:
 
     async def _storm(self) -> None:
         users = self._world.spawn(self._use(), "users")
-        twin = self._world.spawn(self._second_server.run(), "a twin")
+        second_server = self._world.spawn(self._second_server.run(), "the second server")
         ends = self._clock.now() + timedelta(seconds=self._choices.world.choice([12, 30, 75]))
         while self._clock.now() < ends:
             await self._clock.sleep(self._choices.world.uniform(0.1, 8))
             self._disturb()
         users.cancel()
-        twin.cancel()
+        second_server.cancel()
 
     async def _use(self) -> None:
         pace = self._choices.client.choice([0.2, 2, 6])

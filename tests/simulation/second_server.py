@@ -35,11 +35,11 @@ class SecondServer:
 
     def _start(self) -> None:
         world, counts = self._world, self._world.run_log.counts
-        counts["containers of a twin"] += 1
-        tag = Tag(job_id=builders.job_id(FIRST_NUMBER + counts["containers of a twin"]), attempt=1)
-        world.run_log.set_name(tag.job_id, f"twin-{counts['containers of a twin']}")
+        counts["containers of the second server"] += 1
+        tag = Tag(job_id=builders.job_id(FIRST_NUMBER + counts["containers of the second server"]), attempt=1)
+        world.run_log.set_name(tag.job_id, f"second-{counts['containers of the second server']}")
         world.invariants.orphans[tag] = counts["boots"] if world.has_surveyed else None
-        script = Script(seconds=self._rng.choice([0.5, 5, 60]), output=("of the twin",))
+        script = Script(seconds=self._rng.choice([0.5, 5, 60]), output=("of the second server",))
         self._engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=(script_variable(script),)))
         self._engine.start(tag)
         self._tags.append(tag)
