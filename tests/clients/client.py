@@ -12,7 +12,7 @@ HOME = Path(__file__).parent
 PROGRAMS = HOME / "programs"
 INSTALLED = HOME.parents[1] / ".venv" / "clients"
 BIN = INSTALLED / "bin"
-PATIENCE = 200  # seconds: a machine may be busy, and an engine starts itself anew in each job
+PATIENCE = 200  # seconds: a machine may be busy, and each job of an engine starts the engine again
 
 
 class Client:

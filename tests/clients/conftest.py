@@ -1,12 +1,12 @@
 """Each worker has one real server with real containers, and the clients of `.ci/clients` beside it.
 
-They are let in by what they sign alone, and have to believe the server's certificate.
+The server requires signed requests over TLS, with a certificate that the clients must verify.
 """
 
 import pytest
 
 from tests.clients.client import HOME, PATIENCE, Client
-from tests.clients.image import see_to_image
+from tests.clients.image import ensure_clients_image
 from tests.service.test_keys import Keys
 from tests.support.certificates import Authority
 from tests.support.service import serving
@@ -41,4 +41,4 @@ def client(server, tmp_path):
 @pytest.fixture(scope="session")
 def image(docker_engine):
     """The name of an image with bash, Python and the clients: what jobs of workflow engines run in."""
-    return see_to_image()
+    return ensure_clients_image()

@@ -26,12 +26,12 @@ NOT_NEEDED = re.compile(
 )
 
 
-def see_to_image() -> str:
+def ensure_clients_image() -> str:
     """Create the image unless it exists with the present clients. Returns its name."""
     made_of = hashlib.sha256((INSTALLED / ".installed").read_bytes() + Path(__file__).read_bytes()).hexdigest()
     with closing(docker.from_env(timeout=300)) as engine:
         if label_of(engine, NAME, LABEL) != made_of:
-            files, loaded = gathered()
+            files, loaded = image_files()
             settings = [*environment(loaded), f"LABEL {LABEL}={made_of}", 'CMD ["bash"]']
             name, tag = NAME.split(":")
             content = file_system(engine, [(it, str(it)) for it in (*files, *loaded)], links=python_links(files))
@@ -46,14 +46,14 @@ def environment(loaded: list[Path]) -> list[str]:
     return [f"ENV PATH={BIN}:/bin:/usr/bin LD_LIBRARY_PATH={folders} HOME=/tmp LANG=C.UTF-8 {pip}"]
 
 
-def gathered() -> tuple[list[Path], list[Path]]:
+def image_files() -> tuple[list[Path], list[Path]]:
     """The files of the engines, and the shared libraries of the system that these load."""
     program = "import sys, sysconfig; print(sys._base_executable, sysconfig.get_paths()['stdlib'])"
     executable, standard = output_of(BIN / "python", "-c", program).split()
     python = Path(executable).resolve()
     engines = [Path(it) for it in json.loads(output_of(BIN / "python", PROGRAMS / "files_of.py", *ENGINES))]
     library = [it for it in Path(standard).rglob("*") if "site-packages" not in it.parts]
-    own = sorted({it for it in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if wanted(it)})
+    own = sorted({it for it in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if is_needed(it)})
     binaries = [python, *TOOLS, *(it for it in own if ".so" in it.suffixes)]
     loaded = [it for it in shared_libraries(binaries) if not it.is_relative_to(INSTALLED)]
     return [*own, python, *TOOLS], loaded
@@ -63,7 +63,7 @@ def output_of(*words: object) -> str:
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False).stdout
 
 
-def wanted(file: Path) -> bool:
+def is_needed(file: Path) -> bool:
     return file.is_file() and not NOT_NEEDED.search(str(file))
 
 

@@ -18,7 +18,7 @@ BLOCK = re.compile(f"{OPENING}.*{CLOSING}", re.DOTALL)
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ROOM = 5  # jobs
 SIMULATED = "simulated"  # needs no engine
-WHO = {"cora": ("--coordinates", "lab"), "ada": (), "bob": ()}
+USERS = {"cora": ("--coordinates", "lab"), "ada": (), "bob": ()}
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def anonymous(text: str) -> str:
 
 def transcript(data: Path, *flags: str) -> Iterator[str]:
     """Line by line, as it goes. `flags` are of the server."""
-    keys = hire(data)
+    keys = create_users(data)
     with serving(data, "--auth", "sigv4", *flags) as service:
         (service.instance,) = re.findall(r"instance (\w+)", run("check", "--data", data)[0])
         try:
@@ -54,11 +54,11 @@ def transcript(data: Path, *flags: str) -> Iterator[str]:
                 service.sweep()
 
 
-def hire(data: Path) -> dict[str, list[str]]:
-    """The keys of who runs the server, and of a lab's people."""
+def create_users(data: Path) -> dict[str, list[str]]:
+    """The keys of an administrator and of the users of a lab."""
     keys = {"amy": create_key("amy", data)}
     run("account", "add", "lab", "--data", data)
-    for name, more in WHO.items():
+    for name, more in USERS.items():
         run("user", "add", name, "--account", "lab", *more, "--data", data)
         keys[name] = create_key(name, data)
     return keys
@@ -72,29 +72,29 @@ def play(day: JobQueue, keys: dict[str, list[str]]) -> Iterator[str]:
     model = day.running("model", key=keys["bob"])
     second, third = (day.submit(f"train-{number}", key=keys["ada"]) for number in (2, 3))
 
-    def types(who: str, line: str) -> Iterator[str]:
-        return typed(day.service.url, who, keys[who], line)
+    def line_of(user: str, line: str) -> Iterator[str]:
+        return run_line(day.service.url, user, keys[user], line)
 
-    yield from types("ada", "batchq cancel -n 'train*' -t pending --dry-run")
-    yield from types("ada", f"batchq cancel {second},{third}")
-    yield from types("ada", f"batchq terminate {grid}.0,{grid}.2 --grace 5")
+    yield from line_of("ada", "batchq cancel -n 'train*' -t pending --dry-run")
+    yield from line_of("ada", f"batchq cancel {second},{third}")
+    yield from line_of("ada", f"batchq terminate {grid}.0,{grid}.2 --grace 5")
     for index in (0, 2):
         day.reach(f"{grid}:{index}", "FAILED")
-    yield from types("ada", f"batchq terminate {train} {model}; echo $?")
+    yield from line_of("ada", f"batchq terminate {train} {model}; echo $?")
     day.reach(train, "FAILED")
-    yield from types("ada", "batchq terminate; echo $?")
-    yield from types("cora", "batchq terminate -A lab -t all --reason 'the room is too hot'")
+    yield from line_of("ada", "batchq terminate; echo $?")
+    yield from line_of("cora", "batchq terminate -A lab -t all --reason 'the room is too hot'")
     for it in (grid, model):
         day.reach(it, "FAILED")
-    yield from types("cora", "batchq terminate -A lab -t all")
+    yield from line_of("cora", "batchq terminate -A lab -t all")
 
 
-def typed(url: str, who: str, key: list[str], line: str) -> Iterator[str]:
-    """A typed command line and its output."""
+def run_line(url: str, user: str, key: list[str], line: str) -> Iterator[str]:
+    """A run_line command line and its output."""
     path = f"{BATCHQ.parent}:{os.environ['PATH']}"
     own = {"PATH": path, "BATCHQ_URL": url, "AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
     done = subprocess.run(["bash", "-c", f"exec 2>&1; {line}"], env=own, capture_output=True, text=True, check=False)
-    yield f"{who}$ {line}"
+    yield f"{user}$ {line}"
     yield from done.stdout.splitlines()
 
 

@@ -59,8 +59,8 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
             ("amy", "TerminateJob", f"job/{job}"),
         ]
         assert audit("cora", "--user", "ada") == of_ada
-        assert audit("ada") == audit("cora") == [*of_ada, of_amy[1]], "and what others did to her job"
-        assert audit("ada", "--job", job) == [*of_ada[1:], of_amy[1]], "who did something to her job she may know"
+        assert audit("ada") == audit("cora") == [*of_ada, of_amy[1]], "with the records of others about her job"
+        assert audit("ada", "--job", job) == [*of_ada[1:], of_amy[1]], "ada sees every record of her job"
         assert audit("eve") == audit("eve", "--job", job) == []
         everything = audit("amy")
         assert everything[-5:] == [*of_ada, *of_amy]
@@ -74,7 +74,7 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
         assert len(as_lines.splitlines()) == len(everything)
         service.kill()
         service.start()
-        assert audit("amy") == everything, "what was noted on the files was taken over once"
+        assert audit("amy") == everything, "records of the files are ingested once"
         batchq("user", "delete", "eve", "--data", data)
         beside = records(batchq("audit", "--json", "--data", data))
     at_rest = records(batchq("audit", "--json", "--data", data, "--since", "2026-01-01"))

@@ -23,7 +23,7 @@ OWNERS = ["ada", "bob", "eve"]
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """A server, the keys of its users, and a queue with room for all of their jobs."""
-    data = tmp_path_factory.mktemp("people") / "data"
+    data = tmp_path_factory.mktemp("users") / "data"
     keys = {"amy": create_key("amy", data)}
     for name, parent in (("lab", "root"), ("team", "lab"), ("elsewhere", "root")):
         run("account", "add", name, "--parent", parent, "--data", data)
@@ -86,12 +86,12 @@ def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, cal
 
 
 @pytest.mark.fault("SE08")
-@pytest.mark.parametrize(("who", "whose"), [("ada", "bob"), ("ada", "eve"), ("cora", "eve")])
-def test_the_job_of_another_user_does_not_exist(lab, jobs, caller, who, whose):
-    done = caller(who, "terminate", jobs["ada"], jobs[whose])
+@pytest.mark.parametrize(("user", "owner"), [("ada", "bob"), ("ada", "eve"), ("cora", "eve")])
+def test_the_job_of_another_user_does_not_exist(lab, jobs, caller, user, owner):
+    done = caller(user, "terminate", jobs["ada"], jobs[owner])
 
     assert done.status == 1
-    assert f"{jobs[whose]}  not found" in done.out
+    assert f"{jobs[owner]}  not found" in done.out
     assert stopped(lab, jobs) == {"ada"}
 
 
