@@ -6,6 +6,7 @@ from tests.api.conftest import ARN
 from tests.support.stubs import FixedUsage
 
 ARN_OF = ARN + "consumable-resource/"
+BY_NAME = "CONSUMABLE_RESOURCE_NAME"
 MOST = 2**63 - 1
 
 
@@ -84,9 +85,7 @@ async def test_requests_that_aws_accepts_are_accepted(accepted, described, membe
 REFUSED = [
     ({"consumableResourceName": None}, "consumableResourceName"),
     ({"totalQuantity": -1}, "between 0 and"),
-    ({"totalQuantity": MOST + 1}, "totalQuantity"),
-    ({"totalQuantity": "1"}, "totalQuantity"),
-    ({"totalQuantity": 1.0}, "totalQuantity"),
+    *(({"totalQuantity": it}, "totalQuantity") for it in (MOST + 1, "1", 1.0)),
     ({"resourceType": "RENEWABLE"}, "resourceType must be one of REPLENISHABLE, NON_REPLENISHABLE"),
     ({"resourceType": 1}, "resourceType"),
     ({"tags": {"": ""}}, "tags"),
@@ -121,17 +120,13 @@ BAD_UPDATES = [
     ({"consumableResource": ""}, "'consumableResource' is a required field"),
     ({"consumableResource": "nothing"}, "ConsumableResource nothing not found"),
     ({"consumableResource": ARN + "job-queue/it"}, "not found"),
-    ({"operation": None}, "'operation' is a required field"),
-    ({"operation": ""}, "'operation' is a required field"),
-    ({"operation": "DOUBLE"}, "operation must be one of SET, ADD, REMOVE"),
-    ({"operation": "set"}, "operation must be one of"),
+    *(({"operation": it}, "'operation' is a required field") for it in (None, "")),
+    *(({"operation": it}, "operation must be one of SET, ADD, REMOVE") for it in ("DOUBLE", "set")),
     ({"quantity": None}, "'quantity' is a required field"),
     ({"quantity": -1}, "between 0 and"),
     ({"quantity": 11}, "The total quantity is 10"),
     ({"operation": "ADD", "quantity": MOST - 9}, "The total quantity is 10"),
-    ({"clientToken": ""}, "clientToken"),
-    ({"clientToken": "t" * 65}, "clientToken"),
-    ({"clientToken": "\0"}, "clientToken"),
+    *(({"clientToken": it}, "clientToken") for it in ("", "t" * 65, "\0")),
 ]
 
 
@@ -139,12 +134,6 @@ BAD_UPDATES = [
 async def test_an_invalid_update_changes_nothing(it, refused, members, text):
     valid = {"consumableResource": "it", "operation": "REMOVE", "quantity": 1, "clientToken": "token"}
     assert text in await refused("UpdateConsumableResource", valid | members)
-
-
-async def test_an_unknown_resource_is_not_described(refused):
-    message = await refused("DescribeConsumableResource", {"consumableResource": "it"})
-
-    assert "ConsumableResource it not found" in message
 
 
 @pytest.fixture
@@ -169,21 +158,18 @@ def names(answer):
     ],
 )
 async def test_a_filter_selects_by_name(many, boto, values, found):
-    answer = await boto.list_consumable_resources(filters=[{"name": "CONSUMABLE_RESOURCE_NAME", "values": values}])
+    answer = await boto.list_consumable_resources(filters=[{"name": BY_NAME, "values": values}])
 
     assert names(answer) == found
 
 
-async def test_a_token_of_another_listing_is_refused(many, boto):
+async def test_a_token_of_another_filter_and_an_unknown_name_are_refused(many, boto, refused):
     token = (await boto.list_consumable_resources(maxResults=1))["nextToken"]
 
-    with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
-        await boto.list_consumable_resources(
-            nextToken=token, filters=[{"name": "CONSUMABLE_RESOURCE_NAME", "values": ["a*"]}]
-        )
-
-
-BY_NAME = "CONSUMABLE_RESOURCE_NAME"
+    other = {"nextToken": token, "filters": [{"name": BY_NAME, "values": ["a*"]}]}
+    assert "nextToken is not valid" in await refused("ListConsumableResources", other)
+    message = await refused("DescribeConsumableResource", {"consumableResource": "nothing"})
+    assert "ConsumableResource nothing not found" in message
 
 
 @pytest.mark.parametrize(
