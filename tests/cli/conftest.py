@@ -1,30 +1,20 @@
 """Fixtures of the tests of commands."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 
-from tests.cli.job_server import JobServer
-from tests.cli.native_server import NativeServer
-from tests.cli.scripted_server import Server
+from tests.cli.servers import JobServer, NativeServer, StopServer
 from tests.support.server import serving
 
+VARIABLES = ("AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "NO_COLOR", "FORCE_COLOR")
 
-@pytest.fixture
-async def server(monkeypatch):
-    for name in ("BATCHQ_URL", "AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+
+@asynccontextmanager
+async def called(server, monkeypatch):
+    """A server that commands call, without a key and without other settings of this machine."""
+    for name in VARIABLES:
         monkeypatch.setenv(name, "")
-    server = Server()
-    async with serving(server.app()) as url:
-        monkeypatch.setenv("BATCHQ_URL", url)
-        yield server
-        server.never.set()
-
-
-@pytest.fixture
-async def native(monkeypatch):
-    """The native read API, from rows that the test lists."""
-    for name in ("AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.setenv(name, "")
-    server = NativeServer()
     async with serving(server.app()) as url:
         monkeypatch.setenv("BATCHQ_URL", url)
         server.url = url
@@ -32,12 +22,22 @@ async def native(monkeypatch):
 
 
 @pytest.fixture
+async def server(monkeypatch):
+    async with called(StopServer(), monkeypatch) as server:
+        yield server
+        server.never.set()
+
+
+@pytest.fixture
+async def native(monkeypatch):
+    """The native read API, from rows that the test lists."""
+    async with called(NativeServer(), monkeypatch) as server:
+        yield server
+
+
+@pytest.fixture
 async def job_server(monkeypatch, tmp_path):
     """A server with one job, whose states the test lists."""
-    for name in ("AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    server = JobServer()
-    async with serving(server.app()) as url:
-        monkeypatch.setenv("BATCHQ_URL", url)
+    async with called(JobServer(), monkeypatch) as server:
         yield server

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.scripted_server import batchq
+from tests.cli.servers import batchq
 
 QUEUES = [
     {

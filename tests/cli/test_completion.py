@@ -9,7 +9,7 @@ from socket import create_server
 import pytest
 
 from batchq.cli.main import main
-from tests.cli.native_server import job_id, row
+from tests.cli.servers import job_id, row
 
 SCRIPT = """
 eval "$(batchq completion bash)"

@@ -5,8 +5,7 @@ import webbrowser
 import pytest
 
 from batchq.cli.server_commands import DISPLAYS, job_url
-from tests.cli.native_server import job_id, row
-from tests.cli.scripted_server import NOWHERE, batchq
+from tests.cli.servers import NOWHERE, batchq, job_id, row
 from tests.service.waiting import until
 
 LOGIN = "/v1/batchq/consolelogin"

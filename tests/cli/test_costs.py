@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.scripted_server import batchq, ended
+from tests.cli.servers import batchq, ended
 
 JOB = "5d1f6c1e-0000-4000-8000-000000000001"
 COST = {"currency": "EUR", "total": 3.42, "gpu": 3.1, "compute": 0.3, "storage": 0.02, "estimatedSavings": None}

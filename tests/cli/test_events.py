@@ -5,8 +5,7 @@ import json
 import pytest
 
 from batchq.cli import events
-from tests.cli.native_server import job_id, row
-from tests.cli.scripted_server import batchq
+from tests.cli.servers import batchq, job_id, row
 
 JOB = job_id("8f2c51a7")
 AT = 1_795_000_000_000

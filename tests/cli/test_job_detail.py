@@ -2,8 +2,7 @@
 
 import json
 
-from tests.cli.native_server import job_id, row
-from tests.cli.scripted_server import batchq
+from tests.cli.servers import batchq, job_id, row
 
 JOB = job_id("8f2c51a7")
 PATH = f"/v1/batchq/jobs/{JOB}"

@@ -6,7 +6,7 @@ import pytest
 
 from batchq.cli.job_selection import resolve_job, resolve_jobs
 from batchq.errors import Misused, NotFound
-from tests.cli.native_server import job_id, row
+from tests.cli.servers import job_id, row
 
 FIRST, SECOND = job_id("8f2c51a7"), job_id("8f2c51a7", 2)
 

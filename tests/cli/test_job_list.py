@@ -11,8 +11,7 @@ import pytest
 
 from batchq.cli import quantities
 from batchq.domain.times import milliseconds
-from tests.cli.native_server import job_id, row
-from tests.cli.scripted_server import batchq, ended
+from tests.cli.servers import batchq, ended, job_id, row
 
 UNFINISHED = ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"]
 FIRST, SECOND = job_id("8f2c51a7"), job_id("77ab01c9")

@@ -7,8 +7,7 @@ from aiohttp import web
 
 from batchq.cli import http_client, job_logs
 from batchq.cli.job_logs import printable
-from tests.cli.native_server import job_id, row
-from tests.cli.scripted_server import batchq, ended
+from tests.cli.servers import batchq, ended, job_id, row
 
 JOB = job_id("8f2c51a7")
 LOG = f"/v1/batchq/jobs/{JOB}/log"

@@ -5,8 +5,7 @@ import json
 import pytest
 from aiohttp import web
 
-from tests.cli.native_server import job_id, row
-from tests.cli.scripted_server import batchq, ended
+from tests.cli.servers import batchq, ended, job_id, row
 
 JOB, OTHER = job_id("8f2c51a7"), job_id("77ab01c9")
 TIMED_OUT, NO_EXIT_CODE = 124, 125

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from batchq.api.http import BODY_LIMIT
 from batchq.cli.main import main
-from tests.cli.native_server import row
-from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, ended
+from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
 
 
 @pytest.mark.parametrize(
@@ -54,9 +53,9 @@ async def test_terminate_sends_signal_and_grace(server, signal):
     ]
 
 
-@pytest.mark.parametrize("knows", [{}, {"user": ""}, {"user": None}, {"user": ["ann"]}])
-async def test_me_stops_nothing_if_the_server_does_not_return_the_user(server, knows):
-    server.knows = knows
+@pytest.mark.parametrize("identity", [{}, {"user": ""}, {"user": None}, {"user": ["ann"]}])
+async def test_me_stops_nothing_if_the_server_does_not_return_the_user(server, identity):
+    server.identity = identity
 
     assert await batchq("terminate", "--me", "-t", "all") == 3
 

@@ -14,7 +14,7 @@ from batchq.api.native import bulk_stop
 from batchq.cli.job_selection import STOPPABLE_STATES
 from batchq.domain.bulk_stop import Outcome
 from batchq.domain.stop_words import DONE
-from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, job
+from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, job
 
 NOON_TODAY = int(datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp() * 1000)
 AT_ONCE = "FAILED at once, no container is created"

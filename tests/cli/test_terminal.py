@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from tests.cli.native_server import job_id, row
-from tests.cli.scripted_server import job
+from tests.cli.servers import job, job_id, row
 from tests.cli.terminal_session import on_terminal, session
 
 pytestmark = pytest.mark.process

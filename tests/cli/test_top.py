@@ -9,7 +9,7 @@ from textual.widgets import DataTable, Input, Static
 from batchq.cli.main import main
 from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
 from batchq.cli.top_view import FAST, SLOW, TopServer, TopSnapshot, TopState, View, summary_lines
-from tests.cli.native_server import job_id, row
+from tests.cli.servers import job_id, row
 from tests.cli.terminal_session import on_terminal
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)

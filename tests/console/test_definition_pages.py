@@ -21,7 +21,7 @@ async def test_the_list_has_a_row_for_each_name_with_its_newest_revision(browser
     assert "train train:2 2 new 1 64 MiB root" in page.text
 
 
-async def test_inactive_revisions_are_listed_on_wish(browser):
+async def test_inactive_revisions_are_listed_on_request(browser):
     await register(browser)
     await browser.call("deregisterjobdefinition", {"jobDefinition": "train:1"})
     assert "train:1" not in (await browser.open("/ui/definitions")).text

@@ -174,7 +174,7 @@ async def test_a_long_line_is_folded(browser):
         ("local", r"1 \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC one"),
     ],
 )
-async def test_times_are_shown_on_wish(browser, times, shown):
+async def test_times_are_shown_on_request(browser, times, shown):
     job_id = await job_that_writes(browser, "one")
     page = await browser.open(f"/ui/jobs/{job_id}/log?times={times}")
     assert re.search(rf"Download {shown} Keyboard", page.text)

@@ -1,0 +1,248 @@
+"""Scripted servers for the tests of commands, and the calls of commands."""
+
+import asyncio
+import json
+
+from aiohttp import web
+
+from batchq.cli.main import main
+
+DAY = 86_400_000  # milliseconds
+SECOND = 1000  # milliseconds
+ARRAY = "3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001"
+GANG = "9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002"
+NOWHERE = "http://127.0.0.1:1"
+
+
+async def batchq(*words):
+    return await asyncio.to_thread(main, words)
+
+
+async def ended(*words):
+    """Run a command. Returns its exit status, also of a command that sent no request."""
+    try:
+        return await batchq(*words)
+    except SystemExit as left:
+        return left.code
+
+
+def job_id(beginning, number=1):
+    return f"{beginning:0<8}-0000-4000-8000-{number:012}"
+
+
+JOB = job_id("8f2c51a7")
+
+
+def row(name="train", status="RUNNING", **more):
+    return {
+        "jobId": job_id("8f2c51a7"),
+        "jobName": name,
+        "jobQueue": "default",
+        "jobDefinition": "train:3",
+        "status": status,
+        "user": "ada",
+        "account": "lab",
+        "createdAt": 1_795_000_000_000,
+        "attempt": 1,
+        "maxAttempts": 1,
+    } | more
+
+
+class NativeServer:
+    """Answers listjobs by the filters `idPrefix`, `names` and `statuses` alone, `page_size` rows a page."""
+
+    def __init__(self):
+        self.rows = []
+        self.page_size = 1000
+        #: Responses of other paths, by path without the query: an object, or a function of the query.
+        self.responses = {}
+        #: Method, path with query, and content of each request.
+        self.requests = []
+
+    def app(self):
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._respond)
+        return app
+
+    @property
+    def listed(self):
+        """The contents of the listjobs requests."""
+        return [content for _, path, content in self.requests if path == "/v1/batchq/listjobs"]
+
+    async def _respond(self, request):
+        content = await request.json() if request.method == "POST" else None
+        self.requests.append((request.method, request.path_qs, content))
+        if request.path == "/v1/batchq/listjobs":
+            return web.json_response(self._page(content))
+        if request.path not in self.responses:
+            return web.json_response({"message": f"{request.path} does not exist."}, status=404)
+        response = self.responses[request.path]
+        return web.json_response(response(dict(request.query)) if callable(response) else response)
+
+    def _page(self, content):
+        matching = [it for it in self.rows if self._matches(it, content)]
+        start = int(content.get("nextToken", 0))
+        end = start + min(self.page_size, content["maxResults"])
+        more = {"nextToken": str(end)} if end < len(matching) else {}
+        return {"jobs": matching[start:end], "searchedBackTo": 1_795_000_000_000 - DAY, "complete": True} | more
+
+    def _matches(self, it, content):
+        return (
+            it["jobId"].startswith(content.get("idPrefix", ""))
+            and ("names" not in content or it["jobName"] in content["names"])
+            and ("statuses" not in content or it["status"] in content["statuses"])
+        )
+
+
+def job(outcome, **more):
+    return {"jobId": ARRAY, "jobName": "sim", "status": "RUNNABLE", "outcome": outcome} | more
+
+
+class StopServer:
+    """Records requests to stop jobs, and returns the responses that the test sets."""
+
+    def __init__(self):
+        self.requests = []
+        self.jobs = []
+        self.identity = {"user": "ann"}
+        self.refuses = None
+        self.answer = None
+        self.media = "application/x-ndjson"
+        self.breaks_off = False
+        self.holds_after = None
+        self.requested, self.never = asyncio.Event(), asyncio.Event()
+
+    def app(self):
+        app = web.Application()
+        app.router.add_post("/v1/batchq/{operation}", self._answer)
+        return app
+
+    async def _answer(self, request):
+        content = await request.json()
+        if request.match_info["operation"] == "whoami":
+            return web.json_response(self.identity)
+        self.requests.append((request.match_info["operation"], content))
+        if self.refuses:
+            status, message = self.refuses
+            return web.json_response({"message": message}, status=status)
+        counts = {it["outcome"]: 1 for it in self.jobs}
+        lines = [*self.jobs, {"counts": counts, "dryRun": content["dryRun"]}]
+        answer = "".join(f"{json.dumps(it)}\n" for it in lines).encode() if self.answer is None else self.answer
+        if self.breaks_off or self.holds_after is not None:
+            return await self._give_some(request, answer)
+        return web.Response(body=answer, content_type=self.media)
+
+    async def _give_some(self, request, text):
+        """Sends the first part of the response, if any, and closes: at once, or when the client has disconnected."""
+        response = web.StreamResponse(headers={"Content-Type": self.media})
+        response.enable_chunked_encoding()
+        if self.holds_after != 0:
+            await response.prepare(request)
+            await response.write(text[:-40])
+        self.requested.set()
+        if self.holds_after is not None:
+            await self.never.wait()
+        request.transport.abort()
+        return response
+
+
+def attempt(code=0, reason="Essential container in task exited", **more):
+    container = {} if code is None else {"exitCode": code}
+    return {"container": container | more, "statusReason": reason, "startedAt": 0, "stoppedAt": SECOND}
+
+
+def state(status, *attempts, **more):
+    """The job as DescribeJobs returns it."""
+    times = {"startedAt": 0} if attempts or status == "RUNNING" else {}
+    ended = {"stoppedAt": 3 * SECOND} if status in ("SUCCEEDED", "FAILED") and attempts else {}
+    reason = {"statusReason": attempts[-1]["statusReason"]} if attempts else {}
+    job = {"jobId": JOB, "jobName": "train", "status": status, "attempts": list(attempts), "createdAt": 0}
+    return job | times | ended | reason | more
+
+
+class JobServer:
+    """Each DescribeJobs returns the next state, and the last one again. `lines` are the output of each attempt."""
+
+    def __init__(self):
+        self.states = [state("SUCCEEDED", attempt())]
+        self.lines = {1: []}
+        self.sentence = None
+        #: The number of further requests that are answered with 503.
+        self.away = 0
+        #: The state that follows a stop request.
+        self.stopped = None
+        #: The message with which log requests are refused; None: they are answered.
+        self.log_refusal = None
+        #: Whether submissions are accepted and not answered.
+        self.is_mute = False
+        #: Set at the first submission.
+        self.requested = asyncio.Event()
+        self.submitted, self.stops, self.log_requests, self.described = [], [], [], 0
+        self.is_followed = asyncio.Event()
+
+    def app(self):
+        app = web.Application(middlewares=[self._away])
+        app.router.add_post("/v1/registerjobdefinition", self._register)
+        app.router.add_post("/v1/describejobdefinitions", self._definitions)
+        app.router.add_post("/v1/submitjob", self._submit)
+        app.router.add_post("/v1/describejobs", self._describe)
+        app.router.add_get("/v1/batchq/jobs/{id}/log", self._log)
+        app.router.add_get("/v1/batchq/jobs/{id}/why", self._why)
+        app.router.add_post("/v1/batchq/{verb:canceljobs|terminatejobs}", self._stop)
+        return app
+
+    @web.middleware
+    async def _away(self, request, handler):
+        if self.away and self.submitted:
+            self.away -= 1
+            return web.json_response({"message": "The server is starting."}, status=503)
+        return await handler(request)
+
+    async def _register(self, request):
+        name = (await request.json())["jobDefinitionName"]
+        return web.json_response({"jobDefinitionName": name, "revision": 1})
+
+    async def _definitions(self, _):
+        return web.json_response({"jobDefinitions": []})
+
+    async def _submit(self, request):
+        content = await request.json()
+        if content["jobQueue"] == "none":
+            return web.json_response({"message": "JobQueue none not found."}, status=400)
+        self.submitted.append(content)
+        self.requested.set()
+        if self.is_mute:
+            await asyncio.sleep(60)
+        return web.json_response({"jobId": JOB, "jobName": "train"})
+
+    async def _describe(self, _):
+        self.described += 1
+        current = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if len(self.states) == 1:
+            self.is_followed.set()
+        return web.json_response({"jobs": [current] if current else []})
+
+    async def _log(self, request):
+        self.log_requests.append(request.match_info["id"])
+        if self.log_refusal:
+            return web.json_response({"message": self.log_refusal}, status=400)
+        number, after = int(request.query["attempt"]), int(request.query.get("after", 0))
+        found = self.lines.get(number, [])[after : after + 2]
+        over = after + len(found) >= len(self.lines.get(number, []))
+        lines = [{"at": 0, "message": it} for it in found]
+        return web.json_response({"lines": lines, "next": after + len(found), "over": over})
+
+    async def _why(self, _):
+        if self.sentence is None:
+            return web.json_response({"message": "No such operation."}, status=404)
+        return web.json_response({"jobId": JOB, "code": "ANY", "sentence": self.sentence, "facts": {}})
+
+    async def _stop(self, request):
+        verb = request.match_info["verb"].removesuffix("jobs")
+        self.stops.append((verb, (await request.json())["jobs"]))
+        outcome = {"cancel": "NOT_RETRIED", "terminate": "STOPPING"}[verb]
+        if self.stopped is not None:
+            self.states = [self.stopped]
+        lines = [{"jobId": JOB, "outcome": outcome}, {"counts": {outcome: 1}, "dryRun": False}]
+        body = "".join(f"{json.dumps(it)}\n" for it in lines)
+        return web.Response(text=body, content_type="application/x-ndjson")
