@@ -44,15 +44,6 @@ def sealed(*parents):
     return PendingArrayOrders({it.id: it for it in parents})
 
 
-def test_queued_children_get_the_first_order_and_active_ones_the_last():
-    parent, (waiting, running) = family(Is.RUNNABLE, Is.RUNNING)
-    both = result(result(parent, CANCEL), TERMINATE, at=THEN)
-
-    assert apply_order(waiting, both, LATER)[0].status_reason == "enough"
-    assert apply_order(waiting, both, LATER)[0].stopped_at == ORDERED
-    assert apply_order(running, both, LATER)[0].stop.reason == "now"
-
-
 def test_an_order_is_applied_to_a_child_once():
     parent, (child, other) = family(Is.RUNNING, Is.RUNNING)
     half, _ = arrays.pass_order(result(parent, TERMINATE), 1)
@@ -69,6 +60,12 @@ def test_an_order_without_a_time_counts_when_it_is_applied():
     assert apply_order(child, old, LATER)[0].stopped_at == LATER
 
 
+def test_a_child_that_is_spawned_after_the_order_ends_when_it_is_created():
+    parent, (child,) = family(Is.RUNNABLE, born=THEN)
+
+    assert apply_order(child, result(parent, CANCEL), LATER)[0].stopped_at == THEN
+
+
 def test_a_failure_in_a_sequential_array_is_not_applied_to_earlier_children():
     """A restored backup may have such an array: the running child is found, and the child before it is lost."""
     parent, (_, waits, runs) = family(Is.RUNNING, Is.PENDING, Is.RUNNING, depends_on=[SEQUENTIAL])
@@ -76,38 +73,6 @@ def test_a_failure_in_a_sequential_array_is_not_applied_to_earlier_children():
 
     assert apply_order(waits, broken, LATER)[0].status is Is.FAILED
     assert apply_order(runs, broken, LATER) == (runs, ())
-
-
-# -------------------------------------------------------------------------------------------------- how it is shown
-
-
-def test_an_array_counts_queued_children_as_failed_while_others_are_active():
-    parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.RUNNING, Is.FAILED)
-
-    shown = sealed(result(parent, CANCEL)).project(result(parent, CANCEL))
-
-    assert (shown.status, shown.array_state.counts) == (Is.PENDING, ((Is.RUNNING, 1), (Is.FAILED, 3)))
-
-
-def test_an_array_with_an_order_does_not_end_before_all_children_are_spawned():
-    parent, _ = family(Is.RUNNABLE, Is.RUNNABLE, size=3)
-    under_order = result(parent, CANCEL)
-
-    assert sealed(under_order).ended_arrays == frozenset()
-    assert sealed(under_order).project(under_order).status is Is.PENDING
-
-
-def test_children_are_written_as_they_were_shown():
-    parent, _ = family(Is.RUNNABLE, Is.RUNNABLE)
-    under_order = result(parent, CANCEL)
-    shown = sealed(under_order).project(under_order)
-
-    moves = [Moved(index=index, before=Is.RUNNABLE, after=Is.FAILED) for index in range(2)]
-    half = arrays.count_children(under_order, moves[:1], THEN)
-    written = arrays.count_children(half, moves[1:], LATER)
-
-    assert sealed(under_order).project(half) == shown
-    assert written == shown
 
 
 def test_an_array_is_shown_with_the_children_of_the_list():
@@ -121,7 +86,8 @@ def test_an_array_is_shown_with_the_children_of_the_list():
 
 
 def test_other_jobs_are_shown_unchanged():
-    parent, (child,) = family(Is.RUNNABLE)
+    parent, (child, active) = family(Is.RUNNABLE, Is.RUNNING)
     other = builders.job()
 
     assert [sealed().project(it) for it in (parent, child, other)] == [parent, child, other]
+    assert sealed(result(parent, TERMINATE)).project(active) == active
