@@ -41,6 +41,7 @@ def test_other_nodes_wait_for_the_address_of_the_main_node():
     job = multi_node_job(gang(2, leader=leader))
 
     assert effects_of(job, runs("0/sidecar", address=None)) == []
+    assert effects_of(job, runs("0/sidecar", address="10.0.0.2")) == ["start 1/app"]
     assert effects_of(job, ends("0/sidecar"), runs("0/app", address="10.0.0.2")) == ["start 1/app"]
     assert effects_of(job, runs("0/sidecar", address="10.0.0.2"), ends("0/sidecar")) == ["start 0/app"]
 
@@ -99,10 +100,15 @@ def test_a_terminate_of_a_node_may_have_its_own_grace_period():
 
 @pytest.mark.parametrize(
     ("before", "requested"),
-    [((), node(7)), ((node(1, "first"),), node(1, "second")), ((whole("enough"),), node(1, "more"))],
-    ids=["an unknown node", "a stopping node", "a stopping job"],
+    [
+        ((), node(7)),
+        ((node(1, "first"),), node(1, "second")),
+        ((whole("enough"),), node(1, "more")),
+        ((whole("enough"),), whole("more")),
+    ],
+    ids=["an unknown node", "a stopping node", "a node of a stopping job", "a stopping job"],
 )
-def test_a_terminate_of_a_node_changes_nothing(before, requested):
+def test_a_terminate_that_changes_nothing(before, requested):
     job = after(multi_node_job(), *ALL_RUN, *before)
 
     assert apply_events(job, requested, now=at(5)) == (job, ())
