@@ -15,19 +15,26 @@ STRANGER = Caller(user=UserName("ada"), role=Role.USER)
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 
 
-async def test_a_held_job_is_not_placed_until_it_is_released(world):
+@pytest.mark.parametrize(
+    ("hold", "release", "prefix"), [("hold", "release", "HELD"), ("pause", "resume", "PAUSED")], ids=["held", "paused"]
+)
+async def test_a_held_or_paused_job_is_not_placed_until_it_is_released(world, hold, release, prefix):
     holder, job = await world.submit_behind()
 
-    await world.hold(job, "the licence is missing")
+    await getattr(world, hold)(job, "the licence is missing")
     await world.finish(holder, Status.SUCCEEDED)
     await world.wait_until_idle()
 
-    held = await world.wait_for(job, Status.RUNNABLE, status_reason="HELD: the licence is missing", attempts=())
-    assert (held.hold.reason, held.hold.user, held.hold.paused) == ("the licence is missing", "tester", False)
+    reason = f"{prefix}: the licence is missing"
+    held = await world.wait_for(job, Status.RUNNABLE, status_reason=reason, attempts=())
+    assert (held.hold.reason, held.hold.user, held.hold.paused) == (
+        "the licence is missing",
+        "tester",
+        hold == "pause",
+    )
     assert await world.engine_calls(job) == []
-    await world.release(job)
-    done = await world.wait_for(job, Status.SUCCEEDED, hold=None)
-    assert done.order == held.order
+    await getattr(world, release)(job)
+    await world.wait_for(job, Status.SUCCEEDED, hold=None, order=held.order)
 
 
 async def test_a_held_head_delays_no_other_job(world):
@@ -76,19 +83,6 @@ async def test_a_job_held_while_pending_is_held_when_its_dependencies_are_met(wo
     await world.finish(before)
 
     await world.wait_for(job, Status.RUNNABLE, status_reason="HELD: not yet", attempts=())
-
-
-async def test_a_queued_job_is_paused_and_resumed_like_a_held_one(world):
-    holder, job = await world.submit_behind()
-
-    await world.pause(job, "others first")
-    await world.finish(holder, Status.SUCCEEDED)
-    await world.wait_until_idle()
-
-    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: others first")
-    assert paused.hold.paused
-    await world.resume(job)
-    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_repeated_request_changes_nothing(world):

@@ -216,9 +216,7 @@ async def test_a_crash_during_the_start_starts_no_node_twice(world):
         "start", nodes=worked(SOME_TIME, others=IGNORES_SIGTERM, count=2), container_key=MAIN
     )
 
-    await world.crash()
-    world.runtime.release("start")
-    await world.boot()
+    await world.restart(dropping="start")
 
     await world.wait_for(job, Status.SUCCEEDED)
     await world.wait_until_containers_are_gone()

@@ -132,10 +132,8 @@ async def test_a_server_killed_in_the_grace_period_keeps_the_deadline(world):
 async def test_a_job_terminated_while_starting_never_runs_after_a_kill_of_the_server(world):
     job = await world.submit_until("create", Script(seconds=60))
     await world.terminate(job, "stop it")
-    await world.crash()
-    world.runtime.release("create")
 
-    await world.boot()
+    await world.restart(dropping="create")
 
     await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
 
@@ -167,10 +165,8 @@ async def test_queued_jobs_keep_their_order(world):
 async def test_the_container_of_a_finished_job_is_removed(world):
     world.runtime.hold("remove")
     job = await world.run(Script(seconds=0, output=("kept",)))
-    await world.crash()
-    world.runtime.release("remove")
 
-    await world.boot()
+    await world.restart(dropping="remove")
 
     await world.wait_until_containers_are_gone()
     assert await world.output(job) == ["kept"]

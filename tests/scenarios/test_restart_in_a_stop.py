@@ -175,10 +175,8 @@ async def test_killed_between_the_save_and_the_checkpoint_signal(world):
     world.runtime.hold("stop")
     await world.terminate(job, checkpoint=True)
     await world.wait_for_call(job, "stop")
-    await world.crash()
-    world.runtime.release("stop")
 
-    await world.boot()
+    await world.restart(dropping="stop")
 
     await ends_with_one_final_checkpoint(world, job, signals=(3,))  # the first did not reach the engine
 

@@ -330,9 +330,7 @@ async def test_a_stop_order_survives_a_crash(world):
     world.runtime.hold("stop")
     await world.terminate(job, "stop it")
 
-    await world.crash()
-    world.runtime.release("stop")
-    await world.boot()
+    await world.restart(dropping="stop")
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 0}

@@ -36,20 +36,18 @@ async def licences(world):
 # ------------------------------------------------------------------------------------------------------------- held
 
 
-async def test_a_held_job_names_who_holds_it_and_why(world):
-    job = await world.submit_held("the licence is missing")
+@pytest.mark.parametrize(
+    ("paused", "code", "sentence"),
+    [
+        (False, Code.HELD, 'Held by tester * ago, "others first": it does not start until it is released.'),
+        (True, Code.PAUSED, 'Paused by tester * ago, "others first": it does not start until it is resumed.'),
+    ],
+    ids=["held", "paused"],
+)
+async def test_a_held_or_paused_job_names_the_user_and_the_reason(world, paused, code, sentence):
+    job = await world.submit_held("others first", paused=paused)
 
-    await world.wait_for_why(
-        job, Code.HELD, 'Held by tester * ago, "the licence is missing": it does not start until it is released.'
-    )
-
-
-async def test_a_paused_job_names_who_paused_it_and_why(world):
-    job = await world.submit_held("others first", paused=True)
-
-    await world.wait_for_why(
-        job, Code.PAUSED, 'Paused by tester * ago, "others first": it does not start until it is resumed.'
-    )
+    await world.wait_for_why(job, code, sentence)
 
 
 async def test_a_job_of_a_drained_queue_names_the_queue(world):
