@@ -29,10 +29,9 @@ from batchq.domain.stop_orders import StopKind
 from batchq.engine.budgets import OPERATIONS
 from batchq.engine.loop import EngineLoop
 from batchq.ports.jobs import Changes
-from tests.simulation.accounts import TEAM
 from tests.simulation.choices import Choices
 from tests.simulation.run_log import Checks, RunLog
-from tests.simulation.submissions import QUEUES
+from tests.simulation.submissions import QUEUES, TEAM
 
 CURRENCY = "EUR"
 PRICES = Prices(currency=CURRENCY, vcpu_hour=Decimal(1), gib_hour=Decimal(1))

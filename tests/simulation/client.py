@@ -28,7 +28,6 @@ from batchq.ports.jobs import SubmissionKey
 from batchq.services.bulk_stop import JobSelector
 from batchq.services.submissions import Submission
 from tests.simulation import budgets, bulk_stops, holds
-from tests.simulation.accounts import submitter
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import Invariants
 from tests.simulation.planned_faults import InjectedError
@@ -44,6 +43,7 @@ from tests.simulation.submissions import (
     QUEUES,
     TOKENS,
     SubmissionGenerator,
+    submitter,
 )
 from tests.support import builders
 from tests.support.builders import ADMIN

@@ -12,9 +12,9 @@ from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
-from tests.simulation.accounts import is_limited
 from tests.simulation.history_checks import AuditChecks
 from tests.simulation.run_log import Checks, RunLog
+from tests.simulation.submissions import is_limited
 
 CATALOG_DELAY = timedelta(seconds=1)  # a server knows a change of the catalog a moment after the store
 

@@ -8,7 +8,7 @@ from batchq.errors import StoreFailed
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.logs import LogArchive
-from tests.simulation import accounts, budgets
+from tests.simulation import budgets, submissions
 from tests.simulation.choices import Choices
 from tests.simulation.clocks import ServerClock
 from tests.simulation.container_engine import FaultyEngine, FaultyRuntime
@@ -44,7 +44,7 @@ class Server(InProcessServer):
         self.ready = False
         self._leaves = asyncio.Event()
         self._run_log = run_log
-        directory = accounts.directory(choices.account_limit)
+        directory = submissions.directory(choices.account_limit)
         super().__init__(
             store=ObservedStore(FaultyDatabase(connection, lifetime=self.lifetime, choices=choices), invariants),
             runtime=FaultyRuntime(

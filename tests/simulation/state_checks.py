@@ -22,8 +22,8 @@ from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.engine.engine import Engine
 from batchq.engine.loop import EngineLoop
 from batchq.engine.scheduling.queue_cache import QueueCache
-from tests.simulation.accounts import TEAM
 from tests.simulation.run_log import Checks, RunLog
+from tests.simulation.submissions import TEAM
 
 
 class StateChecks(Checks):

@@ -1,10 +1,17 @@
-"""Generates submissions of every kind of job, with a script for each container."""
+"""Generates submissions of every kind of job, with a script for each container, and their accounts.
+
+In some runs half of the jobs belong to an account whose vCPUs are limited.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from random import Random
+from zlib import crc32
+
+from msgspec.structs import replace
 
 from batchq.compute.simulated.script import Script, script_variable
+from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, Directory, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, JobId, QueueName, child_id
 from batchq.domain.job import (
@@ -21,6 +28,7 @@ from batchq.services.submissions import Submission
 from tests.simulation import checkpoints
 from tests.simulation.signal_checks import tags
 from tests.support import builders
+from tests.support.builders import ADMIN, PEOPLE
 
 LARGEST = 4000  # thousandths of a vCPU that an environment ever has
 ENVIRONMENTS = ("east", "west")
@@ -31,6 +39,23 @@ SHARES = ("red", "green", "blue")
 LICENCES, TOKENS = ConsumableName("licences"), ConsumableName("tokens")
 RULES = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.RETRY, on_reason="*"))
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+TEAM = AccountName("team")
+MEMBER = replace(ADMIN, account=TEAM, lineage=(TEAM, *ADMIN.lineage))
+
+
+def directory(vcpus: float | None) -> Directory:
+    """The users and the account; it has no limit if `vcpus` is None."""
+    team = Account(name=TEAM, limits=AccountLimits(vcpus=vcpus))
+    return Directory(users=PEOPLE.users, accounts={TEAM: team})
+
+
+def submitter(job_name: str, vcpus: float | None) -> Caller:
+    """The caller that submits the job of this name, every time."""
+    return MEMBER if vcpus is not None and crc32(job_name.encode()) % 2 else ADMIN
+
+
+def is_limited(owner: Owner) -> bool:
+    return owner.account == TEAM
 
 
 class SubmissionGenerator:
