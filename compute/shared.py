@@ -61,7 +61,9 @@ class SingleFlight(Generic[Key]):
             self._callers[task] -= 1
             if not self._callers[task]:
                 del self._callers[task]
-                self._cancel_task(key, task)
+                if not task.done():
+                    self._tasks.pop(key, None)  # later calls for the key start a new task
+                    task.cancel()
 
     def start_detached(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Start `work` without waiting for it, unless a task of this key runs.
@@ -84,12 +86,6 @@ class SingleFlight(Generic[Key]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _cancel_task(self, key: Key, task: "asyncio.Task[None]") -> None:
-        """Cancel a task without callers. Later calls for its key start a new one."""
-        if not task.done():
-            self._tasks.pop(key, None)
-            task.cancel()
 
     def _on_done(self, key: Key, task: "asyncio.Task[None]") -> None:
         if self._tasks.get(key) is task:

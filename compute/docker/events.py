@@ -103,12 +103,8 @@ class DeathSubscription:
             self._close()
         for event in self._stream:
             tag = _tag_in(event, self._instance)
-            if tag is not None:
-                self._on_death(tag)
-
-    def _on_death(self, tag: Tag) -> None:
-        if not self._try_inspect(tag, partial(self._add, tag)):
-            self._add(tag, NOT_INSPECTED)
+            if tag is not None and not self._try_inspect(tag, partial(self._add, tag)):
+                self._add(tag, NOT_INSPECTED)
 
     def _add(self, tag: Tag, outcome: Outcome) -> None:
         """Add a death to the batch for the event loop. Only the first one of a batch wakes the loop."""

@@ -76,7 +76,9 @@ class AttemptNetworks:
         attempt = self._attempt(launch.tag)
         try:
             with attempt.creation_locks.setdefault("", Lock()):
-                network = self._ensure_network(client, launch.tag, internal=internal)
+                name = attempt_name(self._instance, launch.tag)
+                labels = attempt_object_labels(self._instance, launch.tag)
+                network = objects.ensure_network(client, name, labels, internal=internal)
             if not launch.beside:
                 return Namespaces(network=network, node=f"node-{launch.tag.node}")
             with attempt.creation_locks.setdefault(launch.tag.node, Lock()):
@@ -112,10 +114,6 @@ class AttemptNetworks:
     def _attempt(self, tag: Tag) -> _Attempt:
         with self._lock:
             return self._attempts.setdefault(replace(tag, container_key=""), _Attempt())
-
-    def _ensure_network(self, client: Client, tag: Tag, *, internal: bool) -> str:
-        name, labels = attempt_name(self._instance, tag), attempt_object_labels(self._instance, tag)
-        return objects.ensure_network(client, name, labels, internal=internal)
 
     def _ensure_pause_container(self, client: Client, launch: LaunchSpec, network: str) -> str:
         """The id of the node's pause container, which is created and started if necessary."""

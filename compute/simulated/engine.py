@@ -188,11 +188,11 @@ class SimulatedEngine:
         self._ids = count(1)
 
     def create(self, launch: LaunchSpec) -> Created:
-        if launch.container_id is not None and self._id_of(launch.tag) != launch.container_id:
+        known = self.containers.get(launch.tag)
+        if launch.container_id is not None and (known is None or known.id != launch.container_id):
             raise ContainerGone(f"the container of {launch.tag} does not exist any more")
         if launch.tag in self.foreign_names:
             raise NameTaken(f"the name of {launch.tag} is used by a container that does not belong to this server")
-        known = self.containers.get(launch.tag)
         if known is not None and launch.container_id == known.id and self._may_have_run(known):
             return replace(self._created(known), host_lost=True)
         if known is not None and not self._network_is_gone(known):
@@ -309,9 +309,6 @@ class SimulatedEngine:
     def _may_have_run(self, container: SimulatedContainer) -> bool:
         """Whether a container that the engine reports as never started was created before the engine last ended."""
         return container.started_at is None and container.engine_run != self._run
-
-    def _id_of(self, tag: Tag) -> str | None:
-        return self.containers[tag].id if tag in self.containers else None
 
     def _join(self, tag: Tag) -> str | None:
         """Join the network of the attempt, and return the node's address; None: the attempt has a single container.
