@@ -174,6 +174,14 @@ async def test_an_invalid_position_is_refused(archive, position):
 # --------------------------------------------------------------------------------------------------------- time
 
 
+async def test_a_time_is_found_at_its_first_line(archive):
+    await archive.append(TASK, [LogLine(at=at, message=str(at)) for at in (10, 20, 20, 30)])
+
+    found = [messages(await read(archive, position=await archive.seek(TASK, at))) for at in (0, 10, 11, 20, 30)]
+
+    assert found == [["10", "20", "20", "30"]] * 2 + [["20", "20", "30"]] * 2 + [["30"]]
+
+
 async def test_a_time_after_all_lines_is_the_end(archive):
     await archive.append(TASK, lines("a"))
 

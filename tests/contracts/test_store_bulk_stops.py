@@ -87,6 +87,12 @@ async def test_an_environment_is_that_of_the_attempt_under_way(chosen):
     assert await chosen(jobs, environments=frozenset({"big"})) == whole(1)
 
 
+async def test_a_job_is_selected_if_it_was_created_before(chosen):
+    jobs = [job(number=number, created_at=NOON + timedelta(milliseconds=number)) for number in (1, 2, 3)]
+
+    assert await chosen(jobs, created_before=milliseconds(NOON) + 2) == whole(1)
+
+
 async def test_an_array_is_selected_as_a_whole(chosen):
     parent = array(number=10, name="sim")
 

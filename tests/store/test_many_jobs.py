@@ -1,6 +1,6 @@
-"""However many jobs are over: a page, a look, a step of forgetting cost the same, in steps of SQLite's machine.
+"""The cost of a page, a read and a step of retention does not grow with finished jobs, in steps of SQLite's machine.
 
-With fifty thousand of them in every run, with a million by `make million`.
+With fifty thousand jobs in `make test`, with a million by `make million`.
 """
 
 from datetime import timedelta
@@ -30,7 +30,7 @@ SOON = NOON + timedelta(days=1)
 
 
 class Counter:
-    """Counts what a connection does."""
+    """Counts the steps of a connection."""
 
     def __init__(self):
         self.steps = 0
@@ -51,8 +51,8 @@ async def watched(store):
     return counter
 
 
-async def costs_of_looking(data, count):
-    """The dearest of pages and looks at the beginning, in the middle and at the end of the queue."""
+async def costs_of_reads(data, count):
+    """The costs of pages and other reads at the beginning, in the middle and at the end of the queue."""
     filled(data, count)
     store = await SqliteStore.open(data)
     counter = await watched(store)
@@ -66,7 +66,7 @@ async def costs_of_looking(data, count):
     return costs
 
 
-async def costs_of_ones_own(data, count):
+async def costs_of_own_lists(data, count):
     """The costs of lists for a user with ten jobs and a log stream, and for the coordinator of the account."""
     filled(data, count)
     store = await SqliteStore.open(data)
@@ -108,8 +108,8 @@ async def costs_of_pruning(data, count):
 
 @pytest.mark.parametrize("count", MANY)
 async def test_the_cost_of_an_owners_list_does_not_grow_with_jobs_of_others(tmp_path, count):
-    few = await costs_of_ones_own(tmp_path / "few", FEW)
-    many = await costs_of_ones_own(tmp_path / "many", count)
+    few = await costs_of_own_lists(tmp_path / "few", FEW)
+    many = await costs_of_own_lists(tmp_path / "many", count)
 
     assert [cost for cost, before in zip(many, few, strict=True) if cost > before * 1.5 + 5] == []
 
@@ -117,8 +117,8 @@ async def test_the_cost_of_an_owners_list_does_not_grow_with_jobs_of_others(tmp_
 @pytest.mark.fault("DB17")
 @pytest.mark.parametrize("count", MANY)
 async def test_the_cost_of_a_page_does_not_grow_with_stored_jobs(tmp_path, count):
-    few = await costs_of_looking(tmp_path / "few", FEW)
-    many = await costs_of_looking(tmp_path / "many", count)
+    few = await costs_of_reads(tmp_path / "few", FEW)
+    many = await costs_of_reads(tmp_path / "many", count)
 
     assert [cost for cost, before in zip(many, few, strict=True) if cost > before * 1.5 + 5] == []
 

@@ -51,13 +51,10 @@ WHOLE = {
     "retention.discarded_logs",
 }
 
-# This looks at every job, once, when what was kept of a share is damaged.
-WHOLE.add("job_reads.share_recount")
+# These read every job once: after damage of a share's usage, and when a server starts.
+WHOLE |= {"job_reads.share_recount", "job_reads.count_of_dependencies"}
 
-# This counts who waits for others, once, when a server begins.
-WHOLE.add("job_reads.count_of_dependencies")
-
-# These put in order the first few of each account, or of those that wait for one of several.
+# These sort a few rows: the first ones of each account, or the dependents of several jobs.
 FEW = {
     "job_reads.dependents",
     "job_reads.runnable_jobs_excluding",
@@ -88,13 +85,13 @@ def named(statement):
 def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan, name):
     steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
-    # What a statement has itself found, what it was given, and what hardly ever has a row.
+    # Results of the statement itself, its parameters, and tables that hardly ever have a row.
     few = ("walk", "waiting", "next", "named", "page", "quarantine", "recent", "CONSTANT")
-    looked_at = [
+    scanned = [
         step for step in steps if step.startswith("SCAN") and not step.startswith(tuple(f"SCAN {it}" for it in few))
     ]
-    put_in_order = [] if name in FEW else [step for step in steps if "TEMP B-TREE" in step]
-    assert looked_at + put_in_order == []
+    sorted_steps = [] if name in FEW else [step for step in steps if "TEMP B-TREE" in step]
+    assert scanned + sorted_steps == []
 
 
 @pytest.mark.parametrize("name", sorted(COUNTED))
@@ -214,7 +211,7 @@ def test_the_list_of_an_owner_is_read_from_an_index(plan, column, by, value):
     assert step == f"SEARCH jobs USING INDEX jobs_by_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
 
 
-# --------------------------------------------------------------------------------------------- whom an order may mean
+# ---------------------------------------------------------------------------------------------- targets of a bulk stop
 
 SOME = frozenset({"a"})
 NAMED = tuple((job_id(number), None) for number in range(3))
@@ -239,8 +236,8 @@ def test_a_bulk_stop_selects_targets_without_reading_finished_jobs(plan, selecti
 def test_named_targets_are_found_by_their_ids(plan):
     steps = plan(*bulk_stops.select_targets(JobFilter(members=NAMED, statuses=frozenset(Status))))
 
-    looked_at = [step for step in steps if " jobs " in step or " array " in step]
-    assert all(step.startswith("SEARCH") for step in looked_at), steps
+    scanned = [step for step in steps if " jobs " in step or " array " in step]
+    assert all(step.startswith("SEARCH") for step in scanned), steps
 
 
 OUT_OF_ORDER = "INSERT INTO kept (b, a, c) VALUES (:b, :a, :b || :c)"
