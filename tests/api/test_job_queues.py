@@ -1,10 +1,14 @@
-"""CreateJobQueue, UpdateJobQueue, DeleteJobQueue, DescribeJobQueues."""
+"""CreateJobQueue, UpdateJobQueue, DeleteJobQueue, DescribeJobQueues, GetJobQueueSnapshot."""
+
+from datetime import timedelta
 
 import pytest
 
+from batchq.domain.catalog import TimeLimit
 from batchq.domain.ids import QueueName
+from batchq.ports.catalog import Snapshot
 from tests.api.conftest import ARN
-from tests.support.builders import ADMIN
+from tests.support.builders import ADMIN, NOON, job_id
 
 ENVIRONMENTS = [{"order": 1, "computeEnvironment": "local"}]
 REQUEST = {"jobQueueName": "it", "priority": 5, "computeEnvironmentOrder": ENVIRONMENTS}
@@ -174,3 +178,142 @@ async def test_a_drained_queue_is_enabled_and_says_that_it_is_drained(server, de
     queue = await described()
     assert (queue["state"], queue["status"], queue["priority"]) == ("ENABLED", "VALID", 6)
     assert queue["statusReason"].startswith("DRAINED - ")
+
+
+CAPACITY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
+TOO_LARGE = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
+REASONS = (
+    CAPACITY,
+    TOO_LARGE,
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+    "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
+)
+
+
+def action(reason=CAPACITY, **changes):
+    return {"reason": reason, "state": "RUNNABLE", "maxTimeSeconds": 600, "action": "CANCEL"} | changes
+
+
+@pytest.fixture
+def limits(described):
+    """The jobStateTimeLimitActions of a queue."""
+
+    async def limits(name):
+        return (await described(name))["jobStateTimeLimitActions"]
+
+    return limits
+
+
+async def test_time_limits_for_each_reason_of_aws_are_described_as_created(server, default_queue, boto, limits):
+    given = [action(it, maxTimeSeconds=86_400) for it in REASONS]
+
+    await boto.create_job_queue(**REQUEST, jobStateTimeLimitActions=given)
+
+    assert await limits("it") == given
+    assert server.catalog.queues["it"].time_limits == tuple(
+        TimeLimit(reason=it, most=timedelta(days=1)) for it in REASONS
+    )
+
+
+async def test_an_update_replaces_all_time_limits_or_keeps_them(default_queue, boto, limits):
+    await boto.update_job_queue(jobQueue="default", jobStateTimeLimitActions=[action()])
+    await boto.update_job_queue(jobQueue="default", priority=5)
+    kept = await limits("default")
+    await boto.update_job_queue(jobQueue="default", jobStateTimeLimitActions=[action(TOO_LARGE)])
+    replaced = await limits("default")
+    await boto.update_job_queue(jobQueue="default", jobStateTimeLimitActions=[])
+
+    assert (kept, replaced) == ([action()], [action(TOO_LARGE)])
+    assert await limits("default") == []
+
+
+WRONG_LIMITS = [
+    *(([action(it)], "must be one of") for it in ("", "whatever", "UNDETERMINED", "ACTION_REQUIRED")),
+    ([action("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS")], "must be one of"),
+    ([action(maxTimeSeconds=599)], "maxTimeSeconds of jobStateTimeLimitActions must be between 600 and 86400"),
+    ([action(maxTimeSeconds=86_401)], "must be between 600 and 86400"),
+    ([action(maxTimeSeconds="600")], "maxTimeSeconds"),
+    ([action(action="TERMINATE")], "TERMINATE of jobStateTimeLimitActions is for queues of SageMaker Training jobs"),
+    ([action(action="PAUSE")], "action"),
+    ([action(state="RUNNING")], "state"),
+    ([action(), action()], "must not be named more than once"),
+    ([{"reason": CAPACITY}], "is a required field"),
+    ([{}], "is a required field"),
+    ({}, "jobStateTimeLimitActions"),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), WRONG_LIMITS, ids=lambda it: str(it)[:60])
+async def test_invalid_time_limits_are_refused(default_queue, refused, given, text):
+    update = {"jobQueue": "default", "priority": 9, "jobStateTimeLimitActions": given}
+
+    assert text in await refused("CreateJobQueue", REQUEST | {"jobStateTimeLimitActions": given})
+    assert text in await refused("UpdateJobQueue", update)
+
+
+NOON_MS = int(NOON.timestamp() * 1000)
+
+
+@pytest.fixture
+def snapshot(server, boto):
+    """The response to GetJobQueueSnapshot if the engine has this snapshot of the queue."""
+
+    async def snapshot(queue, **members):
+        server.engine.seen = Snapshot(**members)
+        answer = await boto.get_job_queue_snapshot(jobQueue=queue)
+        del answer["ResponseMetadata"]
+        return answer
+
+    return snapshot
+
+
+async def test_a_snapshot_has_the_first_jobs_and_the_capacity_in_use(default_queue, snapshot):
+    later = NOON + timedelta(milliseconds=1500)
+    jobs = (job_id(7), NOON), (job_id(3), later)
+
+    assert await snapshot(ARN + "job-queue/default", jobs=jobs, updated_at=later, millicpus=2250) == {
+        "frontOfQueue": {
+            "jobs": [
+                {"jobArn": ARN + f"job/{job_id(7)}", "earliestTimeAtPosition": NOON_MS},
+                {"jobArn": ARN + f"job/{job_id(3)}", "earliestTimeAtPosition": NOON_MS + 1500},
+            ],
+            "lastUpdatedAt": NOON_MS + 1500,
+        },
+        "queueUtilization": {
+            "totalCapacityUsage": [{"capacityUnit": "VCPU", "quantity": 2.25}],
+            "lastUpdatedAt": NOON_MS + 1500,
+        },
+    }
+
+
+async def test_the_snapshot_of_a_queue_with_a_policy_has_shares(default_queue, boto, snapshot):
+    policy = (await boto.create_scheduling_policy(name="fair"))["arn"]
+    await boto.create_job_queue(
+        jobQueueName="fair", priority=1, computeEnvironmentOrder=ENVIRONMENTS, schedulingPolicyArn=policy
+    )
+    shares = ("b", 2000), ("a", 1000)
+
+    answer = await snapshot("fair", jobs=(), updated_at=NOON, millicpus=3000, shares=shares, active_shares=5)
+
+    assert answer["frontOfQueue"]["jobs"] == []
+    assert answer["queueUtilization"]["fairshareUtilization"] == {
+        "activeShareCount": 5,
+        "topCapacityUtilization": [
+            {"shareIdentifier": "b", "capacityUsage": [{"capacityUnit": "VCPU", "quantity": 2.0}]},
+            {"shareIdentifier": "a", "capacityUsage": [{"capacityUnit": "VCPU", "quantity": 1.0}]},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({}, "'jobQueue' is a required field"),
+        ({"jobQueue": ""}, "'jobQueue' is a required field"),
+        ({"jobQueue": "nowhere"}, "JobQueue nowhere not found"),
+        ({"jobQueue": ARN + "compute-environment/local"}, "not found"),
+    ],
+    ids=str,
+)
+async def test_the_snapshot_of_an_unknown_queue_is_refused(default_queue, refused, members, text):
+    assert text in await refused("GetJobQueueSnapshot", members)
