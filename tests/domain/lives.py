@@ -1,4 +1,4 @@
-"""Jobs at a point of their life, brought there by what happens to jobs; and that, in short."""
+"""Builders of jobs in each status, and of the events that lead there."""
 
 from datetime import timedelta
 

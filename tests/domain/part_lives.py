@@ -1,6 +1,6 @@
-"""Tasks and gangs at a point of their life, and what happens to one container of them, in short.
+"""Builders of tasks and multi-node jobs, and of the events of one of their containers.
 
-A container is named by its key, `NODE/NAME`; of a task that is no gang the node is 0.
+A container is named by its key, `NODE/NAME`; the node of a task is 0.
 """
 
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Lives of jobs at random: any event that may happen, at any moment, in any order."""
+"""Random histories of jobs: any legal event, at any moment, in any order."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ REASONS = ["", "this", "that"]
 RULES = [(), (ExitRule(action=Action.EXIT, on_exit_code="13*"),), (ExitRule(action=Action.RETRY, on_reason="*"),)]
 
 
-# What leads on is chosen more often than the rest: else few lives would come far.
+# Events that lead on are chosen more often than others: otherwise few histories would reach RUNNING.
 ONWARD = {
     Status.SUBMITTED: on.DependenciesMet,
     Status.PENDING: on.DependenciesMet,
@@ -50,12 +50,12 @@ RULES_OF_CHECKPOINTS = some.none() | some.builds(
 
 @some.composite
 def histories(draw):
-    """One job, from its submission on: each step of its life. Bytes are the dice, four for a step."""
-    it, now, steps = draw(newborns()), NOON, []
-    dice = iter(draw(some.binary(min_size=32, max_size=120)))
-    for which, later, detail, ago in zip(dice, dice, dice, dice, strict=False):
+    """Each step of one job from its submission on. Each step is drawn from four bytes."""
+    it, now, steps = draw(submitted_jobs()), NOON, []
+    numbers = iter(draw(some.binary(min_size=32, max_size=120)))
+    for which, later, detail, ago in zip(numbers, numbers, numbers, numbers, strict=False):
         now += timedelta(seconds=later % 60)
-        event = happening(it, now, which=which, detail=detail, ago=timedelta(seconds=ago % 60))
+        event = random_event(it, now, which=which, detail=detail, ago=timedelta(seconds=ago % 60))
         after, effects = step(it, event, now)
         steps.append(Step(before=it, event=event, now=now, after=after, effects=effects))
         it = after
@@ -63,7 +63,7 @@ def histories(draw):
 
 
 @some.composite
-def newborns(draw):
+def submitted_jobs(draw):
     return job(
         number=1,
         retry=retry(draw(some.sampled_from([1, 2, 3, 3, 3])), *draw(some.sampled_from(RULES))),
@@ -73,9 +73,9 @@ def newborns(draw):
     )
 
 
-def happening(it, now, *, which, detail, ago):
-    """News of the attempt under way, mostly; of one that is not, now and then."""
-    kind = what_happens(it, which)
+def random_event(it, now, *, which, detail, ago):
+    """An event, mostly of the attempt under way, and sometimes of an earlier one."""
+    kind = event_type(it, which)
     attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
     reason = REASONS[detail % 3]
     match kind:
@@ -125,7 +125,7 @@ def of_a_stop(it, kind, *, attempt, detail, ago):
     return kind(attempt=attempt, step=0 if late else it.stop.step)
 
 
-def what_happens(it, which):
+def event_type(it, which):
     """Placement passes a held job over; it is released instead."""
     leads_on = it.status in ONWARD and which > (60 if it.status in QUEUED else 170)
     kind = ONWARD[it.status] if leads_on else any_event(it, which)

@@ -1,4 +1,4 @@
-"""Lives of tasks and gangs at random: any news of any container that may come, at any moment, in any order."""
+"""Random histories of tasks and multi-node jobs: any event of any container, at any moment, in any order."""
 
 from datetime import timedelta
 
@@ -84,10 +84,10 @@ def placed_jobs(draw):
 def container_histories(draw):
     """A job from its placement on, step by step. Each step is drawn from four bytes."""
     it, now, steps = draw(placed_jobs()), NOON, []
-    dice = iter(draw(some.binary(min_size=24, max_size=160)))
-    for which, whom, later, detail in zip(dice, dice, dice, dice, strict=False):
+    numbers = iter(draw(some.binary(min_size=24, max_size=160)))
+    for which, whom, later, detail in zip(numbers, numbers, numbers, numbers, strict=False):
         now += timedelta(seconds=later % 8)
-        event = happening(it, now, which=which, whom=whom, detail=detail)
+        event = random_event(it, now, which=which, whom=whom, detail=detail)
         if event is None:
             break
         steps.append(PartStep(before=it, event=event, now=now))
@@ -95,8 +95,8 @@ def container_histories(draw):
     return steps
 
 
-def happening(it, now, *, which, whom, detail):
-    """None when nothing more can happen."""
+def random_event(it, now, *, which, whom, detail):
+    """The next event; None for a finished job."""
     if it.status in QUEUED:
         return placed()
     if it.status not in ACTIVE:

@@ -146,10 +146,10 @@ MOVES = any_.lists(
 
 @given(size=any_.integers(2, 12), sequential=any_.booleans(), moves=MOVES)
 def test_the_counts_are_correct_and_the_array_ends_in_every_history(size, sequential, moves):
-    """A small world of one array: its children live here, as their statuses alone."""
+    """A model of one array: of its children it has the statuses alone."""
     job, children = parent(size, depends_on=[SEQUENTIAL] if sequential else []), {}
-    for happening in [*moves, *[("spawn", size, True), ("pass on", size, True)] * 2, ("end", size, True)]:
-        job = _happen(job, children, *happening)
+    for move in [*moves, *[("spawn", size, True), ("pass on", size, True)] * 2, ("end", size, True)]:
+        job = _move(job, children, *move)
         assert dict(job.array_state.counts) == {it: list(children.values()).count(it) for it in set(children.values())}
         assert job.array_state.order_applied_to <= job.array_state.spawned <= size
     assert job.status in FINISHED
@@ -157,7 +157,7 @@ def test_the_counts_are_correct_and_the_array_ends_in_every_history(size, sequen
         assert job.status is Status.FAILED
 
 
-def _happen(job, children, what, most, well):
+def _move(job, children, what, most, well):
     if job.status in FINISHED:
         return job
     moved = []

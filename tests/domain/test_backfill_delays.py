@@ -57,8 +57,8 @@ class Machine:
             placed = job(number=self.number, status=Status.RUNNING, attempt=under_way, timeout=timeout, **fields)
             self.runs[placed.id] = (placed, self.minute + min(takes, most or takes))
 
-    def turn(self, others):
-        """Whether the head starts now; if it does not, what comes behind it is tried."""
+    def try_all(self, others):
+        """Whether the head starts now. Then the jobs behind it are offered."""
         room = self.room()
         started = isinstance(room.place_or_reserve(self.head, NAMES), Fits)
         self.promised = room.promises
@@ -86,7 +86,7 @@ def test_a_waiting_job_starts_at_the_latest_when_all_running_ones_have_ended(bef
     ran = {key: ends for key, (_, ends) in machine.runs.items()}
     last = max(ran.values(), default=0)
 
-    while not machine.turn(stream):
+    while not machine.try_all(stream):
         promise = machine.promised.get(HEAD)
         assert machine.minute < last or (promise is not None and machine.now < promise)
         machine.pass_a_minute()

@@ -49,14 +49,14 @@ class Offer:
 @some.composite
 def offers(draw):
     """Active jobs, and then one candidate after another."""
-    grounds = draw(environments)
+    by_name = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
-    site = Cluster(environments=grounds, host=HOST, stocks={})
+    site = Cluster(environments=by_name, host=HOST, stocks={})
     room = FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
         outcome = room.place_or_reserve(Candidate(job_id=job_id(number), order=number, resources=wanted), names)
-        made.append(offer_of(wanted, names, outcome, grounds=grounds, taken=taken, aside=aside))
+        made.append(offer_of(wanted, names, outcome, by_name=by_name, taken=taken, aside=aside))
         taken += [(wanted, outcome.environment)] if isinstance(outcome, Fits) else []
         aside += [(wanted, made[-1].able)] if made[-1].able and isinstance(outcome, Insufficient) else []
     return made
@@ -67,28 +67,28 @@ def under_way(wanted, name):
     return job(status=Status.RUNNING, attempt=attempt(environment=name), **fields)
 
 
-def offer_of(wanted, names, outcome, *, grounds, taken, aside):
-    enabled = [name for name in names if name in grounds and grounds[name].state is State.ENABLED]
-    able = {name for name in enabled if fits_in(wanted, HOST, grounds[name].max_millicpus)}
-    free = {name for name in able if fits_in(wanted, *left(name, grounds, taken))}
+def offer_of(wanted, names, outcome, *, by_name, taken, aside):
+    enabled = [name for name in names if name in by_name and by_name[name].state is State.ENABLED]
+    able = {name for name in enabled if fits_in(wanted, HOST, by_name[name].max_millicpus)}
+    free = {name for name in able if fits_in(wanted, *left(name, by_name, taken))}
     kept = [(it, name) for it, names in aside for name in names]
     hosts = [(it, None) for it, _ in aside]
     return Offer(
         names=enabled,
         able=able,
         free=free,
-        beside={name for name in free if fits_in(wanted, *left(name, grounds, [*taken, *kept], [*taken, *hosts]))},
+        beside={name for name in free if fits_in(wanted, *left(name, by_name, [*taken, *kept], [*taken, *hosts]))},
         outcome=outcome,
     )
 
 
-def left(name, grounds, on_environments, on_host=None):
+def left(name, by_name, on_environments, on_host=None):
     """The free resources of the host, and the free vCPUs of this environment."""
     on_host = on_environments if on_host is None else on_host
     memory, gpus = sum(it.memory_mib for it, _ in on_host), sum(it.gpus for it, _ in on_host)
     vcpus = sum(it.millicpus for it, where in on_environments if where == name)
     host = Resources(millicpus=0, memory_mib=HOST.memory_mib - memory, gpus=HOST.gpus - gpus)
-    return host, grounds[name].max_millicpus - vcpus
+    return host, by_name[name].max_millicpus - vcpus
 
 
 def fits_in(wanted, host, millicpus):
@@ -122,9 +122,11 @@ def a_job_is_placed_only_where_it_fits(made):
 
 @law
 def a_job_is_unschedulable_if_no_enabled_environment_could_hold_it(made):
-    judgeable = [it for it in made if it.names]
+    with_environments = [it for it in made if it.names]
 
-    assert [it for it in made if isinstance(it.outcome, Unschedulable)] == [it for it in judgeable if not it.able]
+    assert [it for it in made if isinstance(it.outcome, Unschedulable)] == [
+        it for it in with_environments if not it.able
+    ]
 
 
 @law

@@ -257,12 +257,12 @@ def test_the_generated_histories_cover_all_cases():
 
     @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
     @given(container_histories())
-    def look(life):
+    def collect(life):
         seen.update(it.after.status for it in life)
         seen.update(type(effect) for it in life for effect in it.effects)
         seen.update(type(it.event) for it in life if it.after is not it.before)
 
-    look()
+    collect()
 
     assert seen >= {Status.RUNNABLE, Status.STARTING, Status.RUNNING, Status.SUCCEEDED, Status.FAILED}
     assert seen >= {do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.CleanUpContainer}
@@ -330,7 +330,7 @@ def unfinished_effects(job):
 
 
 def next_event(job):
-    """The news that an honest engine has next."""
+    """The next event that a correct engine reports."""
     if job.status is Status.RUNNABLE:
         return placed()
     number = job.attempt.number

@@ -214,7 +214,7 @@ def test_running_jobs_count_without_usage():
 # ----------------------------------------------------------------------------------------------------------- long times
 
 
-class Shop:
+class Machine:
     """A machine with so many vCPUs and a virtual clock; every share always has waiting jobs."""
 
     def __init__(self, weights, sizes, lasts, vcpus):
@@ -223,7 +223,7 @@ class Shop:
         self.uses = {share: use() for share in weights}
         self.runs, self.second, self.given, self.count = [], 0, Counter(), 0
 
-    def live(self, seconds):
+    def run(self, seconds):
         while self.second < seconds:
             self._fill()
             ends = min(end for end, _ in self.runs)
@@ -257,10 +257,10 @@ def test_over_a_long_time_each_share_gets_its_fraction(weights, data):
     names = "abcd"[: len(weights)]
     sizes = {name: data.draw(some.integers(1, 4)) * 1000 for name in names}
     lasts = {name: data.draw(some.integers(60, 400)) for name in names}
-    shop = Shop(dict(zip(names, weights, strict=True)), sizes, lasts, vcpus=32_000)
+    machine = Machine(dict(zip(names, weights, strict=True)), sizes, lasts, vcpus=32_000)
 
-    shop.live(3 * 3600)
+    machine.run(3 * 3600)
 
-    total, parts = shop.given.total(), sum(1 / it for it in weights)
+    total, parts = machine.given.total(), sum(1 / it for it in weights)
     for name, weight in zip(names, weights, strict=True):
-        assert shop.given[name] / total == pytest.approx(1 / weight / parts, abs=0.04)
+        assert machine.given[name] / total == pytest.approx(1 / weight / parts, abs=0.04)

@@ -227,10 +227,10 @@ def a_running_job_with_a_timeout_has_its_timer(life):
 
 @law
 def a_timer_expires_once_when_it_is_due(life):
-    rang = [it for it in life if due_event(it.after, it.now) is not None]
+    due = [it for it in life if due_event(it.after, it.now) is not None]
 
-    assert rang == [it for it in life if next_wakeup(it.after) is not None and next_wakeup(it.after) <= it.now]
-    assert all(due_event(step(it.after, due_event(it.after, it.now), it.now)[0], it.now) is None for it in rang)
+    assert due == [it for it in life if next_wakeup(it.after) is not None and next_wakeup(it.after) <= it.now]
+    assert all(due_event(step(it.after, due_event(it.after, it.now), it.now)[0], it.now) is None for it in due)
 
 
 @law
@@ -310,13 +310,13 @@ def test_the_generated_histories_cover_all_cases():
 
     @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
     @given(histories())
-    def look(life):
+    def collect(life):
         last = life[-1].after
         seen.update(it.after.status for it in life)
         seen.update(type(effect) for it in life for effect in it.effects)
         seen.add((last.stop.kind if last.stop else None, last.is_cancelled, len(last.attempts)))
 
-    look()
+    collect()
 
     assert seen >= {*LATER, do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.CleanUpContainer}
     assert seen >= {(None, False, 3), (None, True, 1), (StopKind.TIMEOUT, False, 1), (StopKind.TERMINATE, False, 2)}

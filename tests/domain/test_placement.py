@@ -119,9 +119,9 @@ def moments(draw):
     )
 
 
-def rebuilt(turns):
+def rebuilt(units):
     held = Usage()
-    for jobs in turns:
+    for jobs in units:
         held.update(jobs)
     return held
 
@@ -130,15 +130,15 @@ def result(holding):
     return dict(holding.sums), dict(holding.accounts), sorted(holding.needed), sorted(it.id for it in holding.timed())
 
 
-def turns(**most):
+def units_of_work(**most):
     """The jobs that each unit of work changed, each once."""
     return st.lists(moments(), unique_by=lambda it: it.id, **most)
 
 
-@given(st.lists(turns()), turns(max_size=3))
+@given(st.lists(units_of_work()), units_of_work(max_size=3))
 def test_the_usage_updated_by_changes_equals_the_usage_of_all_jobs(before, changed):
     held = rebuilt(before)
-    last = {it.id: it for turn in (*before, changed) for it in turn}
+    last = {it.id: it for jobs in (*before, changed) for it in jobs}
 
     counted = held.after(changed)
 
