@@ -11,7 +11,7 @@ WHY = "Force-failed: it does not end"
 
 
 async def stuck(world, **fields):
-    """A job that was to stop, and whose container the engine does not answer for."""
+    """A terminated job whose container the engine neither kills nor removes."""
     job = await world.start(IGNORES_SIGTERM, **fields)
     world.runtime.hold("kill")
     world.runtime.hold("remove")
@@ -19,11 +19,6 @@ async def stuck(world, **fields):
     await world.wait_for_call(job, "kill")
     assert (await world.job(job)).status is Status.RUNNING
     return job
-
-
-def thaw(world):
-    world.runtime.release("kill")
-    world.runtime.release("remove")
 
 
 async def test_a_job_that_cannot_be_killed_fails_without_a_retry(world):
@@ -46,7 +41,7 @@ async def test_the_capacity_is_free_at_once_and_the_container_is_removed_when_po
 
     await world.wait_for(waiting, Status.RUNNING)
     assert tag in [it.tag for it in await world.runtime.survey()]
-    thaw(world)
+    world.runtime.repair()
     await world.terminate(waiting)
     await world.wait_until_containers_are_gone()
 
@@ -75,7 +70,7 @@ async def test_after_a_restart_the_container_is_removed(world):
     job = await stuck(world)
     await world.force_fail(job)
     await world.crash()
-    thaw(world)
+    world.runtime.repair()
 
     await world.boot()
 
