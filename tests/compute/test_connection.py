@@ -70,11 +70,20 @@ def test_a_request_is_sent_once_and_completely(tmp_path):
         assert content.decode() == '{"a": "ä"}'
 
 
-def test_headers_of_the_docker_config_are_sent_in_any_script(tmp_path):
+@pytest.mark.parametrize("value", ["Zürich, 東京", "Zürich, 東京".encode()], ids=["text", "bytes"])
+def test_headers_are_sent_in_any_script(tmp_path, value):
+    """Docker's client configuration has headers as text; the SDK encodes credentials as bytes."""
     with engine(tmp_path, [OK]) as (line, received):
-        line.request("GET", "/here", body=None, headers={"X-Team": "Zürich, 東京"})
+        line.request("GET", "/here", body=None, headers={"X-Team": value})
 
     assert received[0][1]["X-Team"].encode("latin-1").decode() == "Zürich, 東京"
+
+
+def test_a_body_may_be_bytes(tmp_path):
+    with engine(tmp_path, [OK]) as (line, received):
+        send(line, body=b"\0\xff")
+
+    assert received[0][2] == b"\0\xff"
 
 
 def test_a_received_response_can_be_read_in_chunks_and_closed(tmp_path):
@@ -287,6 +296,24 @@ def test_an_empty_line_among_events_is_skipped(tmp_path):
         closing(JsonLines(stream(line))) as events,
     ):
         assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
+
+
+def test_the_last_line_may_have_no_newline(tmp_path):
+    response = CHUNKED + b'9\r\n{"a":1}\r\n\r\n7\r\n{"b":2}\r\n0\r\n\r\n'
+    with engine(tmp_path, [response]) as (line, _), closing(JsonLines(stream(line))) as values:
+        assert list(values) == [{"a": 1}, {"b": 2}]
+
+
+def test_an_aborted_stream_is_interrupted_and_the_next_request_uses_a_new_connection(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"2\r\na\n\r\n", b""], [OK]) as (line, _):
+        with closing(stream(line)) as answer:
+            lines = answer.raw.lines()
+            assert next(lines) == b"a\n"
+            line.abort()
+            with pytest.raises(ChunkedEncodingError):
+                next(lines)
+
+        assert send(line).content == b"{}"
 
 
 def test_interrupted_lines_are_reported_as_interrupted(tmp_path):
