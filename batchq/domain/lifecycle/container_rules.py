@@ -292,10 +292,10 @@ def order_stop_of_job(
 ) -> AttemptContainer:
     """As `order_container_stop`, for a container of a job that is ordered to stop as a whole.
 
-    While a final checkpoint is awaited, a started container outside the main node gets its steps, and no signal yet.
+    A started container outside the main node gets only its steps: `_close` orders its stop once no final checkpoint is
+    awaited any more, which is at once if none was requested.
     """
-    waits = job.stop is not None and ladder.awaits_checkpoint(job.stop)
-    if not waits or container.node == main_node(job) or container.stop_ordered or container.state not in BEGUN:
+    if container.node == main_node(job) or container.stop_ordered or container.state not in BEGUN:
         return order_container_stop(job, container, now, own)
     return replace(container, steps=_steps(job, container, own))
 
