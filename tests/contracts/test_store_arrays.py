@@ -6,7 +6,6 @@ from msgspec.structs import replace
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import (
     QUEUED,
-    ArrayChild,
     ArrayState,
     Dependency,
     DependencyType,
@@ -14,18 +13,13 @@ from batchq.domain.job import (
 )
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes, ChildQuery, Filter, JobQuery
-from tests.support.builders import cancel, job, job_id, stop
+from tests.support.builders import cancel, child, job, job_id, stop
 
 DEFAULT = QueueName("default")
 
 
 def array(size=4, **changes):
     return job(**{"array_size": size, "status": Status.PENDING, "array_state": ArrayState(spawned=size)} | changes)
-
-
-def child(of, index, **changes):
-    fields = {"id": child_id(of.id, index), "order": of.order + 1 + index, "spec": of.spec}
-    return job(**fields | {"child": ArrayChild(parent=of.id, index=index)} | changes)
 
 
 def children(of, *statuses):

@@ -17,12 +17,12 @@ from batchq.domain.bulk_stop import (
     Progress,
 )
 from batchq.domain.ids import child_id
-from batchq.domain.job import ArrayChild, ArrayState, Status
+from batchq.domain.job import ArrayState, Status
 from batchq.domain.times import milliseconds
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
 from tests.support import filters
-from tests.support.builders import NOON, attempt, gang, job, job_id
+from tests.support.builders import NOON, attempt, child, gang, job, job_id
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
@@ -36,16 +36,7 @@ def array(size=3, **changes):
 
 
 def children(of, *statuses):
-    return tuple(
-        job(
-            id=child_id(of.id, index),
-            order=of.order + 1 + index,
-            spec=of.spec,
-            child=ArrayChild(parent=of.id, index=index),
-            status=status,
-        )
-        for index, status in enumerate(statuses)
-    )
+    return tuple(child(of, index, status=status) for index, status in enumerate(statuses))
 
 
 @pytest.fixture

@@ -6,29 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.ids import child_id
-from batchq.domain.job import ArrayChild, Status
+from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopProgress, StopStep
 from batchq.errors import Conflict
 from batchq.ports.history import FeedEnds, FeedFilter
 from batchq.ports.jobs import Changes
-from tests.support.builders import NOON, job, job_id, moment
+from tests.support.builders import NOON, child, job, job_id, moment
 
 ALL = FeedFilter()
 
 
 async def read(store, after=0, wanted=ALL, *, limit=100, scan=100):
     return await store.feed(after, wanted, limit=limit, scan=scan)
-
-
-def children(array):
-    """The two children of an array."""
-    return [
-        job(
-            number=array.order + 1 + index, id=child_id(array.id, index), child=ArrayChild(parent=array.id, index=index)
-        )
-        for index in range(2)
-    ]
 
 
 async def numbers(store, wanted=ALL, **bounds):
@@ -143,7 +132,7 @@ async def test_every_filter_selects_its_entries(store):
 
 async def test_an_array_selects_the_entries_of_its_children(store):
     array = job(number=1, array_size=2)
-    await add(store, array, *children(array), job(number=9))
+    await add(store, array, child(array, 0), child(array, 1), job(number=9))
 
     assert await numbers(store, FeedFilter(jobs=frozenset({array.id}))) == [1, 2, 3]
     assert await numbers(store, FeedFilter(jobs=frozenset({f"{array.id}:1"}))) == [3]
@@ -155,7 +144,7 @@ async def test_the_store_and_the_filter_select_the_same_entries(store):
     jobs = [
         job(number=number, owner=owners[number % 2], queue=["day", "night"][number % 3 // 2]) for number in range(9)
     ]
-    await add(store, *jobs, array, *children(array))
+    await add(store, *jobs, array, child(array, 0), child(array, 1))
     saved = (await read(store)).entries
 
     for wanted in (

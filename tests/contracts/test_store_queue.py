@@ -3,27 +3,21 @@
 from collections import Counter
 
 import pytest
-from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.explanation.facts import MAX_PLACE, Place
-from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import ArrayChild, ArrayState, Status
+from batchq.domain.ids import QueueName
+from batchq.domain.job import ArrayState, Status
 from batchq.ports.jobs import Changes
 from batchq.ports.queue import WaitingJob
 from batchq.store import job_reads
-from tests.support.builders import attempt, job, moment
+from tests.support.builders import attempt, child, job, moment
 
 LAB, OTHER = Owner(user="ada", account="lab"), Owner(user="bob", account="other")
 
 
 def owned(number, owner=LAB, **changes):
     return job(number=number, owner=owner, **{"status": Status.RUNNABLE} | changes)
-
-
-def child_of(parent, index, **changes):
-    made = owned(parent.order + 1 + index, array_size=parent.spec.array_size, **changes)
-    return replace(made, id=child_id(parent.id, index), child=ArrayChild(parent=parent.id, index=index))
 
 
 async def test_queued_jobs_are_counted_by_account(store):
@@ -51,8 +45,9 @@ async def test_an_array_counts_as_its_unspawned_children(store):
     fresh = owned(100, array_size=7, status=Status.SUBMITTED)
     begun = owned(200, array_size=5, status=Status.PENDING, array_state=ArrayState(spawned=3))
     gone = owned(300, array_size=9, status=Status.FAILED)
-    done = child_of(begun, 1, status=Status.SUCCEEDED)
-    children = (child_of(begun, 0), done, child_of(begun, 2, status=Status.STARTING, attempt=attempt()))
+    done = child(begun, 1, status=Status.SUCCEEDED)
+    running = child(begun, 2, status=Status.STARTING, attempt=attempt())
+    children = (child(begun, 0, status=Status.RUNNABLE), done, running)
     await store.commit(Changes(inserted=(fresh, begun, gone, *children), history=(moment(gone), moment(done))))
 
     assert +Counter(await store.queued()) == {"lab": 7 + 2 + 1}

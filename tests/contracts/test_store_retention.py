@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
 from batchq.domain.job import (
-    ArrayChild,
     ArrayState,
     ConsumableRequirement,
     Dependency,
@@ -20,7 +19,7 @@ from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, ChildQuery, JobQuery
-from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, submission
+from tests.support.builders import NOON, attempt, child, job, job_id, log_stream, moment, submission
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
@@ -43,17 +42,7 @@ def array(number, size, status=ENDED, **changes):
     parent = job(
         **{"number": number, "status": status, "array_size": size, "array_state": ArrayState(spawned=size)} | changes
     )
-    children = [
-        replace(
-            over(number, status=status),
-            id=child_id(parent.id, index),
-            order=number + 1 + index,
-            spec=parent.spec,
-            child=ArrayChild(parent=parent.id, index=index),
-        )
-        for index in range(size)
-    ]
-    return parent, *children
+    return parent, *(child(parent, index, status=status, attempts=(attempt(),)) for index in range(size))
 
 
 async def pruned(store, *, before=NOON + DAY, keep=(), limit=100):

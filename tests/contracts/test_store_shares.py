@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.ids import ConsumableName, QueueName, child_id
+from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import (
     FINISHED,
-    ArrayChild,
     ArrayState,
     ConsumableRequirement,
     Status,
@@ -22,7 +21,7 @@ from batchq.errors import Conflict
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes
 from tests.support import filters
-from tests.support.builders import NOON, container, job, resources
+from tests.support.builders import NOON, child, container, job, resources
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
@@ -97,13 +96,7 @@ async def test_a_share_continues_after_a_priority_and_an_order(store, insert):
 
 async def test_children_wait_in_the_share_of_their_array(store, insert):
     parent = waiting(1, priority=3, array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=1))
-    one = job(
-        id=child_id(parent.id, 0),
-        order=2,
-        spec=parent.spec,
-        child=ArrayChild(parent=parent.id, index=0),
-        status=Status.RUNNABLE,
-    )
+    one = child(parent, 0, status=Status.RUNNABLE)
     await insert(parent, one)
 
     (found,) = await store.runnable_in_share(DEFAULT, "red", 10)
@@ -221,7 +214,7 @@ async def test_a_list_by_status_follows_the_status_of_a_job(store, insert):
 
 async def test_an_array_represents_its_children_in_the_list_of_a_resource(store, insert):
     parent = job(number=1, needs=needs(1), array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=1))
-    one = job(id=child_id(parent.id, 0), order=2, spec=parent.spec, child=ArrayChild(parent=parent.id, index=0))
+    one = child(parent, 0)
     await insert(parent, one)
 
     assert await store.list_needing(query()) == (parent,)

@@ -23,8 +23,9 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.explanation.facts import Holders, SchedulerState
-from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, child_id
 from batchq.domain.job import (
+    ArrayChild,
     Attempt,
     Dependency,
     ExitRule,
@@ -135,6 +136,12 @@ def job(**changes: Any) -> Job:
     elif fields:
         raise TypeError(fields)
     return Job(**{"id": job_id(number), "order": number, "created_at": NOON} | changes)
+
+
+def child(of: Job, index: int, **changes: Any) -> Job:
+    """A child of an array, with the order and the specification of that index."""
+    fields = {"id": child_id(of.id, index), "order": of.order + 1 + index, "spec": of.spec}
+    return job(**fields | {"child": ArrayChild(parent=of.id, index=index)} | changes)
 
 
 def attempt(**changes: Any) -> Attempt:
