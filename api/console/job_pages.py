@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -72,8 +72,9 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     job = await context.jobs.find(job_id, caller=caller)
     if job is None:
         raise await context.jobs.missing(job_id, caller=caller)
-    now, whole = context.clock.now(), node_of(job_id)[0]
+    whole = node_of(job_id)[0]
     history = await context.jobs.history(whole, caller=caller)
+    stays = _stays(history, context.clock.now())
     around = await jobs_around(context, job, caller=caller)
     is_fragment = FRAGMENT in visit.http.headers
     values = {
@@ -84,8 +85,8 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "has_log": _has_log(job),
         "why": await context.explanations.why(job_id, caller=caller),
         "history": history,
-        "stays": stays(history, now),
-        "axis": _axis(history, now),
+        "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
+        "axis": _axis(stays.values()),
         "output": None if is_fragment else await _output(context, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -103,29 +104,21 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     return Page(template="job.html", title=job_title(job), values=values)
 
 
-def stays(history: Sequence[HistoryEntry], now: datetime) -> Mapping[int, str]:
-    """How long the job stayed in the status of an entry, by the position of the entry; until `now` in the present one.
+def _stays(history: Sequence[HistoryEntry], now: datetime) -> dict[int, tuple[Status, timedelta]]:
+    """The status of an entry and how long the job stayed in it, by the position of the entry; the present until `now`.
 
     Without the final status, and without entries that are not about a status.
     """
     entered = [(at, it) for at, it in enumerate(history) if it.is_status]
     ends = [it.at for _, it in entered[1:]] + [now]
     return {
-        at: duration_words(end - it.at)
-        for (at, it), end in zip(entered, ends, strict=False)
-        if it.status not in FINISHED
+        at: (it.status, end - it.at) for (at, it), end in zip(entered, ends, strict=False) if it.status not in FINISHED
     }
 
 
-def _axis(history: Sequence[HistoryEntry], now: datetime) -> object:
+def _axis(stays: Iterable[tuple[Status, timedelta]]) -> object:
     """The picture of the time axis; None for a job without a past."""
-    entered = [it for it in history if it.is_status][-MAX_SPANS - 1 :]
-    ends = [it.at for it in entered[1:]] + [now]
-    spans = [
-        StatusSpan(status=it.status, seconds=max((end - it.at).total_seconds(), 0.0))
-        for it, end in zip(entered, ends, strict=False)
-        if it.status not in FINISHED
-    ]
+    spans = [StatusSpan(status=status, seconds=max(stay.total_seconds(), 0.0)) for status, stay in stays][-MAX_SPANS:]
     return time_axis(spans, "Time in each status, as in the table below") if spans else None
 
 

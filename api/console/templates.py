@@ -6,7 +6,7 @@ then the characters that HTML reserves are escaped. A missing value is an error.
 
 import hashlib
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -87,11 +87,9 @@ def quoted_list(words_of: Iterable[str]) -> str:
     return ", ".join(f'"{it}"' for it in words_of)
 
 
-def took(job: Job, now: datetime) -> timedelta | None:
-    """How long the latest attempt has run; None if none has."""
-    if job.started_at is None:
-        return None
-    return (job.stopped_at or now) - job.started_at
+def took(job: Job, now: datetime) -> str:
+    """How long the latest attempt has run; empty if none has."""
+    return "" if job.started_at is None else words.duration_words((job.stopped_at or now) - job.started_at)
 
 
 def _printed(value: object) -> object:
