@@ -130,10 +130,7 @@ class OperationTable(Generic[Context]):
             document(app, app.router.add_route(it.method, it.path, endpoint), it.doc)
 
     def _endpoint(
-        self,
-        context: Context,
-        it: _Operation,
-        limit: Callable[[UserName], AbstractAsyncContextManager[object]] | None,
+        self, context: Context, it: _Operation, limit: Callable[[UserName], AbstractAsyncContextManager[object]] | None
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         assert it.doc.permission is not None
         permission = it.doc.permission

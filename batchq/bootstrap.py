@@ -37,14 +37,7 @@ from batchq.engine.mailbox import Mailbox
 from batchq.errors import StartImpossible
 from batchq.health import Parts, health
 from batchq.host import MIB, DiskGuard, host_resources
-from batchq.listeners import (
-    GatedListener,
-    authentication,
-    connection_limits,
-    open_listeners,
-    uses_accounts,
-    with_gates,
-)
+from batchq.listeners import GatedListener, authentication, connection_limits, open_listeners, uses_accounts, with_gates
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock

@@ -242,12 +242,7 @@ def to_time_limits(given: Sequence[JobStateTimeLimitAction]) -> tuple[TimeLimit,
 
 def time_limits_to_wire(limits: Iterable[TimeLimit]) -> list[dict[str, object]]:
     return [
-        {
-            "reason": it.reason,
-            "state": "RUNNABLE",
-            "maxTimeSeconds": int(it.most.total_seconds()),
-            "action": "CANCEL",
-        }
+        {"reason": it.reason, "state": "RUNNABLE", "maxTimeSeconds": int(it.most.total_seconds()), "action": "CANCEL"}
         for it in limits
     ]
 

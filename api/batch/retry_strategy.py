@@ -75,10 +75,7 @@ def registered_retry(strategy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def retry_to_wire(retry: RetryStrategy) -> dict[str, object]:
-    return {
-        "attempts": retry.attempts,
-        "evaluateOnExit": [_rule_to_wire(rule) for rule in retry.evaluate_on_exit],
-    }
+    return {"attempts": retry.attempts, "evaluateOnExit": [_rule_to_wire(rule) for rule in retry.evaluate_on_exit]}
 
 
 def _rule_to_wire(rule: ExitRule) -> dict[str, str]:

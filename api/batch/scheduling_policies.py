@@ -166,12 +166,7 @@ def updated_scheduling_policy(before: SchedulingPolicy, given: FairsharePolicy |
 
 def scheduling_policy_detail(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:
     fair: dict[str, Any] = json.loads(policy.document)
-    return {
-        "name": policy.name,
-        "arn": arns.policy(policy.name),
-        "fairsharePolicy": fair,
-        "tags": dict(policy.tags),
-    }
+    return {"name": policy.name, "arn": arns.policy(policy.name), "fairsharePolicy": fair, "tags": dict(policy.tags)}
 
 
 def _share(given: ShareAttributes) -> ShareWeight:

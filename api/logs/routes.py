@@ -12,13 +12,7 @@ from msgspec.structs import replace
 from batchq.api.authentication import authorize, parse_credential
 from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
 from batchq.api.logs import translate
-from batchq.api.logs.translate import (
-    DescribeLogGroups,
-    DescribeLogStreams,
-    FilterLogEvents,
-    GetLogEvents,
-    LogArns,
-)
+from batchq.api.logs.translate import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, LogArns
 from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
 from batchq.api.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller, Permission

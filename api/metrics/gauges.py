@@ -86,9 +86,7 @@ GAUGES = (
     Gauge(name="batchq_feed_number", help="The number of the newest event."),
     Gauge(name="batchq_disk_free_bytes", help="Free space of the disk with batchq's data."),
     Gauge(
-        name="batchq_info",
-        help="Always 1; the labels describe the server.",
-        labels=("version", "runtime", "instance"),
+        name="batchq_info", help="Always 1; the labels describe the server.", labels=("version", "runtime", "instance")
     ),
 )
 

@@ -231,11 +231,7 @@ def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
         )
     _check_distinct(mounts)
     return Channels(
-        mounts=tuple(mounts),
-        arguments=tuple(arguments),
-        environment=tuple(environment),
-        code=code,
-        program=program,
+        mounts=tuple(mounts), arguments=tuple(arguments), environment=tuple(environment), code=code, program=program
     )
 
 

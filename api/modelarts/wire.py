@@ -263,11 +263,7 @@ _BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str, str]] = {
     FailureKind.INVALID: (_BAD, INVALID_PARAMETER.code, INVALID_PARAMETER.text),
     FailureKind.MALFORMED: (_BAD, INVALID_JSON.code, INVALID_JSON.text),
     FailureKind.NO_CREDENTIAL: (HTTPStatus.UNAUTHORIZED, "ModelArts.0205", "The request has no credential."),
-    FailureKind.BAD_CREDENTIAL: (
-        HTTPStatus.UNAUTHORIZED,
-        "APIGW.0301",
-        "Incorrect IAM authentication information: {}",
-    ),
+    FailureKind.BAD_CREDENTIAL: (HTTPStatus.UNAUTHORIZED, "APIGW.0301", "Incorrect IAM authentication information: {}"),
     FailureKind.FORBIDDEN: (HTTPStatus.FORBIDDEN, "ModelArts.0108", "{}"),
     FailureKind.NOT_FOUND: (_BAD, INVALID_PARAMETER.code, INVALID_PARAMETER.text),
     FailureKind.UNKNOWN_PATH: (_BAD, NOT_SUPPORTED.code, NOT_SUPPORTED.text),

@@ -16,15 +16,7 @@ from batchq.api.native.job_search import (
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.container import ContainerSpec
-from batchq.domain.job import (
-    Action,
-    Attempt,
-    AttemptContainer,
-    AttemptContainerState,
-    DependencyType,
-    Job,
-    Status,
-)
+from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, DependencyType, Job, Status
 from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
 from batchq.domain.times import optional_milliseconds
 

@@ -9,9 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.catalog import (
-    Network,
-)
+from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import Tag
 from batchq.ports.logs import LogLine

@@ -53,10 +53,7 @@ def container_properties(*, image: str, volumes: Sequence[Volume], user: str | N
     named = [(f"volume-{number}", *it) for number, it in enumerate(volumes, start=1)]
     return {
         "image": image,
-        "resourceRequirements": [
-            {"type": "VCPU", "value": DEFAULT_VCPUS},
-            {"type": "MEMORY", "value": DEFAULT_MEMORY},
-        ],
+        "resourceRequirements": [{"type": "VCPU", "value": DEFAULT_VCPUS}, {"type": "MEMORY", "value": DEFAULT_MEMORY}],
         **({"user": user} if user else {}),
         **({"volumes": [{"name": name, "host": {"sourcePath": host}} for name, host, _, _ in named]} if named else {}),
         **({"mountPoints": [_mount_point(name, path, ro=ro) for name, _, path, ro in named]} if named else {}),

@@ -67,13 +67,7 @@ class CostService:
     """Computes costs. Jobs that are not visible to the caller are treated as missing."""
 
     def __init__(
-        self,
-        *,
-        engine: Engine,
-        store: JobStore,
-        metrics: MetricsService,
-        checkpoints: CheckpointStore,
-        clock: Clock,
+        self, *, engine: Engine, store: JobStore, metrics: MetricsService, checkpoints: CheckpointStore, clock: Clock
     ) -> None:
         self._engine = engine
         self._store = store
@@ -215,13 +209,7 @@ class BudgetService:
         return tuple(it for it in self._engine.budget_statuses() if _is_visible(it.budget.key, caller))
 
     async def set(
-        self,
-        key: BudgetKey,
-        *,
-        soft: Decimal | None,
-        hard: Decimal | None,
-        period: BudgetPeriod,
-        caller: Caller,
+        self, key: BudgetKey, *, soft: Decimal | None, hard: Decimal | None, period: BudgetPeriod, caller: Caller
     ) -> BudgetStatus:
         """Set the budget of an account or a queue, in the currency of the server's prices.
 

@@ -80,10 +80,7 @@ class ExplanationService:
         state, reader = self._engine.scheduler_state(), Reader(caller=caller)
         return {
             job.id: explain(
-                job,
-                Neighbours(jobs=known, place=places.get(job.id), failed_child=failed_child),
-                state,
-                reader,
+                job, Neighbours(jobs=known, place=places.get(job.id), failed_child=failed_child), state, reader
             )
             for job in jobs
         }

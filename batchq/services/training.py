@@ -216,9 +216,7 @@ class CheckpointService:
         found = await self.list(job_id, caller=caller)
         complete: Sequence[Checkpoint] = [it for it in found if it.complete]
         return CheckpointSummary(
-            count=len(found),
-            size_bytes=sum(it.size_bytes for it in found),
-            latest=complete[-1] if complete else None,
+            count=len(found), size_bytes=sum(it.size_bytes for it in found), latest=complete[-1] if complete else None
         )
 
     async def request(self, job_id: JobId, *, caller: Caller) -> None:

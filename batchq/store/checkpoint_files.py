@@ -79,11 +79,7 @@ class CheckpointFiles:
     """The CheckpointStore in a directory. File access blocks: reads and deletions have threads of their own."""
 
     def __init__(
-        self,
-        root: Path,
-        *,
-        now: Callable[[], datetime],
-        changed_at: Callable[[os.stat_result], int] = changed_at,
+        self, root: Path, *, now: Callable[[], datetime], changed_at: Callable[[os.stat_result], int] = changed_at
     ) -> None:
         """`root` is created with the first job's directory. `now` returns the time of the disk's timestamps."""
         self._root = root

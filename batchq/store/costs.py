@@ -66,21 +66,14 @@ def totals(connection: Connection, since: date | None) -> Sequence[tuple[Spendin
 
 
 def spending_page(connection: Connection, query: SpendingQuery) -> SpendingPage:
-    parameters: dict[str, str | int] = {
-        "first": _day(query.first),
-        "last": _day(query.last),
-        "limit": MAX_EXAMINED,
-    }
+    parameters: dict[str, str | int] = {"first": _day(query.first), "last": _day(query.last), "limit": MAX_EXAMINED}
     beyond = connection.execute(SQL["spending_beyond"], parameters).fetchone()
     if beyond is not None:
         parameters["last"] = max(beyond[0] - 1, _day(query.first))
     condition = "TRUE"
     if query.visibility is not None:
         condition = _VISIBLE
-        parameters |= {
-            "user": rows.text(query.visibility.user),
-            "accounts": json_texts(query.visibility.accounts),
-        }
+        parameters |= {"user": rows.text(query.visibility.user), "accounts": json_texts(query.visibility.accounts)}
     statement = SQL["spending_by"].format(column=_COLUMNS[query.by], condition=condition)
     groups = tuple(
         GroupSpending(name=name, currency=currency, amounts=Amounts(gpu=_decimal(gpu), compute=_decimal(compute)))

@@ -94,19 +94,10 @@ def find_stream(connection: Connection, name: str) -> LogStream | None:
 
 
 def streams_by_name(
-    connection: Connection,
-    *,
-    prefix: str = "",
-    after: str = "",
-    limit: int = 50,
-    visibility: Visibility | None = None,
+    connection: Connection, *, prefix: str = "", after: str = "", limit: int = 50, visibility: Visibility | None = None
 ) -> tuple[LogStream, ...]:
     start = rows.text(prefix)
-    parameters = {
-        "start": start,
-        "beyond": start + rows.AFTER_ANY_SUFFIX,
-        "after": rows.text(after),
-    }
+    parameters = {"start": start, "beyond": start + rows.AFTER_ANY_SUFFIX, "after": rows.text(after)}
     if visibility is None:
         found: Iterable[Any] = connection.execute(SQL["streams_by_name"], parameters)
     else:

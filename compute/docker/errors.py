@@ -20,14 +20,7 @@ from requests.exceptions import ReadTimeout, RequestException
 from urllib3.exceptions import HTTPError as TransportError
 from urllib3.exceptions import ReadTimeoutError
 
-from batchq.errors import (
-    ContainerGone,
-    EngineError,
-    EngineUnknown,
-    ImageMissing,
-    StartInterrupted,
-    StartRefused,
-)
+from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageMissing, StartInterrupted, StartRefused
 from batchq.ports.runtime import ContainerState
 
 # The prefixes of moby, containerd and runc (runc 1.0 names source files; older versions also quote the nested message).

@@ -190,11 +190,7 @@ class OperationPools:
             return result
 
     def offer(
-        self,
-        tag: Tag,
-        call: str,
-        work: Callable[[Client], Result],
-        then: Callable[[Result | BaseException], None],
+        self, tag: Tag, call: str, work: Callable[[Client], Result], then: Callable[[Result | BaseException], None]
     ) -> bool:
         """Execute a call about one container in an idle thread, which then calls `then` with the outcome. Thread-safe.
 

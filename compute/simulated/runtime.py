@@ -77,12 +77,7 @@ class SimulatedRuntime:
     """The runtime port on a simulated engine."""
 
     def __init__(
-        self,
-        *,
-        clock: Clock,
-        capacity: Resources,
-        network: Network = Network.SHARED,
-        engine_id: str = "simulated",
+        self, *, clock: Clock, capacity: Resources, network: Network = Network.SHARED, engine_id: str = "simulated"
     ) -> None:
         """`network` is the default of launches; `engine_id` is the id that `identity` returns."""
         self._identity = engine_id

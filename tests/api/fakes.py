@@ -127,8 +127,8 @@ class FakeEngine:
     async def stop_many(self, order, selection, *, caller):
         """All jobs are stopped before the first outcome is returned."""
         await self._enter()
-        sweep = BulkStop(number=1, order=order)
-        await self._store.commit(Changes(bulk_stops=((sweep, selection),)))
+        bulk_stop = BulkStop(number=1, order=order)
+        await self._store.commit(Changes(bulk_stops=((bulk_stop, selection),)))
         targets = await self._store.next_targets(1, 10**6)
         over = Progress(bulk_stop=1, order=-1, part=None, complete=True)
         for it in targets:

@@ -58,8 +58,7 @@ async def test_overrides_of_one_revision_are_never_applied_to_another(sleeper, h
     """An override is validated with the revision that the job uses."""
     bigger = CONTAINER | {"resourceRequirements": [], "vcpus": 2, "memory": 128}
     change = http.post(
-        "RegisterJobDefinition",
-        {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": bigger},
+        "RegisterJobDefinition", {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": bigger}
     )
     members = REQUEST | {"containerOverrides": {"memory": 256}}
 

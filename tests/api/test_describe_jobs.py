@@ -121,10 +121,7 @@ async def test_an_attempt_that_never_started_has_a_reason_and_no_exit_code(serve
     job_id = await submit()
     reason = "CannotPullContainerError: no such image"
     await server.engine.happens(
-        JobId(job_id),
-        on.DependenciesMet(),
-        on.Placed(environment="local"),
-        on.StartFailed(attempt=1, reason=reason),
+        JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"), on.StartFailed(attempt=1, reason=reason)
     )
 
     job = await described(job_id)

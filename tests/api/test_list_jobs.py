@@ -98,10 +98,7 @@ WRONG = [
     ),
     (QUEUE | {"maxResults": 0}, "maxResults"),
     (QUEUE | {"maxResults": 1001}, "maxResults"),
-    (
-        QUEUE | {"filters": by("JOB_NAME", "a")["filters"] * 2},
-        "Only one filter key-value pair can be specified.",
-    ),
+    (QUEUE | {"filters": by("JOB_NAME", "a")["filters"] * 2}, "Only one filter key-value pair can be specified."),
     (QUEUE | by("job_name", "a"), "The name of a filter must be one of JOB_NAME"),
     (QUEUE | by("JOB_NAME"), "must have a value"),
     (QUEUE | by("JOB_NAME", *["a"] * 101), "The filter JOB_NAME must have at most 100 values."),

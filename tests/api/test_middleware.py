@@ -43,10 +43,7 @@ async def test_only_the_servers_host_names_are_accepted_with_any_port(http, expe
 FORMS = "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"
 TYPES = {
     **dict.fromkeys(["application/json", "Application/JSON; charset=UTF-8", "application/x-amz-json-1.1"], (200, None)),
-    **dict.fromkeys(
-        ["text/plain", *FORMS, None, "", "json", "text/json"],
-        (415, "UnsupportedMediaTypeException"),
-    ),
+    **dict.fromkeys(["text/plain", *FORMS, None, "", "json", "text/json"], (415, "UnsupportedMediaTypeException")),
     **dict.fromkeys([f"application/json; charset={it}" for it in ("bogus", "utf-16", "latin-1")], REFUSED),
 }
 

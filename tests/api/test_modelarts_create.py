@@ -227,10 +227,7 @@ REFUSED = {
     "minutes": ({"spec": {"auto_stop": {"time_unit": "MINUTES", "duration": 1}}}, "2788"),
     "retries without end": ({"metadata": {"annotations": {"fault-tolerance/job-retry-num": "-1"}}}, "2788"),
     "a description of 257 characters": ({"metadata": {"description": "x" * 257}}, "2788"),
-    "more than is stored": (
-        {"algorithm": {"environments": {f"V{it}": "x" * 4096 for it in range(9)}}},
-        "2788",
-    ),
+    "more than is stored": ({"algorithm": {"environments": {f"V{it}": "x" * 4096 for it in range(9)}}}, "2788"),
 }
 
 

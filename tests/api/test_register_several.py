@@ -113,10 +113,7 @@ ACCEPTED_TASKS = [
 ]
 
 
-A_CIRCLE = [
-    SIDECAR | {"dependsOn": [{"containerName": "work", "condition": "START"}]},
-    WORKER,
-]
+A_CIRCLE = [SIDECAR | {"dependsOn": [{"containerName": "work", "condition": "START"}]}, WORKER]
 REFUSED_TASKS = [
     (DUO | {"ecsProperties": {"taskProperties": []}}, "exactly 1 element"),
     (DUO | {"ecsProperties": {"taskProperties": [TASK, TASK]}}, "exactly 1 element"),
@@ -281,9 +278,7 @@ async def test_required_resources_are_stored_by_name_and_returned_as_registered(
 
 
 async def test_a_gang_requires_the_resources_of_each_nodes_range(registered):
-    members = with_nodes(
-        nodeRangeProperties=[RANGES[0] | {"consumableResourceProperties": LICENCE}, RANGES[1]],
-    )
+    members = with_nodes(nodeRangeProperties=[RANGES[0] | {"consumableResourceProperties": LICENCE}, RANGES[1]])
 
     made = await registered(needing({"consumableResource": "licence", "quantity": 1}, of=members))
 

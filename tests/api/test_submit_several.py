@@ -173,10 +173,7 @@ REFUSED = [
     (duo({"name": "work", "environment": [{"name": "A=B"}]}), "environment variable"),
     (duo({"name": "work", "resourceRequirements": [{"type": "VCPU", "value": "0"}]}), "VCPU must be a positive"),
     (duo({"name": "side", "resourceRequirements": [{"type": "MEMORY", "value": "3"}]}), "at least 4 MiB"),
-    (
-        {"jobDefinition": "duo", "ecsPropertiesOverride": {"taskProperties": [{}, {}]}},
-        "exactly 1 element",
-    ),
+    ({"jobDefinition": "duo", "ecsPropertiesOverride": {"taskProperties": [{}, {}]}}, "exactly 1 element"),
     (duo({"name": "work"}) | {"containerOverrides": OVER}, "containerOverrides cannot be specified"),
     (
         {"jobDefinition": "duo", "nodeOverrides": {"numNodes": 2}},

@@ -29,7 +29,7 @@ class Scale:
     swept: int = 100_000
     lives: int = 5000
     rows: int = 100_000
-    turns: int = 300
+    repetitions: int = 300
     few: int = 1000
     many: int = 1_000_000
     looks: int = 200
@@ -56,7 +56,7 @@ TINY = replace(
     swept=300,
     lives=20,
     rows=200,
-    turns=5,
+    repetitions=5,
     few=110,
     many=220,
     looks=2,

@@ -30,7 +30,7 @@ def on_docker(data: Path, *extra: str) -> Iterator[Service]:
     """A server on the real engine. Its containers are removed at the end."""
     with serving(data, "--stop-grace", str(GRACE), *extra) as service:
         yield service
-    service.sweep()
+    service.remove_containers()
 
 
 @contextmanager

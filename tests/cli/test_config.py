@@ -165,10 +165,7 @@ def test_a_server_starts_although_its_home_cannot_be_searched(monkeypatch, tmp_p
 
 
 def test_the_users_file_takes_precedence_over_the_system_wide_file(write):
-    write(
-        'url = "http://everyone:1"\nregion = "us-east-2"\n[defaults]\nqueue = "day"\ndefinition = "align"',
-        at=SYSTEM,
-    )
+    write('url = "http://everyone:1"\nregion = "us-east-2"\n[defaults]\nqueue = "day"\ndefinition = "align"', at=SYSTEM)
     write('url = "http://mine:1"\n[defaults]\nqueue = "night"', at=USERS)
 
     load(None)

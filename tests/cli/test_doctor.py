@@ -66,7 +66,7 @@ def test_a_server_with_docker_and_its_job_have_no_problem(tmp_path):
     assert status == 0, lines
     assert any("jobs: 1 running, none stuck" in it for it in lines)
     assert any("containers: 1 of this instance exist" in it for it in lines)
-    service.sweep()
+    service.remove_containers()
 
 
 def doctor(service):

@@ -83,9 +83,9 @@ async def test_a_response_that_is_not_a_result_is_an_error(url, path, error, mes
 
 
 async def test_an_unreachable_server_is_reported_with_its_url(url):
-    with closing(socket()) as door:  # reserved, so that no other program listens there
-        door.bind(("127.0.0.1", 0))
-        mute = f"http://127.0.0.1:{door.getsockname()[1]}"
+    with closing(socket()) as listener:  # reserved, so that no other program listens there
+        listener.bind(("127.0.0.1", 0))
+        mute = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
         with pytest.raises(Unavailable, match=f"cannot reach a batchq server at {mute}: .*refused"):
             await send(mute, "/echo")

@@ -29,7 +29,7 @@ def server(tmp_path_factory, docker_engine):
     stored = ("--s3-root", str(folder / "s3"))
     with serving(folder / "data", *settings, *stored, *files.flags(), bundle=files.bundle, key=key) as service:
         yield service
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.fixture

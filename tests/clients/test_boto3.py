@@ -15,7 +15,7 @@ def server(tmp_path, docker_engine):
     """A server without resources of other clients."""
     with serving(tmp_path / "data", "--stop-grace", "2") as service:
         yield service
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.fixture

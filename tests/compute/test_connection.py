@@ -27,16 +27,16 @@ def engine(folder, *connections):
 
     def serve():
         for answers in connections:
-            side, _ = door.accept()
+            side, _ = listener.accept()
             with side, side.makefile("rb") as stream:
                 for answer in answers:
                     received.append(read_request(stream))
                     if answer:
                         side.sendall(answer)
 
-    with socket(AF_UNIX, SOCK_STREAM) as door:
-        door.bind(str(folder / "engine.sock"))
-        door.listen()
+    with socket(AF_UNIX, SOCK_STREAM) as listener:
+        listener.bind(str(folder / "engine.sock"))
+        listener.listen()
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         with closing(EngineConnection(str(folder / "engine.sock"), receive_timeout=5)) as line:
@@ -291,10 +291,7 @@ def test_lines_are_delivered_as_soon_as_they_arrive(tmp_path):
 
 def test_an_empty_line_among_events_is_skipped(tmp_path):
     response = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
-    with (
-        engine(tmp_path, [response, b""]) as (line, _),
-        closing(JsonLines(stream(line))) as events,
-    ):
+    with engine(tmp_path, [response, b""]) as (line, _), closing(JsonLines(stream(line))) as events:
         assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
 
 
@@ -317,10 +314,7 @@ def test_an_aborted_stream_is_interrupted_and_the_next_request_uses_a_new_connec
 
 
 def test_interrupted_lines_are_reported_as_interrupted(tmp_path):
-    with (
-        engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _),
-        closing(stream(line)) as answer,
-    ):
+    with engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _), closing(stream(line)) as answer:
         lines = answer.raw.lines()
         assert next(lines) == b"a\n"
 

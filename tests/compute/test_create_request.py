@@ -70,8 +70,7 @@ def test_labels_are_read_back(tag):
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [{"io.batchq.instance": "i2"}, {"io.batchq.attempt": "two"}, {"io.batchq.attempt": ""}],
+    "changed", [{"io.batchq.instance": "i2"}, {"io.batchq.attempt": "two"}, {"io.batchq.attempt": ""}]
 )
 def test_foreign_labels_belong_to_no_job(changed):
     assert tag_of(container_labels("i1", TAG) | changed, "i1") is None

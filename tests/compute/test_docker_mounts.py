@@ -91,7 +91,9 @@ async def test_replacing_paths_during_starts_mounts_nothing_forbidden(runtime, l
 @pytest.mark.parametrize("marked", [True, False], ids=["the attempt names its container", "it does not"])
 async def test_a_container_created_before_a_restart_is_created_again(runtime, docker_engine, policy, lab, marked):
     it = reading(lab / "p")
-    async with docker_runtime(docker_engine, instance=instance_of(runtime), policy=policy, sweep=False) as before:
+    async with docker_runtime(
+        docker_engine, instance=instance_of(runtime), policy=policy, remove_after=False
+    ) as before:
         made = await before.create(it)
 
     if marked:

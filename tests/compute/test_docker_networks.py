@@ -187,7 +187,7 @@ async def test_the_next_server_uses_the_existing_pause_container(shared, engine,
     before = pause_container_of(engine, shared)["Id"]
 
     async with docker_runtime(
-        docker_engine, network=Network.SHARED, instance=instance_of(shared), sweep=False
+        docker_engine, network=Network.SHARED, instance=instance_of(shared), remove_after=False
     ) as again:
         await launched(again, launch(LONG))
 
@@ -204,7 +204,7 @@ async def test_the_last_job_removes_the_network(docker_engine):
 
 
 async def test_the_network_is_kept_while_a_job_uses_it(docker_engine, engine):
-    async with docker_runtime(docker_engine, network=Network.SHARED, sweep=False) as runtime:
+    async with docker_runtime(docker_engine, network=Network.SHARED, remove_after=False) as runtime:
         tag = await launched(runtime, launch(LONG))
 
     assert pause_container_of(engine, runtime)["State"]["Running"]

@@ -51,14 +51,14 @@ async def direct(docker_engine):
 
 @pytest.fixture
 async def runtime(engine, direct):
-    async with docker_runtime(engine.url, instance=direct._instance, sweep=False) as it:
+    async with docker_runtime(engine.url, instance=direct._instance, remove_after=False) as it:
         await it.survey()
         yield it
 
 
 def impatient(engine, direct, seconds):
     limits = Limits(receive_timeout=seconds, pull_receive_timeout=seconds, events_timeout=seconds)
-    return docker_runtime(engine.url, instance=direct._instance, limits=limits, sweep=False)
+    return docker_runtime(engine.url, instance=direct._instance, limits=limits, remove_after=False)
 
 
 async def is_there(runtime, tag):
@@ -91,7 +91,7 @@ async def test_an_unresponsive_engine_times_out(engine, direct, call):
 
 async def test_a_runtime_created_without_an_engine_works_once_there_is_one(engine, direct):
     engine.close()
-    async with docker_runtime(engine.url, instance=direct._instance, sweep=False) as runtime:
+    async with docker_runtime(engine.url, instance=direct._instance, remove_after=False) as runtime:
         with pytest.raises(EngineUnknown):
             await runtime.survey()
 

@@ -121,8 +121,7 @@ def test_the_engine_is_asked_for_lines_since_a_nanosecond():
 
 
 @pytest.mark.parametrize(
-    "stamp",
-    [b"2026-11-21T11:28:21.5Z", b"2026-11-21T12:28:21.500000000+01:00", b"2026-11-21T11:28:21.500000000Z"],
+    "stamp", [b"2026-11-21T11:28:21.5Z", b"2026-11-21T12:28:21.500000000+01:00", b"2026-11-21T11:28:21.500000000Z"]
 )
 def test_timestamps_of_every_engine_are_parsed(stamp):
     payload = stamp + b" one\n"

@@ -15,13 +15,7 @@ from batchq.compute.docker.create_request import (
     shared_network_labels,
     shared_network_name,
 )
-from batchq.compute.docker.network_objects import (
-    SUBNET_RANGE,
-    NoSubnet,
-    ensure_network,
-    free_subnets,
-    routed_networks,
-)
+from batchq.compute.docker.network_objects import SUBNET_RANGE, NoSubnet, ensure_network, free_subnets, routed_networks
 from batchq.compute.docker.network_placement import AttemptNetworks, NetworkPlacement
 from batchq.compute.docker.shared_networks import SharedNetworks
 from batchq.domain.catalog import Network

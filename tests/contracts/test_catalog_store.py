@@ -46,10 +46,7 @@ WEIGHTS = (ShareWeight(identifier="a*", weight=0.125), ShareWeight(identifier="b
 #: For each kind: a builder, and members that differ from their defaults.
 RESOURCES = {
     ComputeEnvironment: (environment, {"document": '{"x":"é☃"}', "state": State.DISABLED, "max_millicpus": 1}),
-    JobQueue: (
-        queue,
-        {"environments": ("local", "other"), "priority": -3, "policy": "fair", "time_limits": LIMITS},
-    ),
+    JobQueue: (queue, {"environments": ("local", "other"), "priority": -3, "policy": "fair", "time_limits": LIMITS}),
     SchedulingPolicy: (policy, {"shares": WEIGHTS, "decay": timedelta(seconds=604800), "reservation": 50}),
     ConsumableResource: (consumable, {"total": 2**70, "kind": ResourceKind.NON_REPLENISHABLE}),
 }

@@ -5,14 +5,7 @@ from msgspec.structs import replace
 
 from batchq.clock import SystemClock
 from batchq.domain.catalog import Network
-from batchq.errors import (
-    ContainerGone,
-    ContainerUnusable,
-    EngineUnknown,
-    ImageMissing,
-    ImageUnavailable,
-    StartRefused,
-)
+from batchq.errors import ContainerGone, ContainerUnusable, EngineUnknown, ImageMissing, ImageUnavailable, StartRefused
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection
 from tests.contracts.conftest import LONG, NO_IMAGE, NO_REGISTRY, QUICK
 from tests.support.containers import (

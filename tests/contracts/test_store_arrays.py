@@ -4,13 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import (
-    QUEUED,
-    ArrayState,
-    Dependency,
-    DependencyType,
-    Status,
-)
+from batchq.domain.job import QUEUED, ArrayState, Dependency, DependencyType, Status
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes, ChildQuery, Filter, JobQuery
 from tests.support.builders import cancel, child, job, job_id, stop

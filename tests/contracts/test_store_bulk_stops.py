@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.bulk_stop import (
-    BulkStop,
-    BulkStopOrder,
-    Candidates,
-    JobFilter,
-    Kind,
-    Progress,
-)
+from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, Candidates, JobFilter, Kind, Progress
 from batchq.domain.ids import child_id
 from batchq.domain.job import ArrayState, Status
 from batchq.domain.times import milliseconds

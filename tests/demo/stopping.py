@@ -51,7 +51,7 @@ def transcript(data: Path, *flags: str) -> Iterator[str]:
             yield from play(JobQueue(service, room=ROOM, key=keys["amy"], name="day"), keys)
         finally:
             if SIMULATED not in flags:
-                service.sweep()
+                service.remove_containers()
 
 
 def create_users(data: Path) -> dict[str, list[str]]:

@@ -10,17 +10,7 @@ from batchq.engine import unit_of_work
 from batchq.engine.mailbox import ContinueWork
 from batchq.engine.propagation import propagate
 from tests.domain.lives import cancel, exited, pending, runnable, running, submitted
-from tests.engine.harness import (
-    ONE,
-    LoopHarness,
-    catalog_of,
-    harness_with,
-    new_unit,
-    request,
-    statuses,
-    stored,
-    submit,
-)
+from tests.engine.harness import ONE, LoopHarness, catalog_of, harness_with, new_unit, request, statuses, stored, submit
 
 PENDING, RUNNABLE, FAILED = Status.PENDING, Status.RUNNABLE, Status.FAILED
 

@@ -17,12 +17,7 @@ from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import (
-    EngineUnknown,
-    ImageMissing,
-    LogRefused,
-    StoreFailed,
-)
+from batchq.errors import EngineUnknown, ImageMissing, LogRefused, StoreFailed
 from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import task_job

@@ -270,11 +270,7 @@ RAN = {"started_at": at(1), "stopped_at": at(2), "exit_code": 137, "out_of_memor
     [
         (None, {}, [(on.ContainerLost, {"reason": status_reasons.DISAPPEARED})]),
         (ContainerState.CREATED, {}, [(on.ContainerLost, {"reason": "Container state lost"})]),
-        (
-            ContainerState.CREATED,
-            {"host_lost": True},
-            [(on.ContainerLost, {"reason": status_reasons.HOST_TERMINATED})],
-        ),
+        (ContainerState.CREATED, {"host_lost": True}, [(on.ContainerLost, {"reason": status_reasons.HOST_TERMINATED})]),
         (ContainerState.GOING, {}, []),
         (
             ContainerState.RUNNING,

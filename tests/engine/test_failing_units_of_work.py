@@ -1,8 +1,8 @@
 """Random requests and events, and a store that fails, conflicts and is reloaded: memory always equals the store.
 
-Arrays, shares, consumable resources, orders to stop many and what accounts have waiting are all kept turn by turn, in
-memory and in the store. A story is played by a
-seed; after each of its turns both are compared, and at its end, when nothing fails any more, every job must end.
+Each unit of work changes arrays, shares, consumable resources, bulk stops and the numbers of queued jobs in memory and
+in the store. A seed chooses the requests of a run. Both are compared after each unit of work; at the end of the run,
+when nothing fails any more, every job must end.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from tests.engine.harness import SURVEYED, LoopHarness, answer, catalog_of, harn
 from tests.support.builders import ADMIN, consumable, job_id, policy, queue, retry
 
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(8, 25))]
-TURNS = 60
+UNITS = 60
 DECAY = timedelta(hours=1)
-MOST_OF_LAB = 3500
+MAX_MILLICPUS_OF_LAB = 3500
 OWNERS = [Owner(user="ada", account=it) for it in ("lab", "team", "other")]
-PEOPLE = Directory(
+DIRECTORY = Directory(
     accounts={
-        "lab": Account(name="lab", limits=AccountLimits(queued=20, vcpus=MOST_OF_LAB / 1000)),
+        "lab": Account(name="lab", limits=AccountLimits(queued=20, vcpus=MAX_MILLICPUS_OF_LAB / 1000)),
         "team": Account(name="team", parent="lab", limits=AccountLimits(queued=9)),
         "other": Account(name="other"),
     }
@@ -45,7 +45,7 @@ PEOPLE = Directory(
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
-class Trouble:
+class FailingStore:
     """A store in which some commits fail with StoreFailed or Conflict."""
 
     def __init__(self, store, dice):
@@ -64,7 +64,7 @@ class Trouble:
         return getattr(self._store, name)
 
 
-class Story:
+class RandomRun:
     def __init__(self, harness, dice):
         self.harness, self.dice = harness, dice
         self.ids, self.sizes = [], {}
@@ -79,7 +79,7 @@ class Story:
             if not isinstance(message, CatalogChanged):
                 message.answer.add_done_callback(Future.exception)
         targeted = await self._targeted()
-        await self.harness.process(*inbox, *more, *self._news())
+        await self.harness.process(*inbox, *more, *self._reports())
         assert targeted.isdisjoint(self.harness.loop.state.active), "the target of a stop order was started"
         await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
 
@@ -92,11 +92,11 @@ class Story:
         if kind == 6:
             return UpdateTags(job_id=self._any(), change=lambda it: it, answer=answer(), caller=ADMIN)
         if kind == 7:
-            return self._sweep()
+            return self._bulk_stop()
         order = self.dice.choice([on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")])
         return JobEvent(job_id=self._any(), event=order, answer=answer())
 
-    def _sweep(self):
+    def _bulk_stop(self):
         order = BulkStopOrder(kind=self.dice.choice([*Kind]), reason="all of them")
         own = [(it, None) for it in self.ids]
         selection = self.dice.choice(
@@ -115,8 +115,8 @@ class Story:
     async def _targeted(self):
         """The waiting jobs, and children of arrays, that a saved bulk stop includes."""
         store, found = self.harness.store, set()
-        for sweep in await store.bulk_stops():
-            for first, last in await store.target_ranges(sweep.number):
+        for bulk_stop in await store.bulk_stops():
+            for first, last in await store.target_ranges(bulk_stop.number):
                 found |= {it.id for it in (await self.known()).values() if first <= it.order <= last}
         return found - self.harness.loop.state.active.keys()
 
@@ -150,11 +150,11 @@ class Story:
         size = self.sizes[chosen]
         return chosen if size is None or self.dice.random() < 0.5 else child_id(chosen, self.dice.randrange(size))
 
-    def _news(self, chance=0.4):
+    def _reports(self, chance=0.4):
         jobs = [it for it in self.harness.loop.state.active.values() if self.dice.random() < chance]
-        return [JobEvent(job_id=it.id, event=self._news_of(it)) for it in jobs]
+        return [JobEvent(job_id=it.id, event=self._report_of(it)) for it in jobs]
 
-    def _news_of(self, job):
+    def _report_of(self, job):
         number, now = job.attempt.number, self.harness.loop._clock.now()
         code = self.dice.choice([0, 0, 1])
         exited = on.ContainerExited(attempt=number, exit_code=code, started_at=now, stopped_at=now)
@@ -209,17 +209,17 @@ def counts(use, loop):
     return use.active or use.millicpus or accrued(use, loop._clock.now(), DECAY).used >= NEGLIGIBLE
 
 
-async def counts_are_correct(story):
+async def counts_are_correct(run):
     """The counts of the arrays and of the shares agree with the jobs."""
-    jobs, now = await story.known(), await story.harness.store.shares()
+    jobs, now = await run.known(), await run.harness.store.shares()
     labs = [it for it in jobs.values() if it.status in ACTIVE and it.spec.owner.account != "other"]
-    assert sum(it.spec.resources.millicpus for it in labs) <= MOST_OF_LAB
+    assert sum(it.spec.resources.millicpus for it in labs) <= MAX_MILLICPUS_OF_LAB
     for job in jobs.values():
         if job.array_state is not None:
             children = [it for it in jobs.values() if it.child is not None and it.child.parent == job.id]
             assert Counter(it.status for it in children) == Counter(dict(job.array_state.counts)), job
             assert len(children) == job.array_state.spawned
-            assert (job.status in FINISHED) == (sum(it.status in FINISHED for it in children) == story.sizes[job.id])
+            assert (job.status in FINISHED) == (sum(it.status in FINISHED for it in children) == run.sizes[job.id])
     for share in ("red", "blue"):
         mine = [it for it in jobs.values() if it.spec.share_identifier == share]
         held = sum(it.spec.resources.millicpus for it in mine if it.status in ACTIVE)
@@ -228,9 +228,9 @@ async def counts_are_correct(story):
         assert (lives, held) == ((0, 0) if use is None else (use.active, use.millicpus))
 
 
-async def no_job_waits_for_finished_jobs(story):
+async def no_job_waits_for_finished_jobs(run):
     """Every job has finished, except unschedulable jobs and jobs that depend on these."""
-    jobs = await story.known()
+    jobs = await run.known()
     over = {it.id for it in jobs.values() if it.status in FINISHED}
     for job in jobs.values():
         if job.id in over or job.unschedulable or job.array_state is not None:
@@ -254,21 +254,21 @@ async def test_memory_equals_the_store_whatever_fails(seed):
     licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
     catalog = catalog_of(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
     harness = LoopHarness(
-        Trouble(await stored(), dice), catalog, AccountPolicies(directory=lambda: PEOPLE, enforced=True)
+        FailingStore(await stored(), dice), catalog, AccountPolicies(directory=lambda: DIRECTORY, enforced=True)
     )
     await harness.loop.load()
     await harness.process(SURVEYED)
-    story = Story(harness, dice)
+    run = RandomRun(harness, dice)
 
-    for _ in range(TURNS):
-        await story.process()
+    for _ in range(UNITS):
+        await run.process()
         await memory_equals_the_store(harness)
-        await counts_are_correct(story)
-    await story.end()
+        await counts_are_correct(run)
+    await run.end()
 
     await memory_equals_the_store(harness)
-    await counts_are_correct(story)
-    await no_job_waits_for_finished_jobs(story)
+    await counts_are_correct(run)
+    await no_job_waits_for_finished_jobs(run)
     await harness.tasks.cancel()
 
 
@@ -296,14 +296,14 @@ async def test_units_of_work_that_are_not_saved_do_not_repeat_time_limits(monkey
         raise StoreFailed("no space left on device")
 
     monkeypatch.setattr(harness.store, "commit", full)
-    turns = 0
+    units = 0
     await harness.process(CatalogChanged(), SURVEYED)
-    while turns < 20 and (await asyncio.sleep(0) or not harness.mailbox.is_empty):
+    while units < 20 and (await asyncio.sleep(0) or not harness.mailbox.is_empty):
         await harness.mailbox.take(1000)
         await harness.process(SURVEYED)
-        turns += 1
+        units += 1
         for _ in range(5):
             await asyncio.sleep(0)
 
-    assert turns <= 1
+    assert units <= 1
     await harness.tasks.cancel()

@@ -10,15 +10,7 @@ import pytest
 from batchq.domain.access.accounts import UserName, Visibility
 from batchq.domain.job import Status
 from batchq.engine import history_feed
-from batchq.engine.history_feed import (
-    FEW_READERS,
-    MAX_PAUSE,
-    MAX_SCANNED,
-    MAX_WAKES,
-    PAUSE,
-    WOKEN_AT_ONCE,
-    HistoryFeed,
-)
+from batchq.engine.history_feed import FEW_READERS, MAX_PAUSE, MAX_SCANNED, MAX_WAKES, PAUSE, WOKEN_AT_ONCE, HistoryFeed
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import Changes
 from tests.engine.harness import harness_with, submit

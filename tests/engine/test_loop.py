@@ -14,16 +14,7 @@ from batchq.engine.loop import FAILURE_SHOWN_FOR, RETRY_DELAY
 from batchq.engine.mailbox import JobEvent, SurveyCompleted, UpdateTags
 from batchq.errors import Invalid, StoreFailed, Unavailable
 from batchq.ports.jobs import Changes
-from tests.domain.lives import (
-    after,
-    cancel,
-    exited,
-    failed,
-    placed,
-    runnable,
-    running,
-    terminate,
-)
+from tests.domain.lives import after, cancel, exited, failed, placed, runnable, running, terminate
 from tests.domain.part_lives import runs, task_job
 from tests.engine.harness import (
     HOST,

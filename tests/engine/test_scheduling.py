@@ -216,7 +216,4 @@ async def test_no_job_of_a_lower_queue_starts_before_a_queue_is_read_to_its_end(
 
     assert await placed_behind(
         children, Skip(bulk_stop_targets=IntervalSet([(it.order, it.order) for it in children]))
-    ) == [
-        None,
-        None,
-    ]
+    ) == [None, None]

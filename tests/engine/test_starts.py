@@ -142,20 +142,20 @@ def test_a_success_between_failures_keeps_the_breaker_closed(breaker):
 
 async def test_an_open_breaker_allows_single_starts_after_growing_pauses_until_one_succeeds(breaker):
     fail(breaker, MIN_JOBS, "one", "other")
-    turns = [breaker.permit() for _ in range(9)]
+    permits = [breaker.permit() for _ in range(9)]
 
     waited = []
-    for unit in turns[:7]:
+    for permit in permits[:7]:
         before = CLOCK.now()
-        await unit
+        await permit
         waited.append((CLOCK.now() - before).total_seconds())
         breaker.host_failed(JobId("job"), "one", "no cgroups")
     assert waited == [1, 1, 2, 4, 8, 16, MAX_PAUSE]
-    assert [it.done() for it in turns[7:]] == [False, False]
+    assert [it.done() for it in permits[7:]] == [False, False]
 
     breaker.succeeded("one")
 
-    assert [it.done() for it in turns[7:]] == [True, True]
+    assert [it.done() for it in permits[7:]] == [True, True]
     assert breaker.permit() is None
 
 

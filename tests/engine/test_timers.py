@@ -163,13 +163,7 @@ async def test_an_unanswered_inspection_does_not_delay_a_kill():
     waits = task_container("waits", essential=False, after={"late": "SUCCESS"})
     hanging = task_container("hanging", essential=False, stop_timeout=MINUTE)
     nodes = gang(count=2, leader=task(late, waits, app()), each=task(hanging, app()))
-    begun = after(
-        multi_node_job(nodes),
-        runs("0/late"),
-        runs("0/app"),
-        runs("1/hanging"),
-        runs("1/app"),
-    )
+    begun = after(multi_node_job(nodes), runs("0/late"), runs("0/app"), runs("1/hanging"), runs("1/app"))
     job = after(begun, TerminateRequested(reason="this node", node=1), is_signalled("1/hanging"))
     harness = await harness_with(job)
     await asyncio.sleep(61)

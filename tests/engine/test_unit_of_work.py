@@ -103,12 +103,7 @@ def test_an_ended_job_is_taken_once():
 
 
 @pytest.mark.parametrize(
-    ("job", "event"),
-    [
-        (running(attempts=2), exited(1)),
-        (running(), exited(0)),
-        (starting(), start_failed()),
-    ],
+    ("job", "event"), [(running(attempts=2), exited(1)), (running(), exited(0)), (starting(), start_failed())]
 )
 def test_placement_is_due_after(job, event):
     unit = new_unit(job)

@@ -23,16 +23,7 @@ from tests.domain.lives import (
     submitted,
     terminate,
 )
-from tests.domain.part_lives import (
-    app,
-    ends,
-    is_abandoned,
-    is_signalled,
-    multi_node_job,
-    runs,
-    sidecar,
-    task_job,
-)
+from tests.domain.part_lives import app, ends, is_abandoned, is_signalled, multi_node_job, runs, sidecar, task_job
 from tests.engine.harness import changes, new_unit, unit_with
 from tests.support.builders import NOON, submission
 

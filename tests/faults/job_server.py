@@ -63,13 +63,7 @@ class JobServer:
         self.batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
 
     def submit(
-        self,
-        work: str,
-        *,
-        attempts: int = 1,
-        rules: Sequence[dict[str, str]] = (),
-        image: str = IMAGE,
-        **members: Any,
+        self, work: str, *, attempts: int = 1, rules: Sequence[dict[str, str]] = (), image: str = IMAGE, **members: Any
     ) -> str:
         """The id of a job that runs this shell command between its records of start and end."""
         name = f"work-{next(self._names)}"
@@ -132,7 +126,7 @@ def job_server(directory: Path, engine_url: str | None = None) -> Iterator[JobSe
             finally:
                 if engine_url is None:
                     service.stop()
-                    service.sweep()
+                    service.remove_containers()
 
 
 def outcomes(job: dict[str, Any]) -> list[tuple[int | None, str]]:

@@ -74,7 +74,7 @@ def lives(tmp_path):
     lives = Lives(tmp_path)
     lives.begin()
     yield lives
-    lives.service.sweep()
+    lives.service.remove_containers()
 
 
 @pytest.mark.fault("ST03", "ST04", "ST16")

@@ -59,7 +59,7 @@ def service(small):
         register(batch, "quick", "true")
         yield service
         small.make_room()
-    service.sweep()
+    service.remove_containers()
 
 
 def submit(batch, name):
@@ -141,4 +141,4 @@ def test_a_log_larger_than_the_disk_stops_above_the_minimum_and_ends_are_saved_o
         assert reaches(batch, terminated, "FAILED")["statusReason"] == "enough"
         assert service.health()["reserve"] != "ok"
         small.make_room()
-    service.sweep()
+    service.remove_containers()

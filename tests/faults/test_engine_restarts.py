@@ -50,10 +50,7 @@ def lasting_server(tmp_path_factory, lasting):
 
 @pytest.mark.parametrize(
     "end",
-    [
-        pytest.param("stop", marks=pytest.mark.fault("EN01")),
-        pytest.param("kill", marks=pytest.mark.fault("EN02")),
-    ],
+    [pytest.param("stop", marks=pytest.mark.fault("EN01")), pytest.param("kill", marks=pytest.mark.fault("EN02"))],
 )
 def test_jobs_lost_with_the_engine_have_its_reason_and_are_retried_once(server, engine, end):
     load = [server.submit("true", attempts=3, rules=RULES) for _ in range(6)]

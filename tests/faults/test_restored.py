@@ -18,7 +18,7 @@ def service(tmp_path):
         batch = service.client()
         batch.update_compute_environment(computeEnvironment="local", computeResources={"maxvCpus": 4})
         yield service
-    service.sweep()
+    service.remove_containers()
 
 
 def submit(batch, name, *command, vcpus="1"):

@@ -6,14 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import ROTATED_LOG
-from batchq.domain.access.accounts import (
-    Account,
-    AccountLimits,
-    AccountName,
-    Directory,
-    Owner,
-    UserName,
-)
+from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Directory, Owner, UserName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.host import MIB, DiskGuard

@@ -271,10 +271,7 @@ async def test_a_restarted_server_spawns_the_remaining_children(world):
     await world.wait_for(parent, Status.SUCCEEDED)
 
 
-@pytest.mark.parametrize(
-    "other_size",
-    [2, None],
-)
+@pytest.mark.parametrize("other_size", [2, None])
 async def test_n_to_n_needs_two_arrays_of_one_size(world, other_size):
     other = await world.submit(LASTING, array_size=other_size)
 

@@ -8,15 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, User
 from batchq.domain.access.audit import AuditQuery
-from batchq.domain.budgets import (
-    Budget,
-    BudgetKey,
-    BudgetLimit,
-    BudgetPeriod,
-    BudgetScope,
-    month_of,
-    next_month,
-)
+from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope, month_of, next_month
 from batchq.domain.catalog import Network
 from batchq.domain.cost import rounded
 from batchq.domain.explanation.codes import Code

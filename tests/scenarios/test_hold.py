@@ -27,11 +27,7 @@ async def test_a_held_or_paused_job_is_not_placed_until_it_is_released(world, ho
 
     reason = f"{prefix}: the licence is missing"
     held = await world.wait_for(job, Status.RUNNABLE, status_reason=reason, attempts=())
-    assert (held.hold.reason, held.hold.user, held.hold.paused) == (
-        "the licence is missing",
-        "tester",
-        hold == "pause",
-    )
+    assert (held.hold.reason, held.hold.user, held.hold.paused) == ("the licence is missing", "tester", hold == "pause")
     assert await world.engine_calls(job) == []
     await getattr(world, release)(job)
     await world.wait_for(job, Status.SUCCEEDED, hold=None, order=held.order)

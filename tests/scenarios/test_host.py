@@ -8,10 +8,7 @@ from batchq.domain.job import Action, ExitRule, Status
 from batchq.errors import StartRefused
 from tests.support.scripts import Script
 
-RULES = (
-    ExitRule(action=Action.RETRY, on_status_reason="Host EC2*"),
-    ExitRule(action=Action.EXIT, on_reason="*"),
-)
+RULES = (ExitRule(action=Action.RETRY, on_status_reason="Host EC2*"), ExitRule(action=Action.EXIT, on_reason="*"))
 
 
 async def test_a_retry_rule_for_lost_hosts_retries_the_job(simulated):

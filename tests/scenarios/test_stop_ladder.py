@@ -157,12 +157,7 @@ async def test_force_ends_the_wait_for_a_checkpoint_and_a_second_force_changes_n
     world.runtime.release("kill")
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     steps = [it.stop.progress for it in await world.store.history(job) if it.stop is not None]
-    assert steps == [
-        StopProgress.ORDERED,
-        StopProgress.CHECKPOINT_REQUESTED,
-        StopProgress.FORCED,
-        StopProgress.KILLED,
-    ]
+    assert steps == [StopProgress.ORDERED, StopProgress.CHECKPOINT_REQUESTED, StopProgress.FORCED, StopProgress.KILLED]
     assert done.attempts[0].exit_code == 137
 
 

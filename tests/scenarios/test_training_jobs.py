@@ -185,12 +185,7 @@ async def test_the_estimate_of_a_new_job_is_that_of_its_whole_duration(world, tr
     answer = await training.ask("POST", "", request(Script(seconds=0), maxDuration="2h"))
 
     assert answer["estimatedDuration"] == "2h 00m"
-    assert answer["estimatedCost"] == {
-        "currency": "EUR",
-        "gpuCost": 0.0,
-        "computeCost": 18000.0,
-        "totalCost": 18000.0,
-    }
+    assert answer["estimatedCost"] == {"currency": "EUR", "gpuCost": 0.0, "computeCost": 18000.0, "totalCost": 18000.0}
 
 
 async def test_jobs_are_listed_newest_first_a_page_at_a_time(world, training):

@@ -81,9 +81,7 @@ class _Generator:
             depends_on=depends_on,
         )
         return Task(
-            job_id=builders.job_id(self._submissions),
-            spec=spec,
-            millicpu_seconds=1000 * vcpus * seconds * (size or 1),
+            job_id=builders.job_id(self._submissions), spec=spec, millicpu_seconds=1000 * vcpus * seconds * (size or 1)
         )
 
 

@@ -33,7 +33,7 @@ def docker_service(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
         yield service
         assert service.blocked_by() == []
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.fixture

@@ -32,19 +32,19 @@ def address(service):
 
 
 def memory(service, measure="VmRSS"):
-    """Bytes that the server has in memory, or at its most had."""
+    """Bytes of memory that the server uses, or with VmHWM has used at most."""
     status = Path(f"/proc/{service.process.pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith(measure)).split()[1]) * 1024
 
 
-def pour(service, head, piece, *, until=32 * MIB):
-    """Send a body that does not end, for as long as the server lets us."""
+def send_endless_body(service, head, piece, *, until=32 * MIB):
+    """Send a body that does not end, until the server closes the connection."""
     sent = 0
-    with create_connection(address(service), timeout=PATIENCE) as door:
+    with create_connection(address(service), timeout=PATIENCE) as connection:
         try:
-            door.sendall(HEAD + head)
+            connection.sendall(HEAD + head)
             while sent < until:
-                door.sendall(piece)
+                connection.sendall(piece)
                 sent += len(piece)
         except OSError:
             return sent
@@ -57,7 +57,7 @@ def test_a_body_without_an_end_costs_no_memory(shared, head, piece):
     shared.client().describe_jobs(jobs=[])
     before = memory(shared)
 
-    sent = sum(pour(shared, head, piece) for _ in range(10))
+    sent = sum(send_endless_body(shared, head, piece) for _ in range(10))
 
     assert sent > 10 * len(piece)
     assert memory(shared, "VmHWM") < before + 32 * MIB
@@ -73,16 +73,16 @@ def crowd(shared):
 
 
 def sending(service, words):
-    door = create_connection(address(service))
-    door.sendall(words)
-    return door
+    connection = create_connection(address(service))
+    connection.sendall(words)
+    return connection
 
 
 @pytest.mark.fault("IN10")
 def test_three_hundred_slow_clients_do_not_block_others(shared, crowd):
     shared.client().describe_jobs(jobs=[])
 
-    assert not all(map(is_closed, crowd)), "who is quick does not wait until they are hung up on"
+    assert not all(map(is_closed, crowd)), "the request above had to wait until slow connections were closed"
     assert LIMITS.client_timeout <= 30
 
 
@@ -93,7 +93,7 @@ def dump(service):
 
 
 def refusals():
-    """Every bad request that the tests of the API know."""
+    """Every refused request of the tests of the API."""
     yield from ((name, body) for name in POSTED for body in BODIES.values())
     submissions = [test_submit_job.REQUEST | members for members in test_submit_job.REFUSED.values()]
     submissions += [test_submit_several.REQUEST | members for members, _ in test_submit_several.REFUSED]
@@ -103,15 +103,15 @@ def refusals():
     yield from (("RegisterJobDefinition", json.dumps(members).encode()) for members in definitions)
 
 
-def sends(door, name, body):
-    door.request("POST", f"/v1/{name.lower()}", body, {"Content-Type": "application/json"})
-    answer = door.getresponse()
+def send(connection, name, body):
+    connection.request("POST", f"/v1/{name.lower()}", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
     content = answer.read()
     return answer.status, "message" in json.loads(content)
 
 
 @pytest.fixture
-def laid(simulated):
+def with_definitions(simulated):
     """The server, with the definitions that the requests name."""
     batch = simulated.client()
     register(batch, "sleeper", "true")
@@ -121,12 +121,12 @@ def laid(simulated):
 
 
 @pytest.mark.fault("IN01", "IN13")
-def test_refused_requests_leave_no_trace_in_the_database(laid):
-    before = dump(laid)
+def test_refused_requests_leave_no_trace_in_the_database(with_definitions):
+    before = dump(with_definitions)
 
-    with closing(HTTPConnection(*address(laid))) as door:
-        answers = [(name, body, sends(door, name, body)) for name, body in refusals()]
+    with closing(HTTPConnection(*address(with_definitions))) as connection:
+        answers = [(name, body, send(connection, name, body)) for name, body in refusals()]
 
     assert [it for it in answers if it[2] != (400, True)] == []
     assert len(answers) > 900
-    assert dump(laid) == before
+    assert dump(with_definitions) == before

@@ -43,11 +43,7 @@ def test_only_the_given_ids_are_cancelled(queue):
 
     assert (done.status, done.err) == (0, "")
     assert sorted(done.out) == sorted(
-        [
-            f"{first}  cancelled  sim (RUNNABLE)",
-            f"{third}  cancelled  sim (RUNNABLE)",
-            f"2 {CANCELLED}",
-        ]
+        [f"{first}  cancelled  sim (RUNNABLE)", f"{third}  cancelled  sim (RUNNABLE)", f"2 {CANCELLED}"]
     )
     ended = [queue.describe(it) for it in (first, third)]
     assert [(it["status"], it["isCancelled"], it["statusReason"]) for it in ended] == [

@@ -71,11 +71,7 @@ def test_a_job_that_does_not_exist_has_status_4_and_the_others_are_cancelled(bat
     ("words", "status", "error"),
     [
         ([], 2, "no jobs are selected"),
-        (
-            ["-t", "S"],
-            2,
-            "argument -t/--state: 'S' is not one of PENDING, P, RUNNING, R, ALL",
-        ),
+        (["-t", "S"], 2, "argument -t/--state: 'S' is not one of PENDING, P, RUNNING, R, ALL"),
         (["100*"], 2, "'100*' is not a job"),
         (["100"], 4, "no job has the name '100', or an id that begins so"),
         (["--frob"], 2, "unrecognized arguments: --frob"),

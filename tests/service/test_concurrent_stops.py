@@ -109,7 +109,7 @@ class Many:
 @pytest.fixture(
     params=[
         pytest.param(("simulated", 300, lambda _: None), id="simulated"),
-        pytest.param(("docker", 12, Service.sweep), id="docker", marks=pytest.mark.docker),
+        pytest.param(("docker", 12, Service.remove_containers), id="docker", marks=pytest.mark.docker),
     ]
 )
 def many(request, tmp_path):

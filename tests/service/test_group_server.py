@@ -11,10 +11,7 @@ from batchq.cli.main import main
 from tests.service.job_queue import ENDLESS, playing
 from tests.support.service import serving_forked
 
-CONTAINER = {
-    "image": "x",
-    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}],
-}
+CONTAINER = {"image": "x", "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}]}
 
 
 @pytest.fixture
@@ -119,10 +116,7 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
             ("ada", "SubmitJob", f"job/{job}"),
             ("ada", "TagResource", f"job/{job}"),
         ]
-        of_amy = [
-            ("amy", "CreateSchedulingPolicy", "scheduling-policy/fair"),
-            ("amy", "TerminateJob", f"job/{job}"),
-        ]
+        of_amy = [("amy", "CreateSchedulingPolicy", "scheduling-policy/fair"), ("amy", "TerminateJob", f"job/{job}")]
         assert audit("cora", "--user", "ada") == of_ada
         assert audit("ada") == audit("cora") == [*of_ada, of_amy[1]], "with the records of others about her job"
         assert audit("ada", "--job", job) == [*of_ada[1:], of_amy[1]], "ada sees every record of her job"

@@ -26,9 +26,9 @@ def test_a_reason_is_returned_unchanged_and_forges_no_log_line(shared):
 
 @pytest.mark.fault("SE12")
 def test_a_path_forges_no_log_line(shared):
-    with closing(http.client.HTTPConnection(shared.url.removeprefix("http://"))) as door:
-        door.request("POST", f"/v1/{quote(HOSTILE)}", "{}", {"Content-Type": "application/json"})
-        answer = door.getresponse()
+    with closing(http.client.HTTPConnection(shared.url.removeprefix("http://"))) as connection:
+        connection.request("POST", f"/v1/{quote(HOSTILE)}", "{}", {"Content-Type": "application/json"})
+        answer = connection.getresponse()
 
         assert (answer.status, answer.headers["Content-Type"]) == (400, "application/json")
         assert b"\x1b" not in answer.read()

@@ -166,7 +166,7 @@ def tightened(tmp_path, queued):
     service = Service(tmp_path / "data", "--privileged", "refuse", "--volumes", str(allowed)).start()
     yield service
     service.stop()
-    service.sweep()
+    service.remove_containers()
 
 
 def statuses(service, job_id):

@@ -12,12 +12,7 @@ FINE = {
     "twenty kilobytes": ["test", "x" * 20_000],
     "a line break": ["printf", "a\n\x1b[31mb"],
 }
-WRONG = {
-    "a blank": [" "],
-    "an option": ["--privileged"],
-    "a line break in a name": ["no\nsuch"],
-    "a directory": ["/"],
-}
+WRONG = {"a blank": [" "], "an option": ["--privileged"], "a line break in a name": ["no\nsuch"], "a directory": ["/"]}
 
 
 @pytest.mark.fault("IN17")

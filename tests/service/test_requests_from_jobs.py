@@ -27,7 +27,7 @@ def here(docker_engine, tmp_path_factory):
     """The server that runs the jobs."""
     with serving(tmp_path_factory.mktemp("here") / "data") as service:
         yield service
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.fixture

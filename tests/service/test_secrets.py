@@ -43,7 +43,7 @@ def service(tmp_path, images, monkeypatch):
     monkeypatch.setenv("BATCHQ_SECRET_TOKEN", "c4n4ry-in-the-environment")
     with serving(tmp_path / "data", "--secrets-file", str(secrets)) as running:
         yield running
-    running.sweep()
+    running.remove_containers()
 
 
 def secret(*names):
@@ -76,11 +76,11 @@ def run(service, images):
 
 
 def ask(service, method, path, *, body=None, **headers):
-    door = HTTPConnection(service.url.removeprefix("http://"))
-    door.request(method, path, body, SIGNED | headers)
-    answer = door.getresponse()
+    connection = HTTPConnection(service.url.removeprefix("http://"))
+    connection.request(method, path, body, SIGNED | headers)
+    answer = connection.getresponse()
     parts = answer.read(), str(answer.headers).encode()
-    door.close()
+    connection.close()
     return parts
 
 

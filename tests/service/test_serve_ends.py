@@ -90,7 +90,7 @@ def test_containers_survive_a_lost_database_and_are_attached_again(tmp_path):
         assert len(reaches(service.client(), job, "RUNNING")["attempts"]) == 0
         service.client().terminate_job(jobId=job, reason="seen enough")
         reaches(service.client(), job, "FAILED")
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_with_few_file_descriptors_containers_run(tmp_path):
 
         assert [reaches(batch, it, "SUCCEEDED", "FAILED")["status"] for it in jobs] == ["SUCCEEDED"] * 4
         callers.leave()
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.mark.docker
@@ -110,4 +110,4 @@ def test_without_further_threads_jobs_wait(tmp_path):
         assert meanwhile in {"ok", "degraded"}
         assert (done["status"], len(done["attempts"])) == ("SUCCEEDED", 1)
         assert "Traceback" not in service.log.read_text()
-    service.sweep()
+    service.remove_containers()

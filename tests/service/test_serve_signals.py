@@ -108,7 +108,7 @@ def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
         assert [(it["status"], len(it["attempts"])) for it in done] == [("SUCCEEDED", 1)] * JOBS
         lates = [reaches(batch, job["jobId"], "SUCCEEDED", "FAILED")["status"] for _, job in responses]
         assert lates == ["SUCCEEDED"] * REQUESTS
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.mark.fault("LC02")

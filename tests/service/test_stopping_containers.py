@@ -21,7 +21,7 @@ def service(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("stops") / "data", "--stop-grace", "86400") as service:
         service.client().update_compute_environment(computeEnvironment="local", computeResources={"maxvCpus": 2})
         yield service
-    service.sweep()
+    service.remove_containers()
 
 
 @pytest.fixture(autouse=True)

@@ -6,14 +6,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import (
-    ACTIVE,
-    Attempt,
-    AttemptContainer,
-    AttemptContainerState,
-    Job,
-    Status,
-)
+from batchq.domain.job import ACTIVE, Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.task import Condition, Task
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.run_log import Checks, RunLog
@@ -21,12 +14,7 @@ from tests.simulation.run_log import Checks, RunLog
 
 class ContainerChecks(Checks):
     def __init__(
-        self,
-        *,
-        jobs: Mapping[JobId, Job],
-        containers: ContainerRecords,
-        now: Callable[[], datetime],
-        run_log: RunLog,
+        self, *, jobs: Mapping[JobId, Job], containers: ContainerRecords, now: Callable[[], datetime], run_log: RunLog
     ) -> None:
         super().__init__(jobs=jobs, run_log=run_log)
         self._containers = containers

@@ -14,13 +14,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import BatchqError, EngineUnknown, EngineUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import (
-    Created,
-    DeathReport,
-    EngineIdentity,
-    Inspection,
-    LaunchSpec,
-)
+from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 from tests.simulation.choices import CHANGES, Choices
 from tests.simulation.clocks import MachineClock, StampedReports
 from tests.simulation.invariants import Invariants

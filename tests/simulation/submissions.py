@@ -14,14 +14,7 @@ from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, Directory, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, JobId, QueueName, child_id
-from batchq.domain.job import (
-    Action,
-    ConsumableRequirement,
-    Dependency,
-    DependencyType,
-    ExitRule,
-    RetryStrategy,
-)
+from batchq.domain.job import Action, ConsumableRequirement, Dependency, DependencyType, ExitRule, RetryStrategy
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.submissions import Submission

@@ -55,11 +55,7 @@ WHOLE = {
 WHOLE |= {"job_reads.share_recount", "job_reads.count_of_dependencies"}
 
 # These sort a few rows: the first ones of each account, or the dependents of several jobs.
-FEW = {
-    "job_reads.dependents",
-    "job_reads.runnable_jobs_excluding",
-    "job_reads.runnable_jobs_in_share_excluding",
-}
+FEW = {"job_reads.dependents", "job_reads.runnable_jobs_excluding", "job_reads.runnable_jobs_in_share_excluding"}
 
 # These read an index of all queued jobs, once, when a server starts.
 COUNTED = {"job_reads.queued_by_account", "job_reads.unfinished_counts"}

@@ -43,10 +43,7 @@ def test_a_write_on_a_full_disk_releases_as_many_pieces_as_it_needs(reserve, tmp
 
     assert reserve.trouble is None
     assert reserve.retry_when_full(write) == "saved"
-    assert (write.calls, reserve.trouble) == (
-        3,
-        "2 of 4 MiB are left of the disk space reserved for job ends",
-    )
+    assert (write.calls, reserve.trouble) == (3, "2 of 4 MiB are left of the disk space reserved for job ends")
 
 
 def test_a_write_fails_once_the_reserve_is_used_up(reserve, tmp_path):

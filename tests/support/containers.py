@@ -118,17 +118,17 @@ async def until(holds):
 
 
 @asynccontextmanager
-async def docker_runtime(base_url, *, sweep=True, **options):
+async def docker_runtime(base_url, *, remove_after=True, **options):
     """A runtime with an instance of its own. At the end its containers and shared objects are removed."""
     usual = {"instance": f"t{uuid4().hex[:12]}", "base_url": base_url, "network": Network.HOST}
     runtime = DockerRuntime(**usual | options)
     try:
         yield runtime
     finally:
-        for found in await until_answered(runtime.survey) if sweep else ():
+        for found in await until_answered(runtime.survey) if remove_after else ():
             await until_answered(partial(runtime.remove, found.tag))
         await runtime.close()
-    if sweep:
+    if remove_after:
         await leaves_nothing(base_url, runtime._instance)
 
 

@@ -85,13 +85,7 @@ class InProcessServer:
         self.explanations = ExplanationService(engine=self.engine, store=store)
         self.events = EventService(self.engine.history_feed)
         self.job_log = JobLogService(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
-        self.costs = CostService(
-            engine=self.engine,
-            store=store,
-            metrics=metrics,
-            checkpoints=checkpoints,
-            clock=clock,
-        )
+        self.costs = CostService(engine=self.engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock)
         self.bulk_stops = BulkStopService(
             engine=self.engine, store=store, directory=people, queues=self.catalog.queues_of
         )

@@ -13,14 +13,7 @@ from batchq.domain.job import Job, Status
 from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
 from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import (
-    ContainerRuntime,
-    Created,
-    DeathReport,
-    EngineIdentity,
-    Inspection,
-    LaunchSpec,
-)
+from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
 
 class StoreProxy:

@@ -31,10 +31,7 @@ IGNORES_SIGTERM = Script(seconds=60, on_term=None, output=("ready",))
 
 
 def spec(
-    *scripts: Script,
-    children: Mapping[int, Script] = {},
-    environment: tuple[tuple[str, str], ...] = (),
-    **changes: Any,
+    *scripts: Script, children: Mapping[int, Script] = {}, environment: tuple[tuple[str, str], ...] = (), **changes: Any
 ) -> ContainerSpec:
     """A container that runs a script per attempt, and the last one in all further attempts.
 

@@ -136,7 +136,7 @@ class Service:
         with closing(docker_api()) as engine:
             return engine.containers(all=True, filters={"label": labels})
 
-    def sweep(self) -> None:
+    def remove_containers(self) -> None:
         """Remove the containers, networks and volumes of a server that is not started again."""
         with closing(docker_api()) as engine:
             ours = {"label": f"io.batchq.instance={self.instance}"}
@@ -230,10 +230,10 @@ def _run(words: list[str], environment: dict[str, str], stdout: Connection, log:
 
 def reserved() -> socket:
     """A bound socket that reserves a free port of loopback: a server can listen there with SO_REUSEADDR."""
-    door = socket()
-    door.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-    door.bind(("127.0.0.1", 0))
-    return door
+    listener = socket()
+    listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", 0))
+    return listener
 
 
 def _remove(engine: docker.APIClient, container: str) -> None:

@@ -24,7 +24,7 @@ def runs(engine, tmp_path_factory):
     data = tmp_path_factory.mktemp("trainer") / "data"
     with serving(data, "--network", "host", under=["env", f"DOCKER_HOST={engine.url}"]) as service:
         yield Runs(service, data.with_name("data-checkpoints"), image=image)
-        service.sweep()
+        service.remove_containers()
 
 
 def requested(runs, job_id):

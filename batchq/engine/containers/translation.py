@@ -55,10 +55,7 @@ def _environment(job: Job, tag: Tag) -> dict[str, str]:
 def _child_variables(job: Job) -> dict[str, str]:
     if job.child is None:
         return {}
-    return {
-        "AWS_BATCH_JOB_ARRAY_INDEX": str(job.child.index),
-        "AWS_BATCH_JOB_ARRAY_SIZE": str(job.spec.array_size),
-    }
+    return {"AWS_BATCH_JOB_ARRAY_INDEX": str(job.child.index), "AWS_BATCH_JOB_ARRAY_SIZE": str(job.spec.array_size)}
 
 
 def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
@@ -94,9 +91,7 @@ def with_checkpoints(launch: LaunchSpec, prepared: PreparedDirectory) -> LaunchS
     if prepared.resume_from is not None:
         variables["BATCHQ_RESUME_FROM"] = prepared.resume_from
     return replace(
-        launch,
-        environment=(*launch.environment, *variables.items()),
-        checkpoint_directory=str(prepared.path),
+        launch, environment=(*launch.environment, *variables.items()), checkpoint_directory=str(prepared.path)
     )
 
 

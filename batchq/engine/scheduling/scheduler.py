@@ -22,12 +22,7 @@ from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
 from batchq.engine.account_limits import AccountPolicies, QueuedJobs
 from batchq.engine.scheduling.blocked import BlockedJobs, TimeLimits, read_promises
-from batchq.engine.scheduling.placement_pass import (
-    NOTHING_QUEUED,
-    PassResult,
-    new_pass,
-    recheck_unschedulable,
-)
+from batchq.engine.scheduling.placement_pass import NOTHING_QUEUED, PassResult, new_pass, recheck_unschedulable
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, WaitingJobs, next_searches
 from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals

@@ -16,14 +16,7 @@ from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import is_queued_for_placement
-from batchq.domain.scheduling.fairshare import (
-    Change,
-    ShareKey,
-    ShareUse,
-    accrued,
-    decay_window,
-    updated_usage,
-)
+from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, decay_window, updated_usage
 from batchq.domain.scheduling.resources import taken
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.catalog import CatalogView

@@ -32,12 +32,7 @@ async def test_an_event_has_its_stream_and_an_id(boto, backend):
 
     (event,) = page["events"]
     event_id = event.pop("eventId")
-    assert event == {
-        "logStreamName": stream.name,
-        "timestamp": STARTED,
-        "message": "a",
-        "ingestionTime": STARTED,
-    }
+    assert event == {"logStreamName": stream.name, "timestamp": STARTED, "message": "a", "ingestionTime": STARTED}
     assert (len(event_id), event_id.isdecimal()) == (56, True)
     assert (page["searchedLogStreams"], "nextToken" in page) == ([], False)
 

@@ -28,9 +28,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         load = Load(url=service.url, read=partial(_read, late=late), readers=1, rate=LOW_RATE * CHANGES)
         asyncio.run(load.run(scale.event_seconds))
         yield Figure(
-            name=f"ms from a status change to its reader, p99, {LOW_RATE} job/s",
-            measured=[p99(late)],
-            goal=within(200),
+            name=f"ms from a status change to its reader, p99, {LOW_RATE} job/s", measured=[p99(late)], goal=within(200)
         )
         yield from costs(service, scale, _read, "readers of events")
 

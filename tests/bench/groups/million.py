@@ -35,18 +35,18 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     filled(folder / "few", scale.few, LIKE_ALL)
     filled(folder / "many", scale.many, LIKE_ALL)
     shutil.copytree(folder / "many", folder / "on-docker")
-    yield from turns(scale, folder)
-    yield from looks(scale, folder)
+    yield from ends_and_submissions(scale, folder)
+    yield from reads(scale, folder)
     yield from starts(scale, folder)
 
 
-def turns(scale: Scale, folder: Path) -> Iterator[Figure]:
+def ends_and_submissions(scale: Scale, folder: Path) -> Iterator[Figure]:
     """Ends of jobs and submissions, one after another."""
     numbers = count(10**9)
     baseline, measured = interleaved(
         scale.pairs,
-        lambda: asyncio.run(costs(folder / "few", scale.turns, numbers)),
-        lambda: asyncio.run(costs(folder / "many", scale.turns, numbers)),
+        lambda: asyncio.run(costs(folder / "few", scale.repetitions, numbers)),
+        lambda: asyncio.run(costs(folder / "many", scale.repetitions, numbers)),
     )
     for at, name in enumerate(("one job ends and the next starts", "a job is submitted")):
         yield Figure(
@@ -73,7 +73,7 @@ async def costs(data: Path, number: int, numbers: Iterator[int]) -> tuple[float,
     return ended * 1000, submitted * 1000
 
 
-def looks(scale: Scale, folder: Path) -> Iterator[Figure]:
+def reads(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "few") as few, simulated(folder / "many") as many:
         callers = [Caller(it.url) for it in (few, many)]
         for it in (few, many):
@@ -81,8 +81,8 @@ def looks(scale: Scale, folder: Path) -> Iterator[Figure]:
         for name, look in (("DescribeJobs of 100", described), ("a page of ListJobs", listed)):
             yield compared(
                 scale.pairs,
-                lambda look=look: look(callers[0], scale.few, scale.looks),
-                lambda look=look: look(callers[1], scale.many, scale.looks),
+                lambda look=look: look(callers[0], scale.few, scale.reads),
+                lambda look=look: look(callers[1], scale.many, scale.reads),
                 name=f"ms for {name}, of {scale.many:,} jobs",
                 against=f"of {scale.few:,}",
                 goal=at_most(1.5),
@@ -126,14 +126,10 @@ def starts(scale: Scale, folder: Path) -> Iterator[Figure]:
         found = [restarted(service) for _ in range(scale.pairs)]
         beside = f"{scale.many:,} queued and {scale.running} running"
         yield Figure(
-            name=f"s until a server answers, {beside}",
-            measured=[seconds for seconds, _ in found],
-            goal=within(3),
+            name=f"s until a server answers, {beside}", measured=[seconds for seconds, _ in found], goal=within(3)
         )
         yield Figure(
-            name=f"MiB in memory of that server, {beside}",
-            measured=[memory for _, memory in found],
-            goal=within(200),
+            name=f"MiB in memory of that server, {beside}", measured=[memory for _, memory in found], goal=within(200)
         )
 
 
