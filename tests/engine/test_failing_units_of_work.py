@@ -178,7 +178,7 @@ class RandomRun:
             await asyncio.sleep(2)
             await self.harness.loop.load()
             inbox = [] if self.harness.mailbox.is_empty else await self.harness.mailbox.take(1000)
-            await self.harness.process(*inbox, SURVEYED, *self._news(chance=1))
+            await self.harness.process(*inbox, SURVEYED, *self._reports(chance=1))
             if self.harness.mailbox.is_empty and not self.harness.loop.state.active:
                 return
 
