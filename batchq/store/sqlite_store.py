@@ -13,11 +13,9 @@ from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, JobDefin
 from batchq.ports.catalog import CatalogResource, R
 from batchq.store import (
     audit,
-    bulk_stops,
     catalog,
     clock_shift,
     costs,
-    history,
     integrity,
     job_reads,
     job_search,
@@ -25,6 +23,8 @@ from batchq.store import (
     quarantine,
     retention,
 )
+from batchq.store import bulk_stops as stop_rows
+from batchq.store import history as history_rows
 from batchq.store.database import Database, open_database
 from batchq.store.quarantine import RunsTransaction, Work, with_repair
 
@@ -110,7 +110,7 @@ class SqliteStore:
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
-    commit = _write(bulk_stops.commit_with_bulk_stops)
+    commit = _write(stop_rows.commit_with_bulk_stops)
     jobs = _read(job_reads.find_jobs)
     active = _read(job_reads.active)
     runnable = _read(job_reads.runnable_candidates)
@@ -148,17 +148,17 @@ class SqliteStore:
     mark_deleted = _write(retention.mark_deleted)
     prune_shares = _write(retention.prune_shares)
     merge_spending = _write(costs.merge_days)
-    target_ranges = _read(bulk_stops.target_ranges)
-    next_targets = _read(bulk_stops.next_targets)
-    candidates = _browse(bulk_stops.candidates)
-    preview = _browse(bulk_stops.preview)
-    bulk_stops = _read(bulk_stops.unfinished)  # after its namesake, the module, was used
+    target_ranges = _read(stop_rows.target_ranges)
+    next_targets = _read(stop_rows.next_targets)
+    candidates = _browse(stop_rows.candidates)
+    preview = _browse(stop_rows.preview)
+    bulk_stops = _read(stop_rows.unfinished)
     budgets = _read(costs.budgets)
     spending_totals = _read(costs.totals)
     spending = _search(costs.spending_page)
-    feed = _browse(history.feed)
-    feed_ends = _read(history.feed_ends)
-    history = _read(history.of_job)  # after its namesake, the module, was used
+    feed = _browse(history_rows.feed)
+    feed_ends = _read(history_rows.feed_ends)
+    history = _read(history_rows.of_job)
     stream = _read(lists.find_stream)
     streams = _browse(lists.streams_by_name)
     newest_streams = _browse(lists.newest_streams)

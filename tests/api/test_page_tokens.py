@@ -57,7 +57,11 @@ def test_a_token_of_another_query_is_refused(queries):
 
 
 @pytest.mark.fault("IN20")
-@pytest.mark.parametrize("token", [PageTokens(b"1" * 32).make(QUERY, "7"), TOKENS.make(QUERY, "x" * MAX_LENGTH)])
+@pytest.mark.parametrize(
+    "token",
+    [PageTokens(b"1" * 32).make(QUERY, "7"), TOKENS.make(QUERY, "x" * MAX_LENGTH)],
+    ids=["of another server", "too long"],
+)
 def test_a_token_of_another_server_or_longer_than_any_position_is_refused(token):
     with pytest.raises(Invalid):
         TOKENS.read(QUERY, token)
