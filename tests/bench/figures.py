@@ -32,7 +32,7 @@ class Scale:
     repetitions: int = 300
     few: int = 1000
     many: int = 1_000_000
-    looks: int = 200
+    reads: int = 200
     log_mib: int = 1024
     running: int = 100
     idle_beside: int = 20  # of those
@@ -59,7 +59,7 @@ TINY = replace(
     repetitions=5,
     few=110,
     many=220,
-    looks=2,
+    reads=2,
     log_mib=2,
     running=2,
     idle_beside=1,
