@@ -42,8 +42,8 @@ def durations(scale: Scale, named: Mapping[str, tuple[Page, float]]) -> Iterator
     for name, (page, goal) in named.items():
         page(0)
         yield Figure(
-            name=f"ms of {name}, p99 of {scale.looks}, {scale.many:,} jobs",
-            measured=[1000 * p99([seconds(page, number) for number in range(scale.looks)])],
+            name=f"ms of {name}, p99 of {scale.reads}, {scale.many:,} jobs",
+            measured=[1000 * p99([seconds(page, number) for number in range(scale.reads)])],
             goal=within(goal),
         )
 
