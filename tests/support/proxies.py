@@ -31,7 +31,8 @@ class StoreProxy:
         self.after_commit = after_commit
         #: Each commit raises StoreFailed.
         self.failing = False
-        #: Commits are carried out, and their callers wait for ever: a crash then is one between commit and reply.
+        #: Commits of new and changed jobs are carried out, and their callers wait for ever: a crash then is one between
+        #: commit and reply. Commits of other changes, for example of the engine's id after a start, return.
         self.withholds_replies = False
         #: How many commits were carried out without a reply.
         self.unanswered_commits = 0
@@ -54,7 +55,7 @@ class StoreProxy:
         self._count_commit()
         if self.after_commit is not None:
             self.after_commit(changes)
-        if self.withholds_replies:
+        if self.withholds_replies and (changes.inserted or changes.updated or changes.bulk_stops):
             self.unanswered_commits += 1
             await asyncio.Event().wait()
         return first_number
