@@ -1,4 +1,4 @@
-"""Forms that order something: one that is sent twice orders once.
+"""Forms that place orders. A form that is sent twice places its order once.
 
 The results of the latest orders, and the previews that orders name, are in memory. After a restart of the server, an
 order whose form is sent again is checked against the state of the jobs, as every order is; a form of an earlier preview

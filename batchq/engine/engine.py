@@ -211,6 +211,9 @@ class Engine:
         self.mailbox.post(*messages)
         answers = [it.answer for it in messages if it.answer is not None]
         results = await asyncio.gather(*answers, return_exceptions=True)
+        for it in results:
+            if isinstance(it, BaseException) and not isinstance(it, BatchqError):
+                raise it
         return [it if isinstance(it, BatchqError) else None for it in results]
 
     async def signal(self, job: Job, signal: str) -> None:

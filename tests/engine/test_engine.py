@@ -80,6 +80,19 @@ async def test_requests_sent_together_succeed_or_fail_independently():
     assert (await harness.status(first), await harness.status(second)) == ("FAILED", "FAILED")
 
 
+async def test_a_request_sent_with_others_that_has_no_outcome_is_not_reported_as_done():
+    engine = unstarted(mailbox := Mailbox())
+    requests = [(builders.job_id(number), on.CancelRequested(reason="not needed")) for number in (1, 2)]
+    call = asyncio.create_task(engine.deliver_all(requests, caller=builders.ADMIN))
+    done, without_outcome = await mailbox.take(2)
+
+    done.answer.set_result(None)
+    without_outcome.answer.cancel()
+    await asyncio.wait([call])
+
+    assert call.cancelled()
+
+
 async def test_requests_sent_together_are_carried_out_although_their_caller_was_cancelled():
     errors = []
     asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
