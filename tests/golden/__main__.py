@@ -4,14 +4,14 @@ import sys
 from difflib import unified_diff
 from pathlib import Path
 
-from tests.golden import docker, server, stored
+from tests.golden import answers, docker, server, stored
 
 FOLDER = Path(__file__).parent / "files"
 
 
 def generated() -> dict[str, str]:
     """The text of every golden file, as the product makes it now."""
-    return stored.files() | docker.files() | server.files()
+    return stored.files() | docker.files() | server.files() | answers.files()
 
 
 def kept() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Golden files of all stored shapes and names: a change of one fails a test."""
+"""Golden files of all stored shapes and names, of answers and of commands: a change of one fails a test."""
 
 import re
 from typing import get_args
@@ -21,16 +21,26 @@ Data that is stored, and names of containers, outlive an upgrade of batchq. If t
 {difference}"""
 
 
+SHOWN = ("answers/", "commands/", "stored/")
+CHANGED = """{name} is another than its golden file.
+
+Clients and people read this. If the change is intended, `python -m tests.golden --write`, and commit the golden files
+with the change.
+
+{difference}"""
+
+
 @pytest.fixture(scope="module")
 def now():
     return generated()
 
 
 @pytest.mark.parametrize("name", sorted(kept()))
-def test_a_stored_shape_or_name_is_that_of_its_golden_file(now, name):
+def test_a_shape_a_name_or_an_answer_is_that_of_its_golden_file(now, name):
     before, after = kept()[name], now.get(name, "")
 
-    assert after == before, ADVICE.format(name=name, difference=difference(name, before, after))
+    advice = CHANGED if name.startswith(SHOWN) else ADVICE
+    assert after == before, advice.format(name=name, difference=difference(name, before, after))
 
 
 def test_every_shape_and_name_has_a_golden_file(now):
