@@ -22,7 +22,14 @@ def run(request, tmp_path):
         (tmp_path / "conftest.py").write_text(CONFTEST + conftest)
         (tmp_path / "test_inner.py").write_text(test)
         python = [sys.executable, "-m", "pytest", "-q", "-n", request.param, "-p", "no:cacheprovider"]
-        folders = [f"--rootdir={tmp_path}", "-c", tmp_path / "pytest.ini", "-o", f"pythonpath={ROOT}", tmp_path]
+        folders = [
+            f"--rootdir={tmp_path}",
+            "-c",
+            tmp_path / "pytest.ini",
+            "-o",
+            f"pythonpath={ROOT}",
+            tmp_path / "test_inner.py",
+        ]
         (tmp_path / "pytest.ini").write_text("[pytest]\ntmp_path_retention_policy = failed\n")
         done = subprocess.run(
             [*under, *python, *folders],
