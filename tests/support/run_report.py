@@ -12,6 +12,7 @@ import pytest
 from tests.support.processes import peak_memory_of
 
 MAX_MEMORY = 600  # MiB, resident
+MAX_LEVELS = 50  # directories below the base temporary directory: `shutil.rmtree` fails at about a thousand
 SHOWN = 5  # the tests that raised the peak of a process most
 
 
@@ -58,6 +59,8 @@ class RunReport:
         if self._growth:
             name = self._config.workerinput["workerid"] if self._is_worker else "this process"
             self._processes[name] = peak_memory_of("self"), [[*it] for it in self._growth.most_common(SHOWN)]
+        if not self._is_worker:
+            self._remove_deep_paths()
         try:
             yield
         except Exception as error:  # noqa: BLE001 - the summary must be printed
@@ -80,8 +83,8 @@ class RunReport:
             terminalreporter.section("error at the end of the run")
             terminalreporter.write_line(error)
         if self._processes:
-            peaks = ", ".join(f"{name} {peak:.0f} MiB" for name, (peak, _) in sorted(self._processes.items()))
-            terminalreporter.write_line(f"peak memory: {peaks}")
+            for name, (peak, [(test, growth), *_]) in sorted(self._processes.items()):
+                terminalreporter.write_line(f"peak memory of {name}: {peak:.0f} MiB, {growth:.0f} MiB of it by {test}")
         for name in self._above():
             terminalreporter.write_line(
                 f"FAILED: {name} had more than {MAX_MEMORY} MiB. Tests that raised it:", red=True
@@ -97,6 +100,15 @@ class RunReport:
     def _folder(self):
         """The base temporary directory; None: the run has not created it."""
         return self._config._tmp_path_factory._basetemp
+
+    def _remove_deep_paths(self):
+        """The folders of failed tests are kept, and a later run of pytest must be able to remove them."""
+        if self._folder is None:
+            return
+        level = ["-mindepth", str(MAX_LEVELS), "-maxdepth", str(MAX_LEVELS)]
+        find = ["find", self._folder, *level, "-print", "-exec", "rm", "-rf", "{}", "+"]
+        found = subprocess.run(find, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
+        self._errors += [f"a test left more than {MAX_LEVELS} levels of directories: {it}" for it in found[:SHOWN]]
 
     def _removed_deep_folders(self):
         """Remove folders of earlier runs that are too deep for `shutil.rmtree`. pytest has renamed them."""

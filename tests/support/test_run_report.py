@@ -1,5 +1,7 @@
 """A run of pytest prints its failures in each case, and fails for too much memory or folders that cannot be removed."""
 
+import os
+import shutil
 import subprocess
 import sys
 
@@ -14,7 +16,10 @@ PASSES = "def test_a():\n    pass\n"
 IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
 
 
-@pytest.fixture(params=["0", "2"], ids=["in this process", "with workers"])
+IN_EACH_WAY = pytest.mark.parametrize("run", ["0", "1"], ids=["without workers", "with a worker"], indirect=True)
+
+
+@pytest.fixture(params=["1"])
 def run(request, tmp_path):
     """Run pytest with a test and the plugin. Returns the exit status and the output."""
 
@@ -45,6 +50,7 @@ def run(request, tmp_path):
     return run
 
 
+@IN_EACH_WAY
 def test_failures_are_printed_when_a_hook_at_the_end_raises(run):
     status, output = run(FAILS, "def pytest_sessionfinish():\n    raise OSError('in the hook')\n")
 
@@ -70,6 +76,7 @@ def test_failures_are_printed_after_an_internal_error(run):
     assert "E       assert 1 == 2" in output
 
 
+@IN_EACH_WAY
 def test_a_run_with_too_much_memory_fails_and_names_its_tests(run):
     limit = "from tests.support import run_report\nrun_report.MAX_MEMORY = 1\n"
 
@@ -80,38 +87,54 @@ def test_a_run_with_too_much_memory_fails_and_names_its_tests(run):
     assert "MiB test_inner.py::test_a" in output
 
 
-DEEP = """
-import os
+MAKES_A_DEEP_FOLDER = """
+from tests.support.test_run_report import make_deep_folder
 
-def test_a(tmp_path):
-    folder = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(1200):
-        os.mkdir("d", dir_fd=folder)
-        folder, above = os.open("d", os.O_RDONLY, dir_fd=folder), folder
-        os.close(above)
+def test_a(tmp_path{suffix}):
+    make_deep_folder(tmp_path{suffix}{made})
 """
 
 
+def make_deep_folder(folder):
+    below = os.open(folder, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=below)
+        below, above = os.open("d", os.O_RDONLY, dir_fd=below), below
+        os.close(above)
+    os.close(below)
+
+
 def test_a_test_fails_that_leaves_a_folder_too_deep_to_remove(run, tmp_path):
-    status, output = run(DEEP)
-    subprocess.run(["rm", "-rf", *tmp_path.glob("pytest-of-*")], check=True)
+    status, output = run(MAKES_A_DEEP_FOLDER.format(suffix="", made=""))
 
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "FAILED test_inner.py::test_a (teardown)" in output
-    assert "1 passed, 1 error" in output
+    assert "1 error in" in output
+    shutil.rmtree(tmp_path)
+
+
+def test_a_run_fails_that_leaves_a_folder_too_deep_to_remove(run, tmp_path):
+    status, output = run(MAKES_A_DEEP_FOLDER.format(suffix="_factory", made=".mktemp('deep')"))
+
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "a test left more than 50 levels of directories" in output
+    assert "/deep0/d/d/" in output
+    shutil.rmtree(tmp_path)
 
 
 @pytest.mark.parametrize("run", ["0"], indirect=True)
 def test_a_folder_of_an_earlier_run_that_is_too_deep_is_removed(run, tmp_path):
-    run(DEEP.replace("(tmp_path)", "(tmp_path_factory)").replace("tmp_path,", "tmp_path_factory.mktemp('a'),"))
-    (old,) = tmp_path.glob("pytest-of-*/pytest-0")
-    old.rename(old.parent / "garbage-1")
+    run(FAILS.replace("()", "(tmp_path)"))
+    (folder,) = tmp_path.glob("pytest-of-*")
+    (folder / "pytest-0").rename(folder / "garbage-1")
+    make_deep_folder(folder / "garbage-1")
 
     status, output = run(PASSES.replace("()", "(tmp_path)"))
 
-    assert (status, list(tmp_path.glob("pytest-of-*/garbage-*"))) == (pytest.ExitCode.OK, []), output
+    assert (status, list(folder.glob("garbage-*"))) == (pytest.ExitCode.OK, []), output
 
 
+@IN_EACH_WAY
 def test_a_program_can_be_interrupted_when_the_run_is_in_the_background(run):
     program = "import signal; print(signal.getsignal(signal.SIGINT).__name__, end='')"
     test = (
