@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,13 @@ import docker
 import pytest
 from docker.errors import DockerException
 from hypothesis import HealthCheck, settings
+
+from tests.support.processes import restore_interrupts
+
+pytest_plugins = ["tests.support.run_report"]
+
+# `make test &` in a script: each program that a test starts is interrupted as in the foreground.
+restore_interrupts()
 
 # No example fails for its duration, nor for the duration of its generation: the machine may be loaded.
 settings.register_profile("batchq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,6 +65,17 @@ def pytest_collection_finish():
     """Exempt the tests and all imported modules from garbage collection: a tenth of the time of small tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def tmp_path(tmp_path, request):
+    """A folder that is removed at the end of a test that passes. The test fails if the folder cannot be removed."""
+    failed = request.session.testsfailed
+    yield tmp_path
+    if request.session.testsfailed == failed:
+        shutil.rmtree(tmp_path, ignore_errors=True)  # a process that just ends may still write
+        if tmp_path.exists():
+            shutil.rmtree(tmp_path)
 
 
 @pytest.fixture(scope="session")

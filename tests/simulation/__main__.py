@@ -1,6 +1,7 @@
 """`python -m tests.simulation --seed N` prints one run, `--seeds A:B` many. Exits 1 if an invariant is violated."""
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -36,7 +37,8 @@ def run_all(seeds: range, jobs: int) -> int:
     began = time.monotonic()
     counts: Counter[str] = Counter()
     failed: list[RunResult] = []
-    with ProcessPoolExecutor(jobs) as pool:
+    # Each run collects garbage: `freeze` exempts the modules, as tests/conftest.py does.
+    with ProcessPoolExecutor(jobs, initializer=gc.freeze) as pool:
         for seed, result in zip(seeds, pool.map(run_seed, seeds, chunksize=20), strict=True):
             counts += result.counts
             counts["virtual seconds"] += int(result.seconds)

@@ -1,7 +1,8 @@
 """Small scripted cases whose outcome does not depend on faults; `fault_sweep` runs them with one fault each."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -114,6 +115,43 @@ class CaseRun:
         """The containers of the job that ever ran."""
         return [it for it in self.world.invariants.containers.of_job(self.ids[name]) if it.ran]
 
+    def result(self) -> "CaseResult":
+        containers = self.world.invariants.containers
+        return CaseResult(
+            jobs={name: self.job(name) for name in self.ids},
+            containers={name: tuple(containers.of_job(job_id)) for name, job_id in self.ids.items()},
+            answered_in=self.answered_in,
+            counts=self.world.run_log.counts,
+            points=self._fate.points,
+            calls=self._fate.calls,
+            commits=self._fate.commits,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseResult:
+    """The result of a run. A test may keep hundreds: a result has no reference to the world, which has megabytes."""
+
+    #: The jobs by name, as last committed.
+    jobs: Mapping[str, Job]
+    #: The containers of each job by name, in order of their creation.
+    containers: Mapping[str, Sequence[ContainerRecord]]
+    #: The longest time that a request took.
+    answered_in: timedelta
+    #: What the log of the run counted.
+    counts: Counter[str]
+    #: The numbers of the last point, of the last call of the engine, and of the last transaction.
+    points: int
+    calls: int
+    commits: int
+
+    def job(self, name: str) -> Job:
+        return self.jobs[name]
+
+    def started(self, name: str) -> list[ContainerRecord]:
+        """The containers of the job that ever ran."""
+        return [it for it in self.containers[name] if it.ran]
+
     def ends(self) -> Mapping[str, End]:
         return {
             name: End(
@@ -122,7 +160,7 @@ class CaseRun:
                 starts=len(self.started(name)),
                 reason=None if job.status is Status.SUCCEEDED else job.status_reason,
             )
-            for name, job in ((name, self.job(name)) for name in self.ids)
+            for name, job in self.jobs.items()
         }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.simulation.cases import Case, CaseRun
+from tests.simulation.cases import Case, CaseResult, CaseRun
 from tests.simulation.choices import TransactionFault
 from tests.simulation.moments import Moment
 from tests.simulation.planned_faults import CALL_FAULTS, NONE, PlannedFault, PlannedFaults
@@ -24,7 +24,7 @@ def cancel_c(run_case: CaseRun) -> Coroutine[Any, Any, None]:
     return run_case.cancel("c")
 
 
-def run_case(case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None) -> CaseRun:
+def run_case(case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None) -> CaseResult:
     """Run the case. Raises InvariantViolated if its outcome differs or an invariant was violated."""
     it = run_case_to_any_end(case, planned, on_point)
     if it.ends() != case.ends:
@@ -34,7 +34,7 @@ def run_case(case: Case, planned: PlannedFault = NONE, on_point: Moment | None =
 
 def run_case_to_any_end(
     case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None, on_request: Request = terminate_a
-) -> CaseRun:
+) -> CaseResult:
     """Run the case, whatever its outcome. `on_request` is the request of a user at the point `request_at`."""
     fate, runs = PlannedFaults(planned), []
 
@@ -48,8 +48,7 @@ def run_case_to_any_end(
     result = simulate(fate, start)
     if result.failure:
         raise InvariantViolated(f"{case.name}, with {planned}: {excerpt(result)}")
-    runs[0].fate = fate
-    return runs[0]
+    return runs[0].result()
 
 
 def points(case: Case, moment: Moment = lambda _run, _point: True, planned: PlannedFault = NONE) -> list[int]:
@@ -61,11 +60,11 @@ def points(case: Case, moment: Moment = lambda _run, _point: True, planned: Plan
 
 def crashes(case: Case, planned: PlannedFault = NONE) -> Iterator[PlannedFault]:
     """The server dies at each point, and with each lost reply."""
-    fate = run_case_to_any_end(case, planned).fate
+    result = run_case_to_any_end(case, planned)
     for downtime in DOWNTIMES:
-        for at in range(fate.points + 1):
+        for at in range(result.points + 1):
             yield replace(planned, crash_at=at, downtime=downtime)
-        for at in range(fate.calls + 1):
+        for at in range(result.calls + 1):
             for fault in CALL_FAULTS.values():
                 yield replace(planned, fault_at=at, fault=fault, dies=True, downtime=downtime)
 
@@ -78,21 +77,21 @@ def crashes_at(case: Case, moment: Moment, planned: PlannedFault = NONE) -> list
 
 def faults(case: Case) -> Iterator[PlannedFault]:
     """Each call of the engine is not answered."""
-    for at in range(run_case_to_any_end(case).fate.calls + 1):
+    for at in range(run_case_to_any_end(case).calls + 1):
         for fault in CALL_FAULTS.values():
             yield PlannedFault(fault_at=at, fault=fault)
 
 
 def transaction_faults(case: Case) -> Iterator[PlannedFault]:
     """Each transaction fails."""
-    for at in range(run_case_to_any_end(case).fate.commits + 1):
+    for at in range(run_case_to_any_end(case).commits + 1):
         for transaction_fault in TransactionFault:
             yield PlannedFault(transaction_fault_at=at, transaction_fault=transaction_fault)
 
 
 def bugs(case: Case) -> Iterator[PlannedFault]:
     """An unexpected error is raised at each point."""
-    return (PlannedFault(bug_at=at) for at in range(run_case_to_any_end(case).fate.points + 1))
+    return (PlannedFault(bug_at=at) for at in range(run_case_to_any_end(case).points + 1))
 
 
 def requests_at(
@@ -102,7 +101,7 @@ def requests_at(
     *,
     on_request: Request = terminate_a,
     on_point: Moment | None = None,
-) -> list[CaseRun]:
+) -> list[CaseResult]:
     """A user makes a request at each point of a moment."""
     found = points(case, moment, planned)
     return [run_case_to_any_end(case, replace(planned, request_at=at), on_point, on_request) for at in found]

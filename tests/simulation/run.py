@@ -59,6 +59,7 @@ def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResu
             return runner.run(_simulate(choices, scenario))
     finally:
         gc.enable()
+        gc.collect()  # the world is a cycle of megabytes, and without this line dozens of worlds wait for the collector
 
 
 async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:

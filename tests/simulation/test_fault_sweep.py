@@ -82,7 +82,7 @@ def test_a_failure_of_any_commit_does_not_change_the_outcome(case):
 def test_an_unexpected_error_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in bugs(case)]
 
-    assert sum(it.world.run_log.counts["bugs reported"] for it in runs) > len(runs) / 3
+    assert sum(it.counts["bugs reported"] for it in runs) > len(runs) / 3
 
 
 @pytest.mark.fault("EN11")
@@ -130,7 +130,7 @@ def test_a_crash_at_a_moment_of_the_catalogue_does_not_change_the_outcome(case, 
     runs = [run_case(case, planned) for planned in crashes_at(case, moment)]
 
     assert runs
-    assert {it.world.run_log.counts["crashes"] for it in runs} == {1}
+    assert {it.counts["crashes"] for it in runs} == {1}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_terminate_during_the_pull_prevents_the_container():
 
     assert runs
     assert {(it.job("a").status, it.job("a").status_reason) for it in runs} == {(Status.FAILED, TERMINATED.reason)}
-    assert {len(it.world.invariants.containers.of_job(it.ids["a"])) for it in runs} == {0}
+    assert {len(it.containers["a"]) for it in runs} == {0}
 
 
 @pytest.mark.fault("SP10")
@@ -227,7 +227,9 @@ def test_a_terminate_near_the_timeout_sends_one_signal_for_the_first_reason():
     runs = requests_at(
         cases.TOO_LONG,
         moments.near_the_timeout,
-        on_point=lambda it, at: signals.append(it) if (at.when, at.what) == ("after", "signal_stop") else None,
+        on_point=lambda it, at: (
+            signals.append(it.world.run_log) if (at.when, at.what) == ("after", "signal_stop") else None
+        ),
     )
 
     assert runs

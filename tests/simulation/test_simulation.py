@@ -99,7 +99,7 @@ def test_a_crash_in_the_commit_of_a_crossing_changes_nothing(case):
     runs = [run_case(case, planned) for planned in crashes_at(case, crossing)]
 
     assert len(runs) >= 4
-    assert {it.world.run_log.counts["crashes"] for it in runs} == {1}
+    assert {it.counts["crashes"] for it in runs} == {1}
 
 
 @pytest.mark.exhaustive

@@ -59,7 +59,26 @@ def cpu_of(pid: int) -> float:
 
 def memory_of(pid: int) -> float:
     """Resident MiB."""
-    return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
+    return _status(pid, "VmRSS")
+
+
+def peak_memory_of(pid: int | str) -> float:
+    """The most resident MiB so far. The pid may be `self`."""
+    return _status(pid, "VmHWM")
+
+
+def restore_interrupts() -> None:
+    """Handle SIGINT, which a shell without job control ignores for a process in the background.
+
+    A program that this process starts inherits an ignored signal, and then no test can interrupt the program.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _status(pid: int | str, measure: str) -> float:
+    """A measure of /proc/PID/status in MiB."""
+    return int(re.search(rf"{measure}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
 
 
 def _commands() -> Iterator[tuple[int, str]]:
