@@ -79,9 +79,11 @@ class JobService:
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, caller=caller
         )
+        spec = self.checked_spec(submission, definition, queue, caller=caller)
+        rerun_of = await self._projected.repeated_job(submission.tags, visibility=caller.visibility)
         return await self._engine.submit(
             job_id=submission.job_id or JobId(str(uuid4())),
-            spec=replace(self.checked_spec(submission, definition, queue, caller=caller), prices=self._prices),
+            spec=replace(spec, prices=self._prices, rerun_of=rerun_of),
             tags=submission.tags,
             key=submission.key,
             caller=caller,
