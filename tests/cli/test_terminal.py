@@ -143,12 +143,27 @@ async def test_nothing_is_stopped_without_a_confirmation(crowd, answer):
     assert [content["dryRun"] for _, content in crowd.requests] == [True]
 
 
-@pytest.mark.parametrize("words", [["-t", "all", "-y"], [job_id("8f2c51a7")]])
-async def test_jobs_that_are_named_or_confirmed_by_a_flag_are_stopped_at_once(crowd, words):
-    shown = await batchq("terminate", *words)
+async def test_jobs_are_stopped_at_once_with_the_flag(crowd):
+    shown = await batchq("terminate", "-t", "all", "-y")
 
     assert shown["status"] == 0
     assert [content["dryRun"] for _, content in crowd.requests] == [False]
+
+
+async def test_children_of_a_named_array_count_as_jobs(server):
+    array = job_id("8f2c51a7")
+    server.jobs = [job("STOPPING", jobId=array, status="PENDING", children=5000)]
+
+    shown = await batchq("terminate", array, steps=[("terminate 1 job with 5,000 children? [y/N] ", "y\n")])
+
+    assert shown["status"] == 0
+    text = " ".join(" ".join(shown["screen"]).split())
+    assert "batchq: 1 would be stopped with 5,000 children (SIGTERM" in text
+    assert " 1 stopping with 5,000 children (SIGTERM" in text
+    assert [content for _, content in server.requests] == [
+        {"jobs": [array], "dryRun": True},
+        {"jobs": [array], "dryRun": False},
+    ]
 
 
 async def test_up_to_20_jobs_are_stopped_without_a_question(crowd):
