@@ -16,7 +16,7 @@ from batchq.domain.bulk_stop import JobFilter
 from batchq.domain.catalog import Tags
 from batchq.domain.ids import JobId, node_of, parent_of, stream_name
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
+from batchq.domain.lifecycle.arrays import is_parent, is_passing_hold, size, unspawned_child
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import is_queued_for_placement
@@ -97,6 +97,13 @@ class PendingOrdersView:
         if job is None and child is not None and child[0] in found:
             job = unspawned_child(found[child[0]], job_id)
         return None if job is None else self._project(pending, (job,))[0]
+
+    async def awaits_hold(self, job: Job) -> bool:
+        """Whether the job is a child to which the hold of its array has not been applied yet."""
+        if job.child is None:
+            return False
+        array = await self.job(job.child.parent, visibility=None)
+        return array is not None and array.hold is not None and is_passing_hold(array, job.child.index)
 
     async def repeated_job(self, tags: Tags, *, visibility: Visibility | None) -> JobId | None:
         """The job that a submission with these tags repeats; None without one, or if it is hidden."""

@@ -114,6 +114,15 @@ async def test_the_output_of_a_job_does_not_drive_the_terminal(native):
     assert "green" in shown["colors"]
 
 
+async def test_the_progress_of_an_array_counts_its_children(native):
+    counts = {"SUCCEEDED": 110, "FAILED": 2, "RUNNING": 7, "STARTING": 1, "RUNNABLE": 20}
+    native.rows = [row("sweep", "PENDING", arraySize=200, statusSummary=counts)]
+
+    shown = await batchq("wait", "sweep", steps=[("112/200 ended, 2 FAILED: sweep, 8 running", "\x03")])
+
+    assert shown["status"] == 130
+
+
 EFFECT = "21 would be stopped (SIGTERM, SIGKILL after the grace period, FAILED whatever the exit code, never retried)"
 QUESTION = "batchq: terminate 21 jobs? [y/N] "
 
