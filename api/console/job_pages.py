@@ -32,7 +32,7 @@ from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import ChildQuery
 from batchq.ports.logs import StoredLine
-from batchq.services.job_log import JobLog
+from batchq.services.log_windows import JobLog
 
 LOG_LINES = 200  # the last ones
 MAX_SPANS = 100  # of the time axis, the last ones
