@@ -31,8 +31,9 @@ from batchq.host import host_resources
 from batchq.listeners import uses_accounts
 from batchq.ports.clock import Clock
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_log import JobLogService, LogWindowService
+from batchq.services.job_log import JobLogService
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
+from batchq.services.log_windows import LogWindowService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.settings import Privileged, Settings, shown_settings

@@ -20,6 +20,7 @@ from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.api.http import RequestQuery, Word
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
+from batchq.domain.explanation.words import counted
 from batchq.domain.job import Status
 from batchq.domain.stop_words import (
     DONE,
@@ -28,6 +29,7 @@ from batchq.domain.stop_words import (
     consequences_of_cancel,
     consequences_of_terminate,
     outcome_text,
+    with_children,
 )
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound
@@ -84,7 +86,7 @@ class BulkStopForm(ReasonForm, JobSelection):
     """An order for the jobs of a preview, whose invocation it carries."""
 
     kind: Kind
-    #: The number of jobs, as it was typed; needed for more than WIDE jobs.
+    #: The number of jobs and children, as it was typed; needed for more than WIDE of them.
     count: Annotated[str, Field(max_length=20)] = ""
 
 
@@ -100,6 +102,8 @@ class OutcomeCounts(Struct, kw_only=True):
 
     kind: Kind
     counts: Counter[str] = field(default_factory=Counter)
+    #: The children of arrays that the order concerns, by the outcome of their array.
+    children: Counter[str] = field(default_factory=Counter)
     first: list[JobOutcome] = field(default_factory=list)
 
     @property
@@ -107,8 +111,20 @@ class OutcomeCounts(Struct, kw_only=True):
         """The jobs that the order changes."""
         return sum(count for outcome, count in self.counts.items() if outcome in _CHANGES)
 
+    @property
+    def changed_children(self) -> int:
+        """The children of the arrays that the order changes."""
+        return sum(count for outcome, count in self.children.items() if outcome in _CHANGES)
+
+    @property
+    def heading(self) -> str:
+        """The jobs that the order changes, with the children of arrays."""
+        return f"{counted(self.changed, 'job')}{with_children(self.changed_children)}"
+
     def add(self, outcomes: Outcomes) -> None:
         self.counts.update(map(outcome_name, outcomes))
+        for it in outcomes:
+            self.children[outcome_name(it)] += it.children
         self.first += outcomes[: MAX_SHOWN - len(self.first)]
 
 
@@ -144,7 +160,7 @@ async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) ->
         preview = context.recent_results.find(StopPreview, visit.caller, form.invocation)
         if preview is None or preview.kind is not form.kind:
             raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
-        _check_count(form.count, preview.changed)
+        _check_count(form.count, preview.changed + preview.changed_children)
         wanted = BulkStopOrder(kind=form.kind, reason=form.whole_reason())
         result = OutcomeCounts(kind=form.kind)
         caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
@@ -188,7 +204,7 @@ async def _preview_page(
     values |= {
         "preview": preview,
         "filters": selection.filters(),
-        "must_type": preview.changed > WIDE,
+        "must_type": preview.changed + preview.changed_children > WIDE,
         "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *selection.filters()])}",
     }
     return Page(template="bulk_stop.html", title=f"{kind.capitalize()} jobs", values=values, status=status)
@@ -214,7 +230,10 @@ def _lines(of: OutcomeCounts, texts: Mapping[str, str]) -> list[tuple[int, str, 
         consequences = consequences_of_cancel()
     else:
         consequences = consequences_of_terminate(signal=None, grace=None, checkpoint=False, force=False)
-    return [(count, outcome_text(it, texts), consequences.get(it, "")) for it, count in sorted(of.counts.items())]
+    return [
+        (count, f"{outcome_text(it, texts)}{with_children(of.children[it])}", consequences.get(it, ""))
+        for it, count in sorted(of.counts.items())
+    ]
 
 
 def _check_count(typed: str, count: int) -> None:

@@ -16,9 +16,10 @@ from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_log import JobLogService, LogWindowService
+from batchq.services.job_log import JobLogService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.log_windows import LogWindowService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.services.training import CheckpointService

@@ -115,7 +115,7 @@ async def _post(action: HoldAction, context: ConsoleContext, visit: Visit[HoldFo
 
 def _call(
     action: HoldAction, context: ConsoleContext, job_id: JobId, reason: str, *, expected: str, caller: Caller
-) -> Awaitable[None]:
+) -> Awaitable[object]:
     reason = reason or f"{action.default_reason} {caller.user or 'a request'}"
     match action.name:
         case "hold":

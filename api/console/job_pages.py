@@ -32,7 +32,7 @@ from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import ChildQuery
 from batchq.ports.logs import StoredLine
-from batchq.services.job_log import JobLog
+from batchq.services.log_windows import JobLog
 
 LOG_LINES = 200  # the last ones
 MAX_SPANS = 100  # of the time axis, the last ones
@@ -84,6 +84,7 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "is_array": is_parent(job),
         "has_log": _has_log(job),
         "why": await context.explanations.why(job_id, caller=caller),
+        "reruns": await context.search.reruns([job]),
         "history": history,
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "axis": _axis(stays.values()),
@@ -257,6 +258,7 @@ async def children_page(context: ConsoleContext, visit: Visit[ChildrenQuery]) ->
         "more_ranges": len(runs) - MAX_RANGES,
         "children": children,
         "why": await context.explanations.explain(children, caller=caller),
+        "reruns": await context.search.reruns(children),
         "stop_all": None,  # the array itself can be stopped
         "older": _older(query, children) if len(listed) > PER_PAGE else None,
     }

@@ -56,6 +56,8 @@ class JobsQuery(RequestQuery):
     account: Words = ()
     #: `name`, `prefix*` or `name:revision`.
     definition: Patterns = ()
+    #: Exit codes of the latest attempt.
+    exit_code: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**32)], ...], Field(alias="exit", max_length=20)] = ()
     #: A duration before now, as `24h`, or an ISO 8601 time, UTC without an offset.
     since: Annotated[Word | None, Field(alias="from")] = None
     #: As `from`.
@@ -112,6 +114,7 @@ async def jobs_page(context: ConsoleContext, visit: Visit[JobsQuery]) -> Page:
         "found": found,
         "missing": missing,
         "why": why,
+        "reruns": await context.search.reruns(found.jobs),
         "groups": list(_groups(query, found.jobs)) if query.group else [],
         "group_statuses": [it for it in Status if any(job.status is it for job in found.jobs)],
         "chips": list(chips(query)),
@@ -186,6 +189,7 @@ def search_query(query: JobsQuery, *, now: datetime, limit: int, before: SearchP
         users=frozenset(query.user) or None,
         accounts=frozenset(query.account) or None,
         definitions=frozenset(query.definition) or None,
+        exit_codes=frozenset(query.exit_code) or None,
         created_after=None if ended else since,
         created_before=None if ended else until,
         ended_after=since if ended else None,

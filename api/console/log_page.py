@@ -27,7 +27,8 @@ from batchq.api.http import REQUEST_ID, begin_stream, while_connected
 from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine
-from batchq.services.job_log import JobLog, JobLogPage, JobLogQuery, LogPosition
+from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
+from batchq.services.log_windows import JobLog
 
 MAX_LINES = 2000  # of a page
 LINES_BEFORE = 100  # lines shown before the line that a link leads to

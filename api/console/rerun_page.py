@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +17,20 @@ from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import described_definition, find_documents
 from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
-from batchq.domain.ids import job_path
-from batchq.domain.job import FINISHED, Status
+from batchq.domain.ids import JobId, job_path
+from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.lifecycle.stop_order import is_stopped_by_user
 from batchq.errors import BatchqError, Invalid, NotFound
-from batchq.services.client_requests import JobDocument, Request, has_one_container, repeat, with_changes
+from batchq.ports.job_search import JobSearchQuery
+from batchq.services.client_requests import (
+    JobDocument,
+    LeftOut,
+    Request,
+    has_one_container,
+    repeat,
+    select_failed,
+    with_changes,
+)
 
 MAX_JOBS = 1000  # of one order
 MAX_SHOWN = 100  # jobs that a page lists
@@ -33,8 +44,10 @@ class RerunSelection(RequestQuery):
     """The jobs to submit again."""
 
     job: Ids = Field(default_factory=list)
-    #: Whether only failed jobs are repeated; of an array its failed children.
+    #: Whether only failed jobs are repeated; of an array its failed children. Repeated jobs are left out.
     failed: bool = False
+    #: Whether `failed` includes jobs that a user cancelled or terminated.
+    also_stopped: bool = False
 
 
 class RerunForm(Form, RerunSelection):
@@ -84,7 +97,9 @@ async def post_rerun(context: ConsoleContext, visit: Visit[RerunForm]) -> PageAn
         return await _page(context, form, caller, form, error=error, status=status)
 
     async def order() -> str:
-        jobs = await _selected(context.batch, form, caller)
+        jobs, left_out = await _selected(context, form, caller)
+        if not jobs:
+            raise Invalid(f"No job is submitted: {left_out}.")
         result = RerunResult(jobs=await _submit(context.batch, jobs, form, caller))
         if not result.submitted:
             raise Invalid(result.jobs[0].error)
@@ -114,8 +129,9 @@ async def _page(
     status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
     jobs: Sequence[JobDocument] = ()
+    left_out = LeftOut()
     try:
-        jobs = await _selected(context.batch, selection, caller)
+        jobs, left_out = await _selected(context, selection, caller)
     except NotFound:
         raise
     except Invalid as why:
@@ -123,6 +139,10 @@ async def _page(
     values = {
         "selection": selection,
         "jobs": jobs,
+        "left_out": left_out,
+        "with_stopped": urlencode(
+            [*(("job", it) for it in selection.job), ("failed", "true"), ("alsoStopped", "true")]
+        ),
         "shown": jobs[:MAX_SHOWN],
         "statuses": {it.value: it for it in Status},
         "queues": sorted(context.catalog.queues_of(caller)),
@@ -134,34 +154,49 @@ async def _page(
     return Page(template="rerun.html", title="Submit jobs again", values=values, status=status)
 
 
-async def _selected(batch: BatchCalls, selection: RerunSelection, caller: Caller) -> Sequence[JobDocument]:
-    """The jobs to repeat, with failed children in place of their arrays. Raises Invalid; NotFound for an unknown id."""
+async def _selected(
+    context: ConsoleContext, selection: RerunSelection, caller: Caller
+) -> tuple[Sequence[JobDocument], LeftOut]:
+    """The jobs to repeat, and how many are left out.
+
+    Failed children stand in place of their arrays. Raises Invalid; NotFound for an unknown id.
+    """
     if not selection.job:
         raise Invalid("No jobs are selected.")
-    jobs = await find_documents(batch, list(dict.fromkeys(selection.job)), caller)
+    jobs, left_out = await find_documents(context.batch, list(dict.fromkeys(selection.job)), caller), LeftOut()
     if selection.failed:
-        jobs = [child for it in jobs for child in await _failed(batch, it, caller)]
-        if not jobs:
+        failed = {found.id: found for it in jobs for found in await _failed(context, it, caller)}
+        reruns = await context.search.reruns(failed.values())
+        chosen, left_out = select_failed(
+            failed.values(),
+            is_stopped=is_stopped_by_user,
+            is_repeated=lambda it: it.id in reruns,
+            also_stopped=selection.also_stopped,
+        )
+        jobs = await find_documents(context.batch, [it.id for it in chosen], caller)
+        if not failed:
             raise Invalid("None of the jobs is FAILED.")
     for it in jobs:
         if it["status"] not in FINISHED:
             raise Invalid(f"{it['jobName']} {it['jobId']} is {it['status']}: only finished jobs are submitted again.")
     if len(jobs) > MAX_JOBS:
         raise Invalid(f"{len(jobs):,} jobs are selected: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun.")
-    return jobs
+    return jobs, left_out
 
 
-async def _failed(batch: BatchCalls, job: JobDocument, caller: Caller) -> Sequence[JobDocument]:
+async def _failed(context: ConsoleContext, job: JobDocument, caller: Caller) -> Sequence[Job]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
+    job_id = JobId(job["jobId"])
     if "size" not in job.get("arrayProperties", {}):
-        return [job] if job["status"] == Status.FAILED else []
-    query = {"arrayJobId": job["jobId"], "jobStatus": Status.FAILED.value}
-    page = await batch.call("ListJobs", query, caller=caller)
-    ids = [it["jobId"] for it in page["jobSummaryList"]]
-    while "nextToken" in page and len(ids) <= MAX_JOBS:
-        page = await batch.call("ListJobs", query | {"nextToken": page["nextToken"]}, caller=caller)
-        ids += [it["jobId"] for it in page["jobSummaryList"]]
-    return sorted(await find_documents(batch, ids, caller), key=lambda it: int(it["arrayProperties"]["index"]))
+        found = await context.jobs.find(job_id, caller=caller)
+        return [found] if found is not None and found.status is Status.FAILED else []
+    query = JobSearchQuery(parent=job_id, statuses=frozenset({Status.FAILED}), limit=MAX_JOBS)
+    page = await context.search.search(query, caller=caller)
+    children = list(page.jobs)
+    while page.next is not None and len(children) <= MAX_JOBS:
+        page = await context.search.search(replace(query, before=page.next), caller=caller)
+        children += page.jobs
+    return sorted(children, key=lambda it: it.order)
 
 
 async def _submit(

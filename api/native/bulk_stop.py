@@ -76,13 +76,17 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     message: str = ""
     #: The earlier order because of which this one changed nothing; None: it had an effect.
     standing: StopOrderAnswer | None = None
+    #: Of an unfinished array: how many of its children had not ended, those that are not created yet among them.
+    children: int = 0
 
 
-class CountsLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CountsLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The last line of the response."""
 
-    #: The number of jobs by outcome.
+    #: The number of jobs by outcome. An array is one job.
     counts: dict[str, int]
+    #: The number of children of arrays by the outcome of their array, as the lines have them; only numbers above 0.
+    children: dict[str, int] = {}
     #: Whether nothing was done.
     dry_run: bool
 
@@ -203,14 +207,18 @@ async def _stream_outcomes(
     If the response cannot be completed the connection is aborted, so that the client notices.
     """
     answer = web.StreamResponse(headers={"x-amzn-RequestId": request[REQUEST_ID], "Content-Type": NDJSON})
-    counts: Counter[str] = Counter()
+    counts, children = Counter[str](), Counter[str]()
     is_whole = False
     try:
         await begin_stream(request, answer)
         async for some in outcomes:
             counts.update(it.outcome.value for it in some)
+            for it in some:
+                children[it.outcome.value] += it.children
             await answer.write(_ENCODER.encode_lines(map(_line, some)))
-        await answer.write(_ENCODER.encode_lines([CountsLine(counts=counts, dry_run=dry_run)]))
+        await answer.write(
+            _ENCODER.encode_lines([CountsLine(counts=counts, children=dict(+children), dry_run=dry_run)])
+        )
         await answer.write_eof()
         is_whole = True
     except ConnectionError:
@@ -231,4 +239,5 @@ def _line(it: JobOutcome) -> JobLine:
         outcome=it.outcome,
         message=outcome_message(it),
         standing=standing,
+        children=it.children,
     )

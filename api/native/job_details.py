@@ -16,6 +16,7 @@ from batchq.api.native.job_search import (
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, DependencyType, Job, Status
 from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
 from batchq.domain.times import optional_milliseconds
@@ -165,7 +166,8 @@ async def get_job(context: SearchContext, call: Call[None]) -> JobAnswer:
     if found is None:
         raise await context.jobs.missing(call.job_id, caller=call.caller)
     dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
-    return JobAnswer(job=job_details(found, dependents, context.arns_of(call.http)))
+    rerun = (await context.search.reruns([found])).get(found.id)
+    return JobAnswer(job=job_details(found, dependents, context.arns_of(call.http), rerun=rerun))
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why")
@@ -178,11 +180,11 @@ async def explain_job(context: SearchContext, call: Call[None]) -> JobExplanatio
     return JobExplanationAnswer(job_id=call.job_id, **asdict(answer))
 
 
-def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns) -> JobDetails:
+def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: JobId | None) -> JobDetails:
     spec = job.spec
     containers = () if spec.task is None else spec.task.containers
     return JobDetails(
-        **row_members(job, arns),
+        **row_members(job, arns, rerun=rerun),
         image=spec.container.image,
         command=spec.container.command,
         environment=_environment(spec.container),

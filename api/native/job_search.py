@@ -25,7 +25,7 @@ from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.domain.lifecycle.stop_order import latest_order
+from batchq.domain.lifecycle.stop_order import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
@@ -111,16 +111,21 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     hold: HoldAnswer | None = None
     #: The latest order to cancel or stop the job.
     stop_order: StopOrderAnswer | None = None
+    #: Whether a user cancelled or terminated the job, directly or with its array.
+    stopped_by_user: bool = False
+    #: The newest job that repeats this finished job or, without one, its array; absent without either.
+    resubmitted_as: str | None = None
     #: Why it waits, what it does, or why it failed; only if the request asks for explanations.
     why: ExplanationAnswer | None = None
 
 
-def job_row(job: Job, arns: JobArns, why: Explanation | None = None) -> JobRow:
-    return JobRow(**row_members(job, arns), why=None if why is None else explanation_answer(why))
+def job_row(job: Job, arns: JobArns, why: Explanation | None = None, *, rerun: JobId | None = None) -> JobRow:
+    members = row_members(job, arns, rerun=rerun)
+    return JobRow(**members, why=None if why is None else explanation_answer(why))
 
 
-def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
-    """The members of a JobRow."""
+def row_members(job: Job, arns: JobArns, *, rerun: JobId | None) -> dict[str, Any]:
+    """The members of a JobRow. `rerun`: the job that repeats this one."""
     spec, run, order = job.spec, job.latest_attempt, latest_order(job)
     return {
         "job_id": job.id,
@@ -147,6 +152,8 @@ def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
         "nodes": None if spec.nodes is None else spec.nodes.count,
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
+        "stopped_by_user": is_stopped_by_user(job),
+        "resubmitted_as": rerun,
     }
 
 
@@ -182,6 +189,7 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job|compute-environment)/(?P<name>[^/]+)"
 )
 
+ExitCode = Annotated[int, Field(ge=0, lt=2**32)]
 Patterns = Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)]
 
 
@@ -215,6 +223,8 @@ class SearchJobsRequest(RequestBody):
     ended_before: Milliseconds | None = None
     #: Names or ARNs of compute environments: only jobs that run on them now.
     compute_environments: Words | None = None
+    #: Exit codes of the latest attempt.
+    exit_codes: Annotated[list[ExitCode], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
     #: Only queued jobs that are held or paused.
     held: bool = False
     #: Whether children of arrays are rows of their own; else an array is one row.
@@ -276,8 +286,8 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
         query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
     why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
-    arns = context.arns_of(call.http)
-    rows = tuple(job_row(it, arns, why.get(it.id)) for it in page.jobs)
+    reruns, arns = await context.search.reruns(page.jobs), context.arns_of(call.http)
+    rows = tuple(job_row(it, arns, why.get(it.id), rerun=reruns.get(it.id)) for it in page.jobs)
     return _answer(rows, page, token, context.tokens)
 
 
@@ -305,6 +315,7 @@ def job_search_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
         ended_after=body.ended_after,
         ended_before=body.ended_before,
         environments=_names(body.compute_environments),
+        exit_codes=None if body.exit_codes is None else frozenset(body.exit_codes),
         held=body.held,
         children=body.children,
         order_by=order_by,

@@ -48,6 +48,8 @@ class HeldJobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     hold: HoldAnswer | None = None
     #: The latest order to cancel or stop the job. Its kind is PAUSE while a running job is being paused.
     stop_order: StopOrderAnswer | None = None
+    #: Of a request to release or resume the job: whether it was held. Otherwise the request has changed nothing.
+    was_held: bool | None = None
 
 
 class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -119,8 +121,8 @@ async def release_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnsw
 
     It returns to its old position in line. A job that is not held is not changed.
     """
-    await jobs.release(call.job_id, caller=call.caller)
-    return await _held_job(jobs, call)
+    was_held = await jobs.release(call.job_id, caller=call.caller)
+    return await _held_job(jobs, call, was_held=was_held)
 
 
 @operations.add("PauseJob", "POST", f"{JOB}/pause")
@@ -141,8 +143,8 @@ async def resume_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnswe
 
     It returns to its old position in line. A job that is not held is not changed.
     """
-    await jobs.resume_job(call.job_id, caller=call.caller)
-    return await _held_job(jobs, call)
+    was_held = await jobs.resume_job(call.job_id, caller=call.caller)
+    return await _held_job(jobs, call, was_held=was_held)
 
 
 @operations.add("GetJobHistory", "GET", f"{JOB}/history")
@@ -169,7 +171,7 @@ async def leave_safe_mode(jobs: JobService, call: Call[LeaveSafeModeRequest]) ->
     return EmptyAnswer()
 
 
-async def _held_job(jobs: JobService, call: Call[Any]) -> HeldJobAnswer:
+async def _held_job(jobs: JobService, call: Call[Any], *, was_held: bool | None = None) -> HeldJobAnswer:
     found = await jobs.describe([call.job_id], caller=call.caller)
     if not found:
         raise NotFound(f"Job {call.job_id} not found.")
@@ -181,6 +183,7 @@ async def _held_job(jobs: JobService, call: Call[Any]) -> HeldJobAnswer:
         status_reason=shown_status_reason(job),
         hold=hold_answer(job.hold),
         stop_order=stop_order_answer(job.stop_orders[-1]) if job.stop_orders else None,
+        was_held=was_held,
     )
 
 

@@ -290,6 +290,9 @@ class GetJobLogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     over: bool
     #: The number of the attempt; absent before the first one.
     attempt: int | None = None
+    #: Of a request without `after` and `wait`: whether output from before the request may be missing, because the
+    #: container engine has not delivered it within 3 s.
+    incomplete: bool = False
 
 
 log_operations = OperationTable[JobLogService](not_found=HTTPStatus.NOT_FOUND)
@@ -332,6 +335,7 @@ def _answer(page: JobLogPage) -> GetJobLogAnswer:
         next=_BEGINNING if at is None else f"{at.attempt}.{at.position}",
         over=page.over,
         attempt=None if at is None else at.attempt,
+        incomplete=page.incomplete,
     )
 
 

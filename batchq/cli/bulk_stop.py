@@ -37,6 +37,7 @@ from batchq.domain.stop_words import (
     node_note,
     outcome_text,
     summary,
+    with_children,
 )
 from batchq.errors import BatchqError, Invalid, Misused, NotFound, Unavailable
 from batchq.escapes import escape
@@ -210,6 +211,8 @@ class LineReporter:
         #: The jobs that an earlier order has stopped already, by outcome and by text.
         self._unchanged: Counter[str] = Counter()
         self._already: Counter[str] = Counter()
+        #: The children of arrays that the order has stopped, by the outcome of their array.
+        self._children: Counter[str] = Counter()
 
     def report_job(self, job: Response) -> None:
         outcome = str(job.get("outcome"))
@@ -227,6 +230,8 @@ class LineReporter:
             message = f": already {state} since {_render_order(standing)}"
             self._unchanged[outcome] += 1
             self._already[f"already {state}"] += 1
+        else:
+            self._children[outcome] += children_of(job)
         if not self._quiet:
             text = f"{self._texts[outcome]}  {job.get('jobName')} ({job.get('status')}){message}"
             write_line(escape(f"{job.get('jobId')}  {text}{note}"), flush=False)
@@ -235,10 +240,16 @@ class LineReporter:
         """Print the summary. `last` is the last object of the response, `counts` the jobs by outcome."""
         if self._quiet:
             return
-        parts = summary(counts - self._unchanged, self._texts, self._consequences)
+        parts = summary(counts - self._unchanged, self._texts, self._consequences, children=self._children)
         parts += [f"{count} {text}" for text, count in self._already.items()]
         text = escape("; ".join(parts) or "no job matches")
         write_line(text + ("; nothing is changed" if last.get("dryRun") else ""))
+
+
+def children_of(job: Response) -> int:
+    """How many children of an array the order concerns."""
+    children = job.get("children", 0)
+    return children if isinstance(children, int) else 0
 
 
 def _render_order(order: Response) -> str:
@@ -322,28 +333,31 @@ def _send(
 
 
 def _can_ask(args: Namespace) -> bool:
-    """Whether the user can be asked: the jobs are selected by filters alone, on a terminal, without `--yes`."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr) and not (args.yes or args.dry_run or args.jobs)
+    """Whether the user can be asked: on a terminal, without `--yes`."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr) and not (args.yes or args.dry_run)
 
 
 def _confirmed(
     url: str, path: str, request: dict[str, object], *, verb: str, consequences: Mapping[str, str]
 ) -> dict[str, object]:
-    """The request, after a question if it would stop more than WIDE jobs: what would happen is printed before.
+    """The request, after a question if it would stop more than WIDE jobs, children of arrays among them.
 
-    It names the jobs that the question counted, so that no job is stopped that was submitted after it. Raises Declined
-    if the answer is not `y`, and the errors of `stream`.
+    What would happen is printed before. The request names the jobs that the question counted, so that no job is stopped
+    that was submitted after it. Raises Declined if the answer is not `y`, and the errors of `stream`.
     """
     with stream_responses(url, path, {**request, "dryRun": True}, timeout=TIMEOUT) as objects:
         jobs = [it for it in objects if it.get("outcome") in WOULD_BE_DONE]
-    if len(jobs) <= WIDE:
+    counts, children = Counter(str(it["outcome"]) for it in jobs), Counter[str]()
+    for it in jobs:
+        children[str(it["outcome"])] += children_of(it)
+    if len(jobs) + children.total() <= WIDE:
         return request
-    counts = Counter(str(it["outcome"]) for it in jobs)
-    print_notice("; ".join(summary(counts, WOULD_BE_DONE, consequences)))
-    print(f"batchq: {verb} {len(jobs)} jobs? [y/N] ", end="", file=sys.stderr, flush=True)
+    print_notice("; ".join(summary(counts, WOULD_BE_DONE, consequences, children=children)))
+    asked = f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}{with_children(children.total())}"
+    print(f"batchq: {verb} {asked}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise Declined("nothing is changed")
-    return request | ({"jobs": [it["jobId"] for it in jobs]} if len(jobs) <= MAX_IDS else {})
+    return request | ({"jobs": [it["jobId"] for it in jobs]} if "jobs" not in request and len(jobs) <= MAX_IDS else {})
 
 
 def _report(objects: Iterable[Response], reporter: LineReporter | JsonReporter, counts: Counter[str]) -> None:
@@ -363,5 +377,5 @@ def _render_progress(progress: RequestProgress, args: Namespace) -> str:
     """The outcomes before the interruption, as the end of an error text; empty if the request was not accepted."""
     if not progress.is_accepted or args.dry_run:
         return ""
-    known = "; ".join(summary(progress.counts, DONE, {})) or "nothing"
+    known = "; ".join(summary(progress.counts, DONE, {}, children={})) or "nothing"
     return f"; before that: {known}. The server completes the request"

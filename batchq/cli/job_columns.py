@@ -1,6 +1,6 @@
 """The columns of lists of jobs, and the sentences about one job."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from batchq.cli.quantities import ago, format_duration, iso_text, local_time
@@ -35,7 +35,7 @@ def _all_columns(present: datetime) -> list[Column]:
         text_column("QUEUE", "jobQueue"),
         text_column("OWNER", "user"),
         Column(title="TIME", full=lambda it: iso_text(since(it)), short=lambda it: age(it, present)),
-        Column(title="WHY", full=reason_of_row, elastic=True),
+        Column(title="WHY", full=_why, short=lambda it: _why(it, short_id), elastic=True),
         text_column("ACCOUNT", "account"),
         text_column("DEFINITION", "jobDefinition", elastic=True),
         text_column("SHARE", "shareIdentifier"),
@@ -103,6 +103,17 @@ def reason_of_row(row: Row) -> str:
     if status(row) == "FAILED" and "exitCode" in row and row["exitCode"]:
         return f"exit code {row['exitCode']}: {row.get('statusReason', '')}".removesuffix(": ")
     return str(row.get("statusReason", "")) if status(row) != "SUCCEEDED" else ""
+
+
+def resubmission(row: Row) -> str:
+    """The id of the job that repeats this one; empty without one."""
+    return str(row.get("resubmittedAs", ""))
+
+
+def _why(row: Row, shown: Callable[[str], str] = str) -> str:
+    """The reason of the row, and as which job it was submitted again. `shown`: renders the id of that job."""
+    reason, rerun = reason_of_row(row), resubmission(row)
+    return f"{reason.removesuffix('.')}; submitted again as {shown(rerun)}".removeprefix("; ") if rerun else reason
 
 
 def stop_order(order: Row, *, has_ended: bool = False) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_columns import age, reason_of_row, status, status_style, stop_order
+from batchq.cli.job_columns import age, reason_of_row, resubmission, status, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
@@ -98,6 +98,8 @@ def fields_of_job(job: Row, present: datetime, *, in_terminal: bool) -> Iterator
         yield "state", state_of(job)
     if text := reason_of_row(job):
         yield "why", text
+    if text := resubmission(job):
+        yield "submitted again as", text
     if isinstance(job.get("hold"), dict):
         yield "hold", _render_hold_change({"held": job["hold"]})
     for order in job.get("stopOrders") or ([job["stopOrder"]] if "stopOrder" in job else []):

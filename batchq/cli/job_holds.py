@@ -46,7 +46,7 @@ def add_release(command: ArgumentParser) -> None:
 
     batchq release 8f2c51a7
     """
-    _declare(command, "release", lambda _: "released")
+    _declare(command, "release", _render_release("released"))
 
 
 def add_pause(command: ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def add_resume(command: ArgumentParser) -> None:
 
     batchq resume @
     """
-    _declare(command, "resume", lambda _: "resumed")
+    _declare(command, "resume", _render_release("resumed"))
 
 
 def add_drain(command: ArgumentParser) -> None:
@@ -168,6 +168,10 @@ def _render_hold(job: Row) -> str:
         return f"pausing{since}{by}: {checkpoint}stop signal, then held until batchq resume"
     verb, undo = ("paused", "resume") if standing.get("paused") else ("held", "release")
     return f"{verb}{since}{by}, until batchq {undo}"
+
+
+def _render_release(done: str) -> Callable[[Row], str]:
+    return lambda job: "was not held" if job.get("wasHeld") is False else done
 
 
 def add_checkpoints(command: ArgumentParser) -> None:

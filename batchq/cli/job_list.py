@@ -80,10 +80,11 @@ def run_list(args: Namespace) -> int:
 def _search(args: Namespace, url: str) -> Page:
     """The jobs of all searches that the flags require, newest first, as one response."""
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
-    pages = [fetch_jobs(url, it, limit=limit) for it in _requests(args, search_filters(args, url))]
+    searched = GROUP_LIMIT if args.reasons else limit
+    pages = [fetch_jobs(url, it, limit=searched) for it in _requests(args, search_filters(args, url))]
     jobs = [it for page in pages for it in page["jobs"] if matches_reason(args, it)]
     if len(pages) == 1:
-        return pages[0] | {"jobs": jobs}
+        return pages[0] | {"jobs": jobs[:limit]} | ({"complete": False} if len(jobs) > limit else {})
     jobs.sort(key=lambda it: it.get("createdAt", 0), reverse=True)
     is_complete = len(jobs) <= limit and all("nextToken" not in it for it in pages)
     return {"jobs": jobs[:limit], "complete": is_complete}
@@ -93,7 +94,7 @@ def _requests(args: Namespace, filters: Filters) -> list[Filters]:
     """One request, or two without a filter of states or times: unfinished jobs, and jobs that ended recently."""
     if args.children:
         filters["children"] = True
-    if not (args.ids or args.group_by):
+    if not (args.ids or args.group_by or args.reasons):
         filters["explain"] = True
     if args.all or args.jobs or args.states or args.since or args.until or args.held or args.environments:
         return [filters]

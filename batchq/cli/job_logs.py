@@ -21,6 +21,7 @@ from batchq.escapes import escape, split_colours
 LONG_POLL = 20  # seconds that the server waits for further lines
 PAGE_SIZE = 10_000  # lines of one response
 MAX_FOLLOWED = 20  # jobs that are followed together, each by its own connection
+INCOMPLETE = "the log of {job} may be incomplete: the container engine has not delivered its last output in time"
 PREFIX_STYLES = ("cyan", "magenta", "yellow", "green", "blue")
 
 
@@ -110,18 +111,21 @@ def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
         chosen = {"attempt": args.attempt, "container": args.container, "since": since}
         return patience.call(lambda: fetch_log_lines(url, log.job_id, timeout=TIMEOUT + wait, **chosen, **parameters))
 
-    position, tail, present = None, args.tail, None
+    position, tail, present, is_incomplete = None, args.tail, None, False
     while True:
         page = read(after=position, wait=wait, limit=PAGE_SIZE, tail=tail)
         lines: list[Row] = page["lines"]
+        is_incomplete = is_incomplete or page.get("incomplete", False)
         yield lines
         if page.get("over") or (not args.follow and not lines):
-            return
+            break
         if not args.follow and present is None and len(lines) == PAGE_SIZE:
             present = fetch_server_time(url)
         if present is not None and lines[-1]["at"] > present:  # a job that writes faster than it is read
-            return
+            break
         position, tail = page["next"], None
+    if is_incomplete:
+        print_notice(INCOMPLETE.format(job=log.job_id))
 
 
 def _print(args: Namespace, log: Log, lines: Sequence[Row]) -> None:

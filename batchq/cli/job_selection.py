@@ -19,10 +19,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from batchq.cli.job_columns import reason_of_row
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, WAITING, Row, fetch_jobs
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused, NotFound
+from batchq.escapes import escape
 
 LATEST = "@"
 STDIN = "-"
@@ -51,6 +53,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
 #: The values of `--state` of the commands that stop jobs.
 STOPPABLE_STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
 ABBREVIATIONS = {"PD": "PENDING", "R": "RUNNING", "CD": "SUCCEEDED", "F": "FAILED"}
+MAX_EXIT_CODE = 2**32 - 1
 MAX_IDS = 5000  # ids with steps that fit into one request
 _SEARCH_MEMBERS = {
     "names": "names",
@@ -60,6 +63,7 @@ _SEARCH_MEMBERS = {
     "states": "statuses",
     "definitions": "jobDefinitions",
     "environments": "computeEnvironments",
+    "exit_codes": "exitCodes",
 }
 _STOP_MEMBERS = {
     "names": "jobNames",
@@ -174,8 +178,10 @@ def add_search_flags(command: ArgumentParser) -> None:
     group.add_argument("--held", action="store_true", help="queued jobs that are held or paused")
     text = "jobs of this definition: NAME, NAME:REVISION"
     _add_filter(group, "--definition", to="definitions", metavar="DEFINITION", text=text)
-    text = "jobs whose statusReason contains these words"
+    text = "jobs whose reason contains these words, as --group-by reason prints it"
     _add_filter(group, "--reason", to="reasons", metavar="WORDS", text=text, parse=_parse_words)
+    text = "jobs whose latest attempt ended with this exit code"
+    _add_filter(group, "--exit-code", to="exit_codes", metavar="N", text=text, parse=_parse_exit_codes)
     text = "{} TIME: created, or with -t SUCCEEDED, FAILED or FINISHED ended; 1h, 2d, or 2026-11-23T18:30"
     group.add_argument("--since", type=parse_time, metavar="TIME", help=text.format("after"))
     group.add_argument("--until", type=parse_time, metavar="TIME", help=text.format("before"))
@@ -232,7 +238,7 @@ def _add_filter(
     to: str,
     metavar: str,
     text: str,
-    parse: Callable[[str], list[str]] = parse_names,
+    parse: Callable[[str], list[str]] | Callable[[str], list[int]] = parse_names,
 ) -> None:
     group.add_argument(*flags, dest=to, action="append", type=parse, metavar=metavar, help=text)
 
@@ -286,11 +292,16 @@ def has_selection(args: Namespace) -> bool:
 
 
 def matches_reason(args: Namespace, row: Row) -> bool:
-    """Whether the row matches `--reason`, which the server does not know as a filter."""
+    """Whether the row matches `--reason`, which the server does not know as a filter.
+
+    Words that end with a digit match whole numbers: `exit code 1` does not match `exit code 137`.
+    """
     if not args.reasons:
         return True
-    reason = str(row.get("statusReason", "")).casefold()
-    return any(word.casefold() in reason for word in chain.from_iterable(args.reasons))
+    texts = [escape(it).casefold() for it in (reason_of_row(row), str(row.get("statusReason", "")))]
+    words = [it.casefold() for it in chain.from_iterable(args.reasons)]
+    patterns = [re.escape(it) + (r"(?!\d)" if it[-1].isdigit() else "") for it in words]
+    return any(re.search(pattern, text) for pattern in patterns for text in texts)
 
 
 def _times(since: datetime | None, until: datetime | None, statuses: list[str] | None) -> Filters:
@@ -317,6 +328,13 @@ def _parse_stoppable_states(text: str) -> list[str]:
     if unknown := [it for it in states if it not in STOPPABLE_STATES]:
         raise ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(STOPPABLE_STATES)}")
     return states
+
+
+def _parse_exit_codes(text: str) -> list[int]:
+    names = parse_names(text)
+    if wrong := [it for it in names if not (it.isascii() and it.isdigit() and int(it[:11]) <= MAX_EXIT_CODE)]:
+        raise ArgumentTypeError(f"{wrong[0]!r} is not an exit code")
+    return [int(it) for it in names]
 
 
 def _parse_words(text: str) -> list[str]:

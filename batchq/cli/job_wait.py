@@ -5,8 +5,8 @@ Other commands that wait for a job use its exit status, and the sentence about i
 
 import time
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Sequence
-from math import inf
 from typing import Any
 
 from batchq.cli.http_client import Patience, add_server_flags, url_of
@@ -16,6 +16,7 @@ from batchq.cli.job_selection import search_filters as filters_of
 from batchq.cli.output import (
     DONE,
     EXIT_STATUSES,
+    INTERVAL,
     NO_EXIT_CODE,
     REFUSED,
     TIMED_OUT,
@@ -24,7 +25,7 @@ from batchq.cli.output import (
     print_notice,
 )
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
-from batchq.cli.server_requests import FINISHED, UNFINISHED, Row, fetch_jobs, fetch_rows
+from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, Row, fetch_jobs, fetch_rows
 from batchq.cli.tables import add_output_flags, print_json, prints_json
 from batchq.errors import Misused, ServerUnavailable
 
@@ -36,6 +37,7 @@ HIGHEST_EXIT_CODE = 255
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two requests
 MAX_JOBS = 10_000
+NOT_CREATED = "not created"  # children of an array that ended before
 MAX_REPORTED = 20  # ends of jobs that are printed, one a line
 
 
@@ -95,7 +97,7 @@ def _selected(args: Namespace, url: str) -> dict[str, Row]:
 
 def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | None) -> bool:
     """Read the rows again until the condition of the flags holds. False if the deadline passes before."""
-    patience, pause, line = Patience(deadline=deadline), FIRST_PAUSE, StatusLine(delay=inf)
+    patience, pause, line = Patience(deadline=deadline), FIRST_PAUSE, StatusLine(delay=INTERVAL)
     while True:
         line.show(_progress(list(rows.values())))
         if _is_over(args, list(rows.values())):
@@ -126,9 +128,9 @@ def _report(rows: dict[str, Row], *, is_over: bool) -> int:
         print_notice(outcome_line(it))
     if len(rows) > 1:
         others = len(rows) - len(ended)
-        print_notice(
-            f"{len(ended) - len(failed)} SUCCEEDED, {len(failed)} FAILED" + (f", {others} unfinished" if others else "")
-        )
+        numbers = f"{len(ended) - len(failed)} SUCCEEDED, {len(failed)} FAILED"
+        children = sum((_children(it) for it in rows.values()), Counter())
+        print_notice(numbers + (f", {others} unfinished" if others else "") + _children_text(children))
     if not is_over:
         return print_error("the time limit of --timeout has passed", TIMED_OUT)
     if len(rows) == 1:
@@ -137,10 +139,30 @@ def _report(rows: dict[str, Row], *, is_over: bool) -> int:
 
 
 def _progress(rows: Sequence[Row]) -> str:
-    ended = [it for it in rows if status(it) in FINISHED]
-    failed = [it for it in ended if status(it) == "FAILED"]
-    last = f", {len(failed)} FAILED: {failed[-1].get('jobName')}" if failed else ""
-    return f"{len(ended)}/{len(rows)} ended{last}"
+    """`112/200 ended, 3 FAILED: grid`: jobs, with the children of an array in its place."""
+    counts = sum((_children(it) or Counter({status(it): 1}) for it in rows), Counter[str]())
+    failed = [it for it in rows if status(it) == "FAILED" or _children(it)["FAILED"]]
+    last = f", {counts['FAILED']} FAILED: {failed[-1].get('jobName')}" if counts["FAILED"] else ""
+    running = sum(counts[it] for it in ACTIVE)
+    active = f", {running} running" if running and any(map(_children, rows)) else ""
+    return f"{counts['SUCCEEDED'] + counts['FAILED'] + counts[NOT_CREATED]}/{counts.total()} ended{last}{active}"
+
+
+def _children(row: Row) -> Counter[str]:
+    """The number of children of an array in each status; those that its end kept from being created: NOT_CREATED."""
+    size, statuses = row.get("arraySize", 0), row.get("statusSummary", {})
+    counts = Counter({it: statuses[it] for it in statuses if statuses[it]})
+    if not statuses or not size:
+        return Counter()
+    rest = NOT_CREATED if status(row) in FINISHED else status(row)
+    return counts + Counter({rest: size - counts.total()})
+
+
+def _children_text(counts: Counter[str]) -> str:
+    """`; children: 112 SUCCEEDED, 3 FAILED`; empty without children."""
+    order = (*FINISHED, *UNFINISHED, NOT_CREATED)
+    parts = [f"{counts[it]} {it}" for it in sorted(counts, key=order.index)]
+    return f"; children: {', '.join(parts)}" if parts else ""
 
 
 def is_array(job: Job) -> bool:
@@ -154,6 +176,7 @@ def to_row(job: Job, *, sentence: str) -> Row:
         **{it: job.get(it) for it in copied},
         "exitCode": _exit_code(job),
         "arraySize": job.get("arrayProperties", {}).get("size"),
+        "statusSummary": job.get("arrayProperties", {}).get("statusSummary"),
         "stopOrder": {"kind": "TERMINATE"} if job.get("isTerminated") else None,
         "why": {"sentence": sentence} if sentence else None,
     }
@@ -187,8 +210,8 @@ def exit_status_of(job: Row) -> int:
 
 
 def outcome_line(job: Row) -> str:
-    """`train FAILED after 11 min 57 s: exit code 1: Essential container in task exited`."""
+    """`train FAILED after 11 min 57 s: exit code 1: Essential container in task exited`, and children of an array."""
     started, stopped = local_time(job.get("startedAt")), local_time(job.get("stoppedAt"))
     took = f" after {format_long_duration(stopped - started)}" if started and stopped else ""
     why = reason_of_row(job)
-    return f"{job.get('jobName')} {status(job)}{took}{why and f': {why}'}"
+    return f"{job.get('jobName')} {status(job)}{took}{why and f': {why}'}{_children_text(_children(job))}"

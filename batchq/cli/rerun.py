@@ -11,14 +11,14 @@ from uuid import uuid4
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_flags import Request, add_change_flags, changes
 from batchq.cli.job_selection import add_search_flags, has_selection, matches_reason, search_filters
-from batchq.cli.job_wait import Job, is_array
+from batchq.cli.job_wait import Job
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, print_notice, write_line
 from batchq.cli.server_requests import (
     FINISHED,
     Content,
+    Row,
     fetch_definitions,
-    fetch_failed_children,
     fetch_job_documents,
     fetch_jobs,
     fetch_rows,
@@ -26,7 +26,7 @@ from batchq.cli.server_requests import (
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
 from batchq.errors import Misused
 from batchq.escapes import escape
-from batchq.services.client_requests import has_one_container, repeat, with_changes
+from batchq.services.client_requests import LeftOut, has_one_container, repeat, select_failed, with_changes
 
 MAX_JOBS = 10_000  # jobs of one command
 NOT_REPEATED = "batchq list shows which, and rerun submits the others"
@@ -36,8 +36,9 @@ def add_rerun(command: CommandParser) -> None:
     """Submit finished jobs again, each as a new job with the same definition and overrides, and print the new ids.
 
     Dependencies are not repeated. The tag batchq:rerun-of of a new job is the id of the old one. With --failed, of an
-    array only its failed children are submitted, each as a job with its AWS_BATCH_JOB_ARRAY_INDEX. The words behind --
-    replace the command.
+    array only its failed children are submitted, each as a job with its AWS_BATCH_JOB_ARRAY_INDEX; jobs that a user
+    cancelled or terminated are left out, and jobs that were submitted again already. The words behind -- replace the
+    command.
 
       batchq rerun 8f2c51a7 --memory 4g
       batchq rerun --failed 8f2c51a7 77ab01c9 --dry-run
@@ -49,6 +50,7 @@ def add_rerun(command: CommandParser) -> None:
     command.set_defaults(run=run_rerun)
     add_search_flags(command)
     command.add_argument("--failed", action="store_true", help="only jobs that FAILED; of an array its failed children")
+    command.add_argument("--also-stopped", action="store_true", help="with --failed: also jobs that a user stopped")
     add_change_flags(command)
     command.add_argument("-q", "--new-queue", metavar="QUEUE", help="queue of the new jobs (that of the old ones)")
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
@@ -56,13 +58,17 @@ def add_rerun(command: CommandParser) -> None:
 
 
 def run_rerun(args: Namespace) -> int:
-    wanted = _requested_changes(args)
+    if args.also_stopped and not args.failed:
+        raise Misused("--also-stopped needs --failed: without it all jobs that are given are submitted again")
+    changed = _requested_changes(args)
     url = url_of(args)
-    jobs = _selected(url, args)
-    if not jobs:
-        print_notice("no job matches")
+    rows, left_out = _selected(url, args)
+    if any(left_out):
+        print_notice(f"{left_out}{'; --also-stopped includes stopped jobs' if left_out.stopped else ''}")
+    if not rows:
+        print_notice("nothing is submitted" if any(left_out) else "no job matches")
         return DONE
-    requests = _requests(url, jobs, wanted)
+    requests = _requests(url, fetch_job_documents(url, [str(it["jobId"]) for it in rows]), changed)
     if args.dry_run:
         for request in requests:
             write_line(dumps({"submitJob": request}))
@@ -80,52 +86,61 @@ def _requested_changes(args: Namespace) -> Request:
     return changes(args, command=args.program or ()) | queue
 
 
-def _selected(url: str, args: Namespace) -> list[Job]:
-    """The finished jobs that the arguments name, with the failed children in place of their arrays for `--failed`."""
-    jobs = fetch_job_documents(url, _ids(url, args))
+def _selected(url: str, args: Namespace) -> tuple[Sequence[Row], LeftOut]:
+    """The finished jobs that the arguments name, and how many `--failed` leaves out.
+
+    For `--failed` the failed children stand in place of their arrays.
+    """
+    rows, left_out = _named(url, args), LeftOut()
     if args.failed:
-        jobs = [child for it in jobs for child in _failed(url, it)]
-    elif unfinished := [it for it in jobs if it["status"] not in FINISHED]:
+        rows, left_out = select_failed(
+            {str(child["jobId"]): child for it in rows for child in _failed(url, it)}.values(),
+            is_stopped=lambda it: bool(it.get("stoppedByUser")),
+            is_repeated=lambda it: "resubmittedAs" in it,
+            also_stopped=args.also_stopped,
+        )
+    elif unfinished := [it for it in rows if it["status"] not in FINISHED]:
         first = unfinished[0]
         raise Misused(escape(f"{first['jobName']} {first['jobId']} is {first['status']}; only finished jobs are rerun"))
-    if len(jobs) > MAX_JOBS:
-        raise Misused(f"{len(jobs)} jobs are selected; one command takes at most {MAX_JOBS}")
-    return jobs
+    if len(rows) > MAX_JOBS:
+        raise Misused(f"{len(rows)} jobs are selected; one command takes at most {MAX_JOBS}")
+    return rows, left_out
 
 
-def _ids(url: str, args: Namespace) -> list[str]:
-    """The ids of the arguments, in their order, or of the jobs that the filters match. Raises Misused, NotFound."""
+def _named(url: str, args: Namespace) -> Sequence[Row]:
+    """The jobs of the arguments, in their order, or those that the filters match. Raises Misused, NotFound."""
     if not has_selection(args):
         raise Misused("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
     filters = search_filters(args, url)
     if filters.keys() <= {"ids", "children"} and not args.reasons:
-        return [str(it["jobId"]) for it in fetch_rows(url, filters.get("ids", ()))]
+        return fetch_rows(url, filters.get("ids", ()))
     if "statuses" not in filters:
         filters["statuses"] = ["FAILED"] if args.failed else list(FINISHED)
     page = fetch_jobs(url, filters, limit=MAX_JOBS)
     if "nextToken" in page:
         raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
-    return [str(it["jobId"]) for it in page["jobs"] if matches_reason(args, it)]
+    return [it for it in page["jobs"] if matches_reason(args, it)]
 
 
-def _failed(url: str, job: Job) -> Sequence[Job]:
+def _failed(url: str, row: Row) -> Sequence[Row]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
-    if not is_array(job):
-        return [job] if job["status"] == "FAILED" else []
-    return sorted(fetch_job_documents(url, fetch_failed_children(url, job["jobId"])), key=_index)
+    if "arraySize" not in row:
+        return [row] if row["status"] == "FAILED" else []
+    page = fetch_jobs(url, {"parentId": row["jobId"], "statuses": ["FAILED"]}, limit=MAX_JOBS + 1)
+    return sorted(page["jobs"], key=_index)
 
 
-def _index(job: Job) -> int:
-    index: int = job["arrayProperties"]["index"]
+def _index(row: Row) -> int:
+    index: int = row["arrayIndex"]
     return index
 
 
-def _requests(url: str, jobs: Sequence[Job], wanted: Request) -> list[Request]:
+def _requests(url: str, jobs: Sequence[Job], changed: Request) -> list[Request]:
     """The requests of the new jobs. Raises Misused for a change that a job cannot have."""
-    if "containerOverrides" in wanted and (others := [it for it in jobs if not has_one_container(it)]):
+    if "containerOverrides" in changed and (others := [it for it in jobs if not has_one_container(it)]):
         raise Misused(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
     definitions = _definitions(url, {it["jobDefinition"] for it in jobs})
-    return [with_changes(repeat(it, definitions.get(it["jobDefinition"], {})), wanted) for it in jobs]
+    return [with_changes(repeat(it, definitions.get(it["jobDefinition"], {})), changed) for it in jobs]
 
 
 def _definitions(url: str, arns: Iterable[str]) -> dict[str, Content]:

@@ -21,7 +21,6 @@ Row = Mapping[str, Any]
 Page = dict[str, Any]
 SUBMIT_JOB = "/v1/submitjob"
 DESCRIBE_JOBS = "/v1/describejobs"
-BATCH_LIST_JOBS = "/v1/listjobs"
 REGISTER_JOB_DEFINITION = "/v1/registerjobdefinition"
 DESCRIBE_JOB_DEFINITIONS = "/v1/describejobdefinitions"
 MAX_DESCRIBED = 100  # jobs or definitions of one request
@@ -140,12 +139,6 @@ def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Content]:
         page: Any = call(url, DESCRIBE_JOBS, {"jobs": list(ids[start : start + MAX_DESCRIBED])})
         found |= {it["jobId"]: it for it in page["jobs"]}
     return [found[it] for it in ids if it in found]
-
-
-def fetch_failed_children(url: str, array_id: str) -> list[str]:
-    """The ids of the FAILED children of an array."""
-    pages = fetch_pages(url, BATCH_LIST_JOBS, {"arrayJobId": array_id, "jobStatus": "FAILED"})
-    return [it["jobId"] for page in pages for it in page["jobSummaryList"]]
 
 
 def send_definition(url: str, definition: Mapping[str, object]) -> str:

@@ -15,7 +15,7 @@ from batchq.domain.access.accounts import UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.ids import JobId, container_id, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Job, Status
-from batchq.domain.lifecycle.arrays import size
+from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.domain.task import TaskContainer
 from batchq.errors import Invalid
@@ -163,6 +163,8 @@ class Preview(Struct, frozen=True, kw_only=True):
     name: str
     status: Status
     has_children: bool
+    #: As in `JobOutcome`.
+    children: int = 0
     #: `Job.stop_orders` of an active job or an array; empty for any other job.
     stop_orders: tuple[StopOrder, ...] = ()
 
@@ -179,6 +181,8 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
     note: str = ""
     #: The earlier order because of which this one changed nothing; None: it had an effect.
     standing: StopOrder | None = None
+    #: Of an unfinished array: how many of its children had not ended, those that are not created yet among them.
+    children: int = 0
 
 
 def require_consistent(order: BulkStopOrder) -> None:
@@ -286,6 +290,13 @@ def unfinished_children(array: Job) -> tuple[int, int]:
     counts = dict(array.array_state.counts)
     active = sum(counts.get(status, 0) for status in ACTIVE)
     return size(array) - active - sum(counts.get(status, 0) for status in FINISHED), active
+
+
+def children_count(job: Job) -> int:
+    """`JobOutcome.children` of the job."""
+    if not is_parent(job) or job.status in FINISHED:
+        return 0
+    return size(job) if job.array_state is None else sum(unfinished_children(job))
 
 
 _WHY_NOT = {

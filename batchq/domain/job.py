@@ -142,6 +142,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     plan: TrainingPlan = TrainingPlan()
     #: The prices at the submission; None: the server had none, and the cost of the job is not known.
     prices: Prices | None = None
+    #: The job that this one repeats, from the tag `batchq:rerun-of`; None: the submitter could not see such a job.
+    rerun_of: JobId | None = None
 
     @property
     def reports_metrics(self) -> bool:

@@ -7,7 +7,7 @@ values from responses, and imports no more than it needs.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-#: Jobs that filters may stop without a confirmation.
+#: Jobs, children of arrays among them, that are stopped without a confirmation.
 WIDE = 20
 DONE = {
     "CANCELLED": "cancelled",
@@ -51,12 +51,27 @@ def consequences_of_terminate(
     return {outcome: text.format(signal=sent, grace=after) for outcome, text in CONSEQUENCES.items()}
 
 
-def summary(counts: Mapping[str, int], texts: Mapping[str, str], consequences: Mapping[str, str]) -> list[str]:
-    """`12 cancelled (FAILED at once, no container is created)` for each outcome. `texts`: DONE or WOULD_BE_DONE."""
+def summary(
+    counts: Mapping[str, int],
+    texts: Mapping[str, str],
+    consequences: Mapping[str, str],
+    *,
+    children: Mapping[str, int],
+) -> list[str]:
+    """`12 cancelled (FAILED at once, no container is created)` for each outcome. `texts`: DONE or WOULD_BE_DONE.
+
+    `children`: how many children the arrays among the jobs have, by outcome.
+    """
     return [
-        f"{count} {outcome_text(outcome, texts)}" + (f" ({consequences[outcome]})" if outcome in consequences else "")
+        f"{count} {outcome_text(outcome, texts)}{with_children(children.get(outcome, 0))}"
+        + (f" ({consequences[outcome]})" if outcome in consequences else "")
         for outcome, count in counts.items()
     ]
+
+
+def with_children(count: int) -> str:
+    """` with 5,000 children`, as the end of a number of jobs; empty for 0."""
+    return f" with {count:,} {'child' if count == 1 else 'children'}" if count else ""
 
 
 def outcome_text(outcome: str, texts: Mapping[str, str]) -> str:

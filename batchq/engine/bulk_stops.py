@@ -24,6 +24,7 @@ from batchq.domain.bulk_stop import (
     Outcome,
     Progress,
     StopTarget,
+    children_count,
     container_outcome,
     has_children,
     note,
@@ -143,6 +144,7 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
         outcome=became,
         note=note(order, shown),
         standing=standing_order(order, shown),
+        children=children_count(shown),
     )
 
 

@@ -64,21 +64,21 @@ class LogTail:
         await self._wait([self._shared(copy, partial(self._copy, *copy)) for copy in growing.items()])
         return await self._capture.complete_until(growing)
 
-    async def copy_one(self, job: Job, tag: Tag) -> bool:
-        """Copy the new output of one container of a job. Returns whether its log is complete.
+    async def copy_one(self, job: Job, tag: Tag) -> float | None:
+        """Copy the new output of one container of a job.
 
-        That is so if its attempt had ended in `job`, and the copy succeeded or the container cannot exist any more.
+        Returns the time by the event loop's clock until which all of its output is stored; None if the copy failed or
+        is late. A container that cannot exist any more has no new output.
         """
-        now = self._clock.now()
+        now = asyncio.get_running_loop().time()
         if not spec_of(job, tag).logging.captured:
-            return True
-        runs = _runs(job, tag)
-        if not runs and not _ended_recently(job, tag, now):
-            return True
-        copy = (tag, COPY_INTERVAL if runs else timedelta(0))
+            return now
+        if not runs(job, tag) and not _ended_recently(job, tag, self._clock.now()):
+            return now
+        copy = (tag, timedelta(0))
         read = self._shared(copy, partial(self._copy, *copy))
         await self._wait([read])
-        return not runs and read.task.done() and read.task.result()
+        return read.since if read.task.done() and read.task.result() else None
 
     async def close(self) -> None:
         """Cancel the copies under way. Output that is not stored yet can still be copied later."""
@@ -100,7 +100,7 @@ class LogTail:
             job = jobs.get(tag.job_id)
             if job is None or not spec_of(job, tag).logging.captured:
                 continue
-            if _runs(job, tag):
+            if runs(job, tag):
                 growing[tag] = COPY_INTERVAL
             elif _ended_recently(job, tag, now):
                 growing[tag] = timedelta(0)
@@ -153,7 +153,7 @@ class LogTail:
             task.result()
 
 
-def _runs(job: Job, tag: Tag) -> bool:
+def runs(job: Job, tag: Tag) -> bool:
     return job.attempt is not None and job.attempt.number == tag.attempt
 
 
@@ -170,6 +170,8 @@ class Copied(Struct, frozen=True, kw_only=True):
     job: Job | None
     #: Whether the container's attempt had ended before the copy, and all of its output is stored.
     complete: bool
+    #: The time by the event loop's clock until which all output is stored; None if the copy failed or is late.
+    until: float | None
     #: The stored bytes of the log.
     size: int
 
@@ -200,8 +202,9 @@ class SharedCopies:
 
     async def _copy(self, tag: Tag) -> Copied:
         job = (await self._store.jobs([tag.job_id])).get(tag.job_id)
-        complete = job is None or await self._tail.copy_one(job, tag)
-        return Copied(job=job, complete=complete, size=await self._archive.size(tag.log_id))
+        until = None if job is None else await self._tail.copy_one(job, tag)
+        complete = job is None or (until is not None and not runs(job, tag))
+        return Copied(job=job, complete=complete, until=until, size=await self._archive.size(tag.log_id))
 
     def _drop_later(self, tag: Tag) -> None:
         loop = asyncio.get_running_loop()

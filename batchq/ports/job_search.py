@@ -65,6 +65,8 @@ class JobSearchQuery(Struct, frozen=True, kw_only=True):
     ended_before: int | None = None
     #: Names of the compute environments on which the jobs run now: only STARTING and RUNNING jobs match.
     environments: frozenset[str] | None = None
+    #: Exit codes of the latest attempt.
+    exit_codes: frozenset[int] | None = None
     #: Whether only queued jobs that are held or paused match.
     held: bool = False
     #: Whether the children of arrays match for themselves; else an array is one row.

@@ -260,6 +260,9 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
         The number of ids is not limited.
         """
 
+    async def reruns(self, ids: Sequence[JobId]) -> Mapping[JobId, JobId]:
+        """The newest job that repeats each of these; ids of jobs that were not submitted again are omitted."""
+
     async def active(self) -> tuple[Job, ...]:
         """Every job that is STARTING or RUNNING."""
 

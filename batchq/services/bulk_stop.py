@@ -267,7 +267,13 @@ def _predicted(order: BulkStopOrder, preview: Preview, task: Job | None, names: 
     if task is not None and container is not None:
         became, note = container_outcome(order, task, container)
     return JobOutcome(
-        job_id=job_id, name=preview.name, status=preview.status, outcome=became, note=note, standing=standing
+        job_id=job_id,
+        name=preview.name,
+        status=preview.status,
+        outcome=became,
+        note=note,
+        standing=standing,
+        children=preview.children,
     )
 
 

@@ -12,10 +12,10 @@ The SubmitJob request of a rerun is made from the JSON of DescribeJobs and of th
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from json import dumps
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 DEFAULT_VCPUS, DEFAULT_MEMORY = "1", "1024"  # MEMORY in MiB
 MAX_NAME = 100  # characters of the image in a definition's name
@@ -46,6 +46,7 @@ Request = dict[str, Any]
 #: The JSON of a job, as DescribeJobs returns it.
 JobDocument = Mapping[str, Any]
 Container = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def container_properties(*, image: str, volumes: Sequence[Volume], user: str | None) -> Content:
@@ -128,6 +129,39 @@ def with_changes(request: Request, changes: Mapping[str, Any]) -> Request:
     if "containerOverrides" in changes:
         merged["containerOverrides"] = _merged(request.get("containerOverrides", {}), changes["containerOverrides"])
     return merged
+
+
+class LeftOut(NamedTuple):
+    """How many failed jobs a rerun leaves out."""
+
+    #: A user cancelled or terminated the job.
+    stopped: int = 0
+    #: The job was submitted again already.
+    repeated: int = 0
+
+    def __str__(self) -> str:
+        """`3 left out: 2 cancelled or terminated by a user, 1 submitted again already`; empty for none."""
+        reasons = ((self.stopped, "cancelled or terminated by a user"), (self.repeated, "submitted again already"))
+        parts = [f"{count} {reason}" for count, reason in reasons if count]
+        return f"{sum(self)} left out: {', '.join(parts)}" if parts else ""
+
+
+def select_failed(
+    jobs: Iterable[T], *, is_stopped: Callable[[T], bool], is_repeated: Callable[[T], bool], also_stopped: bool
+) -> tuple[list[T], LeftOut]:
+    """The failed jobs that a rerun submits, and how many others there are.
+
+    `is_stopped`, `is_repeated`: as the members of LeftOut. `also_stopped`: whether stopped jobs are submitted.
+    """
+    selected, left_out = list[T](), LeftOut()
+    for job in jobs:
+        if is_repeated(job):
+            left_out = left_out._replace(repeated=left_out.repeated + 1)
+        elif is_stopped(job) and not also_stopped:
+            left_out = left_out._replace(stopped=left_out.stopped + 1)
+        else:
+            selected.append(job)
+    return selected, left_out
 
 
 def has_one_container(job: JobDocument) -> bool:

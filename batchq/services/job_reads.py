@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, UserName, Visibility
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.bulk_stop import JobFilter
-from batchq.domain.ids import JobId, parent_of, stream_name
+from batchq.domain.catalog import Tags
+from batchq.domain.ids import JobId, node_of, parent_of, stream_name
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
+from batchq.domain.lifecycle.arrays import is_parent, is_passing_hold, size, unspawned_child
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import is_queued_for_placement
@@ -24,6 +25,7 @@ from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
+from batchq.services.client_requests import RERUN_OF
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
 _VERSION = "8"  # RFC 9562: a UUID whose bits the application chooses
@@ -96,6 +98,19 @@ class PendingOrdersView:
             job = unspawned_child(found[child[0]], job_id)
         return None if job is None else self._project(pending, (job,))[0]
 
+    async def awaits_hold(self, job: Job) -> bool:
+        """Whether the job is a child to which the hold of its array has not been applied yet."""
+        if job.child is None:
+            return False
+        array = await self.job(job.child.parent, visibility=None)
+        return array is not None and array.hold is not None and is_passing_hold(array, job.child.index)
+
+    async def repeated_job(self, tags: Tags, *, visibility: Visibility | None) -> JobId | None:
+        """The job that a submission with these tags repeats; None without one, or if it is hidden."""
+        named = dict(tags).get(RERUN_OF)
+        job = None if named is None else await self.job(JobId(named), visibility=visibility)
+        return None if job is None else job.id
+
     async def missing(self, job_id: JobId, *, visibility: Visibility | None) -> NotFound:
         """The error for a job that `job` does not find; it names an array that ended before it created the child."""
         child = parent_of(job_id)
@@ -153,6 +168,7 @@ class JobSearchService:
     ) -> None:
         """`queues`: the names of the queues that are visible to a caller."""
         self._projected = PendingOrdersView(store, engine.pending_array_orders, engine.start_obstacle)
+        self._store = store
         self._directory = directory
         self._queues = queues
 
@@ -170,6 +186,20 @@ class JobSearchService:
             for kind, name in hidden_names(query, directory, self._queues(caller), caller=caller):
                 raise name_not_found(kind, name)
         return page
+
+    async def reruns(self, jobs: Iterable[Job]) -> Mapping[JobId, JobId]:
+        """The newest job that repeats each of these finished jobs, by their ids; others are omitted.
+
+        Without one, a child counts as repeated by the newest job that repeats its array.
+        """
+        whole = {
+            it.id: (node_of(it.id)[0], *(() if it.child is None else (it.child.parent,)))
+            for it in jobs
+            if it.status in FINISHED
+        }
+        found = await self._store.reruns(sorted({it for ids in whole.values() for it in ids})) if whole else {}
+        newest = {job_id: next((found[it] for it in ids if it in found), None) for job_id, ids in whole.items()}
+        return {job_id: rerun for job_id, rerun in newest.items() if rerun is not None}
 
 
 def hidden_names(

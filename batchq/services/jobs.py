@@ -79,9 +79,11 @@ class JobService:
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, caller=caller
         )
+        spec = self.checked_spec(submission, definition, queue, caller=caller)
+        rerun_of = await self._projected.repeated_job(submission.tags, visibility=caller.visibility)
         return await self._engine.submit(
             job_id=submission.job_id or JobId(str(uuid4())),
-            spec=replace(self.checked_spec(submission, definition, queue, caller=caller), prices=self._prices),
+            spec=replace(spec, prices=self._prices, rerun_of=rerun_of),
             tags=submission.tags,
             key=submission.key,
             caller=caller,
@@ -224,12 +226,12 @@ class JobService:
         event = on.HoldRequested(reason=reason, user=caller.user)
         await self._deliver_hold(job_id, event, caller=caller, expected=expected)
 
-    async def release(self, job_id: JobId, *, caller: Caller) -> None:
+    async def release(self, job_id: JobId, *, caller: Caller) -> bool:
         """Let a held or paused job be placed again, at its old position. A job that is not held is unchanged.
 
-        Raises NotFound; Invalid for a finished job or a node.
+        Returns whether it was held. Raises NotFound; Invalid for a finished job or a node.
         """
-        await self._deliver_hold(job_id, on.ReleaseRequested(user=caller.user), caller=caller)
+        return await self._deliver_hold(job_id, on.ReleaseRequested(user=caller.user), caller=caller)
 
     async def pause(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
         """Hold a queued job; stop the attempt of an active job, with a final checkpoint, and hold the job after it.
@@ -242,23 +244,26 @@ class JobService:
         event = on.PauseRequested(reason=reason, user=caller.user)
         await self._deliver_hold(job_id, event, caller=caller, expected=expected)
 
-    async def resume_job(self, job_id: JobId, *, caller: Caller) -> None:
+    async def resume_job(self, job_id: JobId, *, caller: Caller) -> bool:
         """Let a paused or held job be placed again, at its old position. A job that is not held is unchanged.
 
-        A job that is pausing goes back to its queue once its attempt has ended.
+        A job that is pausing goes back to its queue once its attempt has ended. Returns whether the job was held.
 
         Raises NotFound; Invalid for a finished job or a node.
         """
-        await self._deliver_hold(job_id, on.ResumeRequested(user=caller.user), caller=caller)
+        return await self._deliver_hold(job_id, on.ResumeRequested(user=caller.user), caller=caller)
 
     async def _deliver_hold(
         self, job_id: JobId, event: HoldEvent, *, caller: Caller, expected: str | None = None
-    ) -> None:
+    ) -> bool:
+        """Returns whether the job was held before, or was about to be held with its array."""
         whole, node = node_of(job_id)
         if node is not None:
             raise Invalid(f"Job {job_id} is a node: name the whole job {whole}.")
-        await self._must_exist(job_id, caller)
+        job = await self._must_exist(job_id, caller)
+        was_held = job.hold is not None or await self._projected.awaits_hold(job)
         await self._engine.deliver(job_id, event, caller=caller, expected=expected)
+        return was_held
 
     async def leave_safe_mode(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:
         """End safe mode after a restore. Orphaned containers are removed with `purge`, else left alone permanently.

@@ -69,6 +69,14 @@ def _member(path: str) -> str:
 HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('array_state')} IS NOT NULL)"
 
 
+#: `JobOutcome.children`. Without a state the children wait, as their array does.
+CHILDREN = """CASE WHEN jobs.array_size > 0 THEN jobs.array_size - coalesce((
+        SELECT sum(json_extract(value, '$[1]'))
+        FROM json_each(CASE WHEN json_valid(jobs.state) THEN jobs.state END, '$.array_state.counts')
+        WHERE json_extract(value, '$[0]') IN ('SUCCEEDED', 'FAILED')
+    ), 0) ELSE 0 END"""
+
+
 #: Only active jobs and arrays can be unfinished and have orders: the JSON of other jobs is not read.
 STOP_ORDERS = f"CASE WHEN jobs.status IN ('STARTING', 'RUNNING') OR {HAS_CHILDREN} THEN {_member('stop_orders')} END"
 
@@ -134,7 +142,9 @@ def preview(
     connection: Connection, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
 ) -> tuple[Preview, ...]:
     chosen, parameters = select_targets(selection)
-    statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN, stop_orders=STOP_ORDERS)
+    statement = SQL["preview"].format(
+        chosen=chosen, has_children=HAS_CHILDREN, children=CHILDREN, stop_orders=STOP_ORDERS
+    )
     place = (-1, WHOLE) if after is None else (after[0], _stored_part(after[1]))
     return tuple(
         Preview(
@@ -143,9 +153,10 @@ def preview(
             name=name or "",
             status=Status(status),
             has_children=bool(has_children),
+            children=children,
             stop_orders=rows.stop_orders(orders),
         )
-        for order, node, job_id, name, status, has_children, orders in connection.execute(
+        for order, node, job_id, name, status, has_children, children, orders in connection.execute(
             statement, [*parameters, *place, limit]
         )
     )

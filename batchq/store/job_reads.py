@@ -48,6 +48,11 @@ def find_jobs(
     return {job_id: found[job_id] for job_id in visible if job_id in found}
 
 
+def reruns(connection: Connection, ids: Sequence[JobId]) -> Mapping[JobId, JobId]:
+    found = connection.execute(SQL["reruns"], _ids(ids))
+    return {JobId(job_id): JobId(newest) for job_id, newest in found if newest is not None}
+
+
 def jobs_with_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
     """These jobs, in the given order."""
     found = {

@@ -89,6 +89,7 @@ def new_job_row(job: Job) -> Row:
         "consumable_requirements": as_json(spec.needs) if spec.needs else None,
         "timeout": None if spec.timeout is None else integer(duration_microseconds(spec.timeout)),
         "rank": -integer(spec.scheduling_priority or 0),
+        "rerun_of": None if spec.rerun_of is None or job.child is not None else text(spec.rerun_of),
     }
 
 

@@ -85,6 +85,7 @@ def _conditions(query: JobSearchQuery) -> Iterator[SearchCondition]:
     if query.shares is not None:
         yield _is_in("share_identifier", query.shares)
     yield from _runs_in(query)
+    yield from _ended_with(query)
     yield from _times(query)
     if query.definitions is not None:
         columns = frozenset({"definition", "revision"})
@@ -97,6 +98,14 @@ def _runs_in(query: JobSearchQuery) -> Iterator[SearchCondition]:
     if query.environments is not None:
         environment = f"CASE WHEN json_valid({T}.state) THEN json_extract({T}.state, '$.attempt.environment') END"
         text, values = f"{environment} IN ({LISTED})", (json_texts(query.environments),)
+        yield SearchCondition(columns=frozenset({"state"}), text=text, values=values)
+
+
+def _ended_with(query: JobSearchQuery) -> Iterator[SearchCondition]:
+    if query.exit_codes is not None:
+        attempt = f"CASE WHEN json_type({T}.state, '$.attempt') = 'object' THEN '$.attempt' ELSE '$.attempts[#-1]' END"
+        code = f"CASE WHEN json_valid({T}.state) THEN json_extract({T}.state, {attempt} || '.exit_code') END"
+        text, values = f"{code} IN ({LISTED})", (json.dumps(sorted(query.exit_codes)),)
         yield SearchCondition(columns=frozenset({"state"}), text=text, values=values)
 
 

@@ -112,6 +112,7 @@ class SqliteStore:
 
     commit = _write(stop_rows.commit_with_bulk_stops)
     jobs = _read(job_reads.find_jobs)
+    reruns = _browse(job_reads.reruns)
     active = _read(job_reads.active)
     runnable = _read(job_reads.runnable_candidates)
     runnable_in_share = _read(job_reads.runnable_in_share)

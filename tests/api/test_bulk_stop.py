@@ -77,6 +77,18 @@ async def test_each_named_job_has_a_line_with_the_reason_if_nothing_was_done(sto
     assert answer["counts"] == {"ALREADY_FINISHED": 1, "NOT_FOUND": 2, "NOT_MATCHED": 1}
 
 
+async def test_the_children_of_arrays_are_counted(stop, submit):
+    arrays = [await submit(arrayProperties={"size": size}) for size in (2, 3)]
+    await submit("single")
+
+    _, answer = await stop(jobNames=["*"], dryRun=True)
+
+    assert {it["jobId"]: it["children"] for it in answer["jobs"] if "children" in it} == dict(
+        zip(arrays, (2, 3), strict=True)
+    )
+    assert (answer["counts"], answer["children"]) == ({"CANCELLED": 3}, {"CANCELLED": 5})
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_a_child_that_is_not_created_yet_is_reported(stop, submit, dry_run):
     array = await submit(arrayProperties={"size": 2})

@@ -2,7 +2,17 @@
 
 import pytest
 
+from batchq.domain import events as on
+from batchq.domain.access.accounts import AccountName, Caller, Role, UserName
+from batchq.domain.container import Overrides
+from batchq.domain.ids import QueueName
+from batchq.domain.job import Status
+from batchq.domain.lifecycle.stop_order import is_stopped_by_user
+from batchq.domain.stop_orders import StopKind
+from batchq.services.submissions import Submission
 from tests.api.conftest import ARN
+from tests.support import builders
+from tests.support.builders import ADMIN
 
 
 @pytest.fixture
@@ -126,3 +136,60 @@ async def test_filters_are_combined(server, submit, search):
     assert ids(await search(**found)) == [train]
     assert ids(await search(**found | {"jobDefinitions": ["sleeper:2"]})) == []
     assert ids(await search(names=["*AL-1"], createdAfter=1)) == [other]
+
+
+async def test_jobs_are_found_by_the_exit_code_of_their_latest_attempt(server, submit, search, http):
+    failed, retried, succeeded = await submit("a"), await submit("b", retryStrategy={"attempts": 2}), await submit("c")
+    for job_id, code in ((failed, 3), (retried, 3), (succeeded, 0)):
+        await server.runs(job_id)
+        await server.ends(job_id, exit_code=code)
+
+    assert ids(await search(exitCodes=[3])) == [retried, failed]
+    assert ids(await search(exitCodes=[0, 4])) == [succeeded]
+    assert ids(await search(exitCodes=[3], statuses=["FAILED"])) == [failed]
+    await server.engine.happens(retried, on.Placed(environment="local"))
+    assert ids(await search(exitCodes=[3])) == [failed]
+    for wrong in ([], ["3"], [-1], [2**32]):
+        status, _, answer = await http.post("batchq/ListJobs", {"exitCodes": wrong})
+        assert (status, answer["message"][:12]) == (400, "'exitCodes' " if not wrong else "'exitCodes.0")
+
+
+async def test_a_row_says_that_a_user_stopped_the_job(submit, search, http):
+    cancelled, terminated = await submit("a"), await submit("b")
+    await submit("c")
+    await http.post("CancelJob", {"jobId": cancelled, "reason": "enough"})
+    await http.post("TerminateJob", {"jobId": terminated, "reason": "enough"})
+
+    stopped = {it["jobId"] for it in (await search())["jobs"] if it.get("stoppedByUser")}
+
+    assert stopped == {cancelled, terminated}
+
+
+@pytest.mark.parametrize(
+    ("order", "by_user"),
+    [
+        (builders.stop(user=UserName("ada")), True),
+        (builders.cancel(user=UserName("ada")), True),
+        (builders.stop(), False),  # of a budget
+        (builders.cancel(), False),  # of a queue's time limit
+        (builders.stop(kind=StopKind.TIMEOUT), False),
+        (builders.stop(kind=StopKind.PAUSE, user=UserName("ada")), False),
+        (builders.stop(kind=StopKind.FORCE_FAIL, user=UserName("ada")), False),
+    ],
+)
+def test_orders_of_the_server_itself_and_of_an_operator_are_not_stops_by_a_user(order, by_user):
+    assert is_stopped_by_user(builders.job(status=Status.FAILED, stop_orders=(order,))) is by_user
+
+
+async def test_only_a_submitter_who_sees_the_named_job_repeats_it(server, submit):
+    """A tag alone would let any user hide the failed jobs of others from a rerun."""
+    old = await submit("old")
+    stranger = Caller(user=UserName("ada"), account=AccountName("lab"), role=Role.USER)
+    await submit("no-id", tags={"batchq:rerun-of": "'x"})
+    tags = (("batchq:rerun-of", old),)
+    again = Submission(
+        name="new", queue=QueueName("default"), definition_name="sleeper", overrides=Overrides(), tags=tags
+    )
+
+    for caller, repeated in ((stranger, None), (ADMIN, old)):
+        assert (await server.jobs.submit(again, caller=caller)).spec.rerun_of == repeated

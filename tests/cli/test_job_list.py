@@ -56,6 +56,7 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
             ["-a", "-n", "sim*", "--definition", "train:3"],
             {"mine": True, "names": ["sim*"], "jobDefinitions": ["train:3"]},
         ),
+        (["-a", "--exit-code", "3,137"], {"mine": True, "exitCodes": [3, 137]}),
         (["--since", "2026-11-22T00:00Z"], {"mine": True, "createdAfter": 1_795_305_600_000}),
         (
             ["-t", "failed", "--since", "2026-11-22T00:00Z", "--until", "2026-11-23T00:00Z"],
@@ -81,6 +82,8 @@ async def test_flags_become_members_of_one_request(native, words, content):
         ["--limit", "0"],
         ["--group-by", "colour"],
         ["--reason", " "],
+        ["--exit-code", "three"],
+        ["--exit-code", "4294967296"],
         ["--columns", "job,colour"],
         ["a b"],
         ["--watch"],
@@ -131,6 +134,38 @@ async def test_the_reason_is_compared_by_the_command(native, capsys):
     assert await batchq("list", "-t", "F", "--reason", "outofmemory", "--ids") == 0
 
     assert capsys.readouterr().out.splitlines() == [FIRST]
+
+
+async def test_each_printed_reason_selects_its_group(native, capsys):
+    exited = "Essential container in task exited"
+    native.rows = [
+        row(status="FAILED", exitCode=1, statusReason=exited),
+        row(status="FAILED", exitCode=137, statusReason=exited),
+        row(status="FAILED", statusReason="too hot \x1b[2J"),
+        row(status="RUNNABLE", statusReason="HELD: not yet"),
+        row(stopOrder={"kind": "TERMINATE", "user": "cora", "reason": "too hot"}),
+    ]
+
+    async def groups(*words):
+        await batchq("list", "-a", "--group-by", "reason", *words)
+        return [it.split("\t")[0] for it in capsys.readouterr().out.splitlines()]
+
+    printed = await groups()
+
+    assert len(printed) == len(native.rows)
+    assert [await groups("--reason", it) for it in printed] == [[it] for it in printed]
+    await batchq("list", "-a", "--reason", "EXIT CODE 1", "--json")
+    (found,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert found["exitCode"] == 1
+
+
+async def test_a_reason_is_searched_beyond_the_printed_jobs(native, capsys):
+    native.rows = [row(status="FAILED", jobId=job_id("8f2c51a7", at), statusReason=f"r{at}") for at in range(300)]
+
+    assert await batchq("list", "-a", "--reason", "r29", "--reason", "r299", "--limit", "1", "--ids") == 0
+
+    shown = capsys.readouterr()
+    assert (shown.out.split(), "more jobs may match" in shown.err) == ([job_id("8f2c51a7", 29)], True)
 
 
 async def test_groups_have_the_number_of_jobs_in_each_state(native, capsys):

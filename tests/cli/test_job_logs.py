@@ -48,6 +48,20 @@ async def test_an_unfinished_log_ends_without_follow(native, capsys):
     assert capsys.readouterr().out == "one\n"
 
 
+async def test_a_log_that_may_be_incomplete_says_so(native, capsys):
+    native.rows = [row()]
+    whole = log("one", "two", "three", over=False)
+    native.responses[LOG] = lambda query: whole(query) | ({} if "after" in query else {"incomplete": True})
+
+    assert await batchq("logs", JOB) == 0
+
+    shown = capsys.readouterr()
+    assert shown.out == "one\ntwo\nthree\n"
+    assert shown.err == (
+        f"batchq: the log of {JOB} may be incomplete: the container engine has not delivered its last output in time\n"
+    )
+
+
 async def test_tail_and_attempt_are_sent_and_words_are_compared(one, capsys):
     assert await batchq("logs", JOB, "--tail", "3", "--attempt", "2", "--grep", "f") == 0
 

@@ -47,6 +47,45 @@ async def test_an_unfinished_job_is_read_again_until_it_ends(native, capsys):
 
 
 @pytest.mark.parametrize(
+    ("array", "printed"),
+    [
+        (
+            row("sweep", "FAILED", arraySize=9, statusSummary={"SUCCEEDED": 6, "FAILED": 3, "RUNNING": 0}),
+            "sweep FAILED; children: 6 SUCCEEDED, 3 FAILED",
+        ),
+        (
+            row("sweep", "FAILED", arraySize=9, statusReason="enough", statusSummary={"SUCCEEDED": 2, "FAILED": 3}),
+            "sweep FAILED: enough; children: 2 SUCCEEDED, 3 FAILED, 4 not created",
+        ),
+        (
+            row("sweep", "FAILED", arraySize=9, statusReason="Dependent Job failed"),
+            "sweep FAILED: Dependent Job failed",
+        ),
+    ],
+)
+async def test_the_end_of_an_array_counts_its_children(native, capsys, array, printed):
+    native.rows = [array]
+
+    await batchq("wait", JOB)
+
+    assert capsys.readouterr().err == f"batchq: {printed}\n"
+
+
+async def test_the_summary_of_several_jobs_counts_the_children_of_arrays(native, capsys):
+    counts = {"SUCCEEDED": 6, "FAILED": 0, "RUNNING": 2, "RUNNABLE": 1}
+    native.rows = [
+        row("a", "PENDING", arraySize=9, statusSummary=counts),
+        row("b", "SUCCEEDED", jobId=OTHER, arraySize=2, statusSummary={"SUCCEEDED": 2}),
+    ]
+
+    await batchq("wait", JOB, OTHER, "--timeout", "0s")
+
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "batchq: 1 SUCCEEDED, 0 FAILED, 1 unfinished; children: 8 SUCCEEDED, 1 RUNNABLE, 2 RUNNING"
+    )
+
+
+@pytest.mark.parametrize(
     ("states", "flags", "status"),
     [
         (["SUCCEEDED", "SUCCEEDED"], [], 0),

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.process
 CTRL_C = "\x03"
 PROMPT = "[b]ack: "
 WAITING = "RUNNABLE for"
+CHILDREN = "; children: 1 SUCCEEDED, 1 FAILED, 1 not created"
 ARRAY = {"arrayProperties": {"size": 3, "statusSummary": {"SUCCEEDED": 1, "FAILED": 1}}}
 
 
@@ -56,8 +57,8 @@ ENDS = [
     (state("FAILED", attempt(None, "Task failed to start")), 125, "train FAILED after 3 s: Task failed to start"),
     (state("FAILED", statusReason="Dependent Job failed"), 125, "train FAILED: Dependent Job failed"),
     (state("FAILED"), 125, "train FAILED"),
-    (state("SUCCEEDED", **ARRAY), 0, "train SUCCEEDED"),
-    (state("FAILED", **ARRAY), 1, "train FAILED"),
+    (state("SUCCEEDED", **ARRAY), 0, f"train SUCCEEDED{CHILDREN}"),
+    (state("FAILED", **ARRAY), 1, f"train FAILED{CHILDREN}"),
 ]
 
 

@@ -66,6 +66,15 @@ def test_the_states_and_outcomes_of_the_server_are_known():
             [f"{ARRAY}  stopping  sim (RUNNABLE)", f"1 stopping (SIGINT, SIGKILL after 5 s, {NEVER})"],
         ),
         (
+            ["terminate", ARRAY],
+            [job("TERMINATED", status="PENDING", children=1), job("TERMINATED", children=4999)],
+            [
+                f"{ARRAY}  terminated  sim (PENDING)",
+                f"{ARRAY}  terminated  sim (RUNNABLE)",
+                f"2 terminated with 5,000 children ({AT_ONCE})",
+            ],
+        ),
+        (
             ["cancel", ARRAY],
             [job("STOPPING")],
             [

@@ -114,6 +114,15 @@ async def test_the_output_of_a_job_does_not_drive_the_terminal(native):
     assert "green" in shown["colors"]
 
 
+async def test_the_progress_of_an_array_counts_its_children(native):
+    counts = {"SUCCEEDED": 110, "FAILED": 2, "RUNNING": 7, "STARTING": 1, "RUNNABLE": 20}
+    native.rows = [row("sweep", "PENDING", arraySize=200, statusSummary=counts)]
+
+    shown = await batchq("wait", "sweep", steps=[("112/200 ended, 2 FAILED: sweep, 8 running", "\x03")])
+
+    assert shown["status"] == 130
+
+
 EFFECT = "21 would be stopped (SIGTERM, SIGKILL after the grace period, FAILED whatever the exit code, never retried)"
 QUESTION = "batchq: terminate 21 jobs? [y/N] "
 
@@ -143,12 +152,27 @@ async def test_nothing_is_stopped_without_a_confirmation(crowd, answer):
     assert [content["dryRun"] for _, content in crowd.requests] == [True]
 
 
-@pytest.mark.parametrize("words", [["-t", "all", "-y"], [job_id("8f2c51a7")]])
-async def test_jobs_that_are_named_or_confirmed_by_a_flag_are_stopped_at_once(crowd, words):
-    shown = await batchq("terminate", *words)
+async def test_jobs_are_stopped_at_once_with_the_flag(crowd):
+    shown = await batchq("terminate", "-t", "all", "-y")
 
     assert shown["status"] == 0
     assert [content["dryRun"] for _, content in crowd.requests] == [False]
+
+
+async def test_children_of_a_named_array_count_as_jobs(server):
+    array = job_id("8f2c51a7")
+    server.jobs = [job("STOPPING", jobId=array, status="PENDING", children=5000)]
+
+    shown = await batchq("terminate", array, steps=[("terminate 1 job with 5,000 children? [y/N] ", "y\n")])
+
+    assert shown["status"] == 0
+    text = " ".join(" ".join(shown["screen"]).split())
+    assert "batchq: 1 would be stopped with 5,000 children (SIGTERM" in text
+    assert " 1 stopping with 5,000 children (SIGTERM" in text
+    assert [content for _, content in server.requests] == [
+        {"jobs": [array], "dryRun": True},
+        {"jobs": [array], "dryRun": False},
+    ]
 
 
 async def test_up_to_20_jobs_are_stopped_without_a_question(crowd):

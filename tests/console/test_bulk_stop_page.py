@@ -24,8 +24,9 @@ async def held(browser):
     """A function that submits jobs that wait; returns their ids."""
     first = await browser.submit("first", script=ENDLESS)
 
-    async def held(count, name="sim"):
-        return [await browser.submit(f"{name}-{it}", dependsOn=[{"jobId": first}]) for it in range(count)]
+    async def held(count, name="sim", **members):
+        after = {"dependsOn": [{"jobId": first}]} | members
+        return [await browser.submit(f"{name}-{it}", **after) for it in range(count)]
 
     return held
 
@@ -73,6 +74,16 @@ async def test_many_jobs_are_stopped_only_if_their_number_is_typed(browser, held
     assert set((await statuses(browser, ids)).values()) == {"PENDING"}
     await browser.post("/ui/stop", await preview(browser, "name=sim-*", reason="enough", count="21"))
     assert set((await statuses(browser, ids)).values()) == {"FAILED"}
+
+
+async def test_children_of_arrays_count_as_jobs(browser, held):
+    (array,) = await held(1, arrayProperties={"size": 30})
+    form = await preview(browser, f"job={array}", reason="enough", count="1")
+    page = await browser.post("/ui/stop", form, status=400)
+    assert "1 job with 30 children" in page.text
+    assert "Type the number of jobs, 31, to confirm the order." in page.text
+    answer = await browser.post("/ui/stop", await preview(browser, f"job={array}", reason="enough", count="31"))
+    assert "1 terminated with 30 children" in (await browser.open(answer.headers["Location"])).text
 
 
 async def test_a_form_without_a_reason_orders_nothing(browser, held):

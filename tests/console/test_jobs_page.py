@@ -7,6 +7,7 @@ import pytest
 
 from batchq.api.console.jobs_page import JobsQuery, older_path, position
 from batchq.api.page_tokens import PageTokens
+from batchq.compute.simulated.script import Script
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.errors import Invalid
 from batchq.ports.job_search import SearchPosition
@@ -52,9 +53,18 @@ async def test_filters_are_combined_and_each_has_a_link_that_removes_it(browser)
     assert '<input type="hidden" name="name" value="TRAIN*">' in page.body
 
 
+async def test_jobs_are_filtered_by_exit_code(browser):
+    ids = [await browser.run(until="FAILED", script=Script(seconds=0, exit_code=it)) for it in (3, 4)]
+    page = await browser.open("/ui/jobs?exit=3")
+    assert rows(page) == [ids[0]]
+    assert "exit: 3" in page.text
+    assert "Stop all" not in page.text
+    await browser.open("/ui/jobs?exit=three", status=400)
+
+
 async def test_the_fields_of_the_form_may_be_empty(browser):
     job_id = await browser.submit("train-1", script=ENDLESS)
-    empty = "queue=&name=&user=&account=&definition=&from=&to=&by=created"
+    empty = "queue=&name=&user=&account=&definition=&exit=&from=&to=&by=created"
     assert rows(await browser.open(f"/ui/jobs?{empty}")) == [job_id]
 
 

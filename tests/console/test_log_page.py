@@ -7,7 +7,7 @@ import pytest
 
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.errors import StoreFailed
-from batchq.services import job_log
+from batchq.services import log_windows
 from batchq.store.log_files import LogFiles
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
@@ -51,7 +51,7 @@ async def test_a_log_that_is_longer_than_the_page_is_read_by_older_and_newer_pag
 
 
 async def test_lines_are_not_numbered_if_too_much_must_be_read_for_it(browser, monkeypatch):
-    monkeypatch.setattr(job_log, "MAX_COUNTED", 10)
+    monkeypatch.setattr(log_windows, "MAX_COUNTED", 10)
     job_id = await job_that_writes(browser, "one", "two")
     assert "# two" in (await browser.open(f"/ui/jobs/{job_id}/log?tail=1")).text
 

@@ -50,6 +50,42 @@ async def test_only_failed_jobs_are_submitted_on_request(browser):
     assert "None of the jobs is FAILED." in none.text
 
 
+async def test_stopped_jobs_and_jobs_that_were_submitted_again_are_left_out(browser):
+    failed, repeated = await ended(browser), await ended(browser)
+    stopped = await browser.run("endless")
+    await browser.call("terminatejob", {"jobId": stopped, "reason": "enough"})
+    await browser.wait_for(stopped, "FAILED")
+    answer = await browser.post("/ui/rerun", form_in(await browser.open(f"/ui/rerun?job={repeated}")))
+    new = answer.headers["Location"]
+    chosen = f"/ui/rerun?job={failed}&job={repeated}&job={stopped}&failed=1"
+
+    page = await browser.open(chosen)
+
+    assert "2 left out: 1 cancelled or terminated by a user, 1 submitted again already." in page.text
+    assert "Submit 1 job again" in page.text
+    with_stopped = await browser.open(f"{chosen}&alsoStopped=1")
+    assert "Submit 2 jobs again" in with_stopped.text
+    outdated = await browser.form(chosen)
+    answer = await browser.post("/ui/rerun", form_in(page))
+    assert (await browser.describe(answer.headers["Location"]))["tags"]["batchq:rerun-of"] == failed
+    await browser.post("/ui/rerun", form_in(with_stopped))
+    refused = await browser.post("/ui/rerun", outdated, status=400)
+    assert "No job is submitted: 3 left out: 3 submitted again already." in refused.text
+    for path in (f"/ui/jobs/{repeated}", "/ui/jobs"):
+        shown = await browser.open(path)
+        assert f"Submitted again as {new[-36:][:8]}" in shown.text
+        assert new in shown.page.links
+
+
+async def test_a_child_shows_as_which_job_it_was_submitted_again(browser):
+    array = await ended(browser, "sweep", arrayProperties={"size": 2})
+    await browser.post("/ui/rerun", await browser.form(f"/ui/rerun?job={array}:1&failed=1"))
+
+    page = await browser.open(f"/ui/jobs/{array}/children?state=FAILED")
+
+    assert page.text.count("Submitted again as") == 1
+
+
 async def test_a_form_that_is_sent_twice_submits_each_job_once(browser):
     ids = [await ended(browser) for _ in range(2)]
     form = form_in(await browser.open(f"/ui/rerun?job={ids[0]}&job={ids[1]}"))

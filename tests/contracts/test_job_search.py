@@ -60,6 +60,7 @@ FILTERS = {
     "created_before": TIMES,
     "ended_after": TIMES,
     "ended_before": TIMES,
+    "exit_codes": st.sets(st.integers(0, 3), min_size=1).map(frozenset),
     "held": st.just(True),
     "environments": any_of(["east", "west"]),
     "children": st.just(True),
@@ -100,9 +101,11 @@ def made_of(singles):
 
 
 def _with_attempt(it):
-    """An active job runs in an environment; the other jobs have no attempt."""
+    """An active job runs in an environment. Most jobs have an earlier attempt with an exit code."""
     environment = ("east", "west", "north")[it.order % 3]
-    return replace(it, attempt=Attempt(number=1, environment=environment) if it.status in ACTIVE else None)
+    run = Attempt(number=1, environment=environment)
+    earlier = () if it.order % 4 == 0 else (replace(run, exit_code=it.order % 3),)
+    return replace(it, attempts=earlier, attempt=run if it.status in ACTIVE else None)
 
 
 async def whole_search(store, query):

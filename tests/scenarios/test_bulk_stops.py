@@ -93,6 +93,19 @@ async def test_a_bulk_stop_without_a_match_changes_nothing(simulated):
     assert (await simulated.wait_for(job, Status.RUNNING)).stop_orders == ()
 
 
+async def test_a_preview_and_an_order_count_the_unfinished_children_of_arrays(simulated):
+    array = await simulated.submit(LASTING, array_size=30)
+    waits = await simulated.submit(after=[array], array_size=4)
+    await simulated.finish(f"{array}:0", Status.SUCCEEDED)
+    order = BulkStopOrder(kind=Kind.TERMINATE, reason="enough")
+
+    previewed = await simulated.outcomes(order, array, waits, f"{array}:3", preview=True)
+    stopped = await simulated.outcomes(order, array, waits)
+
+    assert {it.job_id: it.children for it in previewed if it.children} == {array: 29, waits: 4}
+    assert {it.job_id: it.children for it in stopped if it.children} == {array: 29, waits: 4}
+
+
 async def test_a_preview_has_the_outcomes_and_changes_nothing(simulated):
     holder, waits = await simulated.submit_behind(name="Sim-7")
     order = BulkStopOrder(kind=Kind.CANCEL, reason="tried")

@@ -89,9 +89,9 @@ async def test_a_repeated_request_changes_nothing(world):
     await world.pause(job, "another reason")
 
     assert await world.job(job) == held
-    await world.release(job)
-    await world.release(job)
-    await world.resume(job)
+    assert await world.release(job)
+    assert not await world.release(job)
+    assert not await world.resume(job)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -244,8 +244,23 @@ async def test_a_request_about_a_child_follows_that_about_its_array(world, monke
     await world.finish(holder)
     await world.wait_for(child_id(array, 5), Status.SUCCEEDED)
     await world.wait_for(last, Status.RUNNABLE, status_reason="HELD: this one alone")
-    await world.release(last)
+    assert await world.release(last)
     await world.wait_for(array, Status.SUCCEEDED)
+
+
+async def test_a_child_that_its_array_is_about_to_hold_counts_as_held(simulated, monkeypatch):
+    monkeypatch.setattr(engine_arrays, "MAX_CHILDREN", 2)
+    await simulated.start(millicpus=WHOLE)
+    array = await simulated.submit(array_size=7)
+    last = child_id(array, 6)
+    await simulated.wait_for(last, Status.RUNNABLE)
+
+    await simulated.hold(array)
+
+    assert (await simulated.job(last)).hold is None
+    assert await simulated.release(last)
+    await simulated.wait_for(child_id(array, 5), Status.RUNNABLE, status_reason="HELD: not yet")
+    assert (await simulated.job(last)).hold is None
 
 
 # -------------------------------------------------------------------------------------------------------------- queues

@@ -8,6 +8,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import child_id, node_id
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
+from batchq.ports.logs import LogLine
 from batchq.services.job_log import JobLogQuery
 from tests.support.builders import gang, task
 from tests.support.scripts import LASTING, Script, contained, lasting
@@ -104,6 +105,51 @@ async def test_many_followers_share_the_copies_of_one_log(world):
 async def follow_once(world, job):
     first = await read(world, job)
     return await read(world, job, after=first.next, wait=2.0)
+
+
+def messages(page):
+    return [it.message for it in page.lines]
+
+
+async def test_a_reader_gets_output_from_right_before_the_request(simulated, monkeypatch):
+    lines = []
+
+    async def logs(_tag, *, after):
+        for it in lines:
+            if it.at > after:
+                yield it
+
+    monkeypatch.setattr(simulated.runtime, "logs", logs)
+    job = await simulated.start()
+    assert messages(await read(simulated, job)) == []
+    await simulated.sleep(0.1)  # less than the age up to which readers share a copy
+    lines.append(LogLine(at=int(simulated.clock.now().timestamp() * 1e9), message="of a burst"))
+
+    page = await read(simulated, job)
+
+    assert (messages(page), page.incomplete) == (["of a burst"], False)
+
+
+async def test_a_reader_waits_three_seconds_at_most_for_the_engine(simulated, monkeypatch):
+    answers = asyncio.Event()
+
+    async def logs(_tag, *, after):
+        await answers.wait()
+        yield LogLine(at=after + 1, message="late")
+
+    monkeypatch.setattr(simulated.runtime, "logs", logs)
+    job, loop = await simulated.start(), asyncio.get_running_loop()
+    began = loop.time()
+
+    page = await read(simulated, job)
+
+    assert (messages(page), page.over, page.incomplete) == ([], False, True)
+    assert loop.time() - began == pytest.approx(3, abs=0.1)
+    reader = asyncio.create_task(read(simulated, job))
+    await asyncio.sleep(2)
+    answers.set()
+    page = await reader
+    assert (messages(page), page.incomplete) == (["late"], False)
 
 
 async def test_the_log_of_a_job_that_never_started_is_over(world):

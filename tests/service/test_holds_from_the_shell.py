@@ -44,6 +44,8 @@ def test_a_queued_job_is_held_listed_and_released(simulated, batchq, submit, mon
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{held}\n"))
     assert batchq("hold", "-")[:80] == first[:80]
     assert batchq("release", held[:8]) == f"{held}  released  train (PENDING)\n"
+    for command in ("release", "resume"):
+        assert batchq(command, held[:8]) == f"{held}  was not held  train (PENDING)\n"
     assert batchq("list", "--held", "--ids") == ""
 
     refused, error = batchq("hold", before, held, status=1, errors=True)

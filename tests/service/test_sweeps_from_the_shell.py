@@ -32,6 +32,16 @@ def described(shared):
     return describe
 
 
+@pytest.fixture
+def listed(shared):
+    def rows(**filters):
+        status, answer = shared.native("listjobs", filters)
+        assert status == 200
+        return answer["jobs"]
+
+    return rows
+
+
 def fail(shared, batchq_lines, *words):
     """A job that has FAILED."""
     ((job_id,), _) = batchq_lines("submit", "-e", FAILS, *words)
@@ -232,10 +242,64 @@ def test_filters_select_finished_jobs(shared, batchq_lines, described):
     assert len(batchq_lines("rerun", "-n", "filtered-c", "--dry-run")[0]) == 1
 
 
+def test_a_second_rerun_of_failed_jobs_submits_none_of_them_again(shared, batchq_lines, listed):
+    old = fail(shared, batchq_lines, "busybox", "--name", "twice")["jobId"]
+    ((new,), _) = batchq_lines("rerun", "--failed", "-n", "twice")
+    reaches(shared.client(), new, "FAILED")
+
+    ((newest,), printed) = batchq_lines("rerun", "--failed", "-n", "twice", "-e", QUICK)
+    reaches(shared.client(), newest, "SUCCEEDED")
+
+    assert printed[0] == "batchq: 1 left out: 1 submitted again already"
+    rows = {it["jobId"]: it.get("resubmittedAs") for it in listed(names=["twice"])}
+    assert rows == {old: new, new: newest, newest: None}
+    shown, _ = batchq_lines("show", old)
+    assert [it.split() for it in shown if it.startswith("submitted again as")] == [["submitted", "again", "as", new]]
+    (line,) = (it for it in batchq_lines("list", old)[0] if it)
+    assert line.endswith(f"\tEnded with exit code 3; submitted again as {new}")
+    out, printed = batchq_lines("rerun", "--failed", "-n", "twice")
+    assert (out, printed[-1]) == ([], "batchq: nothing is submitted")
+    assert len(batchq_lines("rerun", old, "-e", QUICK)[0]) == 1
+
+
+def test_a_rerun_of_failed_jobs_leaves_out_jobs_that_a_user_stopped(shared, batchq_lines, described):
+    failed = fail(shared, batchq_lines, "busybox", "--name", "partly-1")["jobId"]
+    endless = 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}'
+    ((stopped,), _) = batchq_lines("submit", "busybox", "--name", "partly-2", "-e", endless)
+    batchq_lines("terminate", stopped)
+    reaches(shared.client(), stopped, "FAILED")
+
+    out, printed = batchq_lines("rerun", "--failed", "-n", "partly-*", "-e", QUICK)
+
+    assert [it["tags"][RERUN_OF] for it in described(*out)] == [failed]
+    assert printed == [
+        "batchq: 1 left out: 1 cancelled or terminated by a user; --also-stopped includes stopped jobs",
+        "batchq: 1 submitted",
+    ]
+    out, printed = batchq_lines("rerun", "--failed", "-n", "partly-*", "--also-stopped", "-e", QUICK)
+    assert [it["tags"][RERUN_OF] for it in described(*out)] == [stopped]
+    assert printed[0] == "batchq: 1 left out: 1 submitted again already"
+
+
+def test_failed_children_are_submitted_again_once_also_by_a_rerun_of_their_array(shared, batchq_lines, listed):
+    words = ("busybox", "--name", "once", "--array", "2", "-e", FAILS)
+    arrays = [fail(shared, batchq_lines, *words)["jobId"] for _ in range(2)]
+    batchq_lines("rerun", "--failed", f"{arrays[0]}:1", "-e", QUICK)
+    ((whole,), _) = batchq_lines("rerun", arrays[1], "-e", QUICK)
+
+    out, printed = batchq_lines("rerun", "--failed", *arrays, f"{arrays[0]}:0", "-e", QUICK)
+
+    children = {it["jobId"]: it["resubmittedAs"] for it in listed(parentId=arrays[0])}
+    assert out == [children[f"{arrays[0]}:0"]]
+    assert printed[0] == "batchq: 3 left out: 3 submitted again already"
+    assert {it["resubmittedAs"] for it in listed(parentId=arrays[1])} == {whole}
+
+
 @pytest.mark.parametrize(
     ("words", "status", "error"),
     [
         (["--failed"], 2, "no jobs are selected"),
+        (["--also-stopped", "--me"], 2, "--also-stopped needs --failed"),
         (["3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001"], 1, "Job 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001 not found."),
         (["no-such-name"], 1, "no job has the name 'no-such-name'"),
         (["a b"], 2, "'a b' is not a job"),

@@ -135,6 +135,7 @@ def _is_searched(job: Job, query: JobSearchQuery) -> bool:
         (query.accounts, spec.owner.account),
         (query.shares, spec.share_identifier),
         (query.ids, job.id),
+        (query.exit_codes, job.latest_attempt and job.latest_attempt.exit_code),
         (query.environments, None if job.attempt is None else job.attempt.environment),
         (query.parent and {query.parent}, child and child.parent),
     )

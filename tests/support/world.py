@@ -326,14 +326,14 @@ class World:
         event = (on.PauseRequested if paused else on.HoldRequested)(reason=reason, user=self.caller.user)
         return await self.submit_and(lambda it: self.engine.deliver(it, event, caller=self.caller), **fields)
 
-    async def release(self, job_id: JobId) -> None:
-        await self.jobs.release(job_id, caller=self.caller)
+    async def release(self, job_id: JobId) -> bool:
+        return await self.jobs.release(job_id, caller=self.caller)
 
     async def pause(self, job_id: JobId, reason: str = "not now") -> None:
         await self.jobs.pause(job_id, reason, caller=self.caller)
 
-    async def resume(self, job_id: JobId) -> None:
-        await self.jobs.resume_job(job_id, caller=self.caller)
+    async def resume(self, job_id: JobId) -> bool:
+        return await self.jobs.resume_job(job_id, caller=self.caller)
 
     async def cancel_all(self, *ids: str, reason: str = "not needed", **of: Any) -> dict[str, str]:
         """Cancel the jobs with these ids, or those that a filter selects; the outcome by id."""

@@ -85,6 +85,11 @@ def latest_order(job: Job) -> StopOrder | None:
     return next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE or it is pause), None)
 
 
+def is_stopped_by_user(job: Job) -> bool:
+    """Whether a user cancelled or terminated the job, directly or with its array."""
+    return any(it.kind in {StopKind.CANCEL, StopKind.TERMINATE} and it.user for it in job.stop_orders)
+
+
 def stop_state(job: Job) -> str:
     """A text for what the effect of a stop order depends on. It changes with each status, attempt and order."""
     orders = [f"{it.kind}!" if it.forced_at is not None else it.kind for it in job.stop_orders]

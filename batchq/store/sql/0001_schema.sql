@@ -123,6 +123,7 @@ CREATE TABLE jobs (
     parent_ord INTEGER REFERENCES jobs (ord), -- the array of a child; NULL for a job that is not a child
     array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for any other job
     consumable_requirements TEXT, -- JSON of a tuple of ConsumableRequirement; NULL without consumable resources
+    rerun_of TEXT, -- Job.id of the job that this one repeats; NULL without one, and for a child
     state TEXT NOT NULL -- JSON of Job without `spec`; the last column, because searches do not read it
 );
 
@@ -180,6 +181,9 @@ WHERE status = 'FAILED' AND parent_ord IS NULL;
 
 -- SQLite looks for children when a row is deleted; without this index it would scan the table.
 CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
+
+-- As which jobs a job was submitted again.
+CREATE INDEX jobs_by_rerun ON jobs (rerun_of, ord, id) WHERE rerun_of IS NOT NULL;
 
 -- The specification of each job, in its own table because it never changes. The children of an array share its row.
 CREATE TABLE job_specs (

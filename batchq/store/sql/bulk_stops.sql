@@ -31,7 +31,7 @@ DELETE FROM bulk_stops WHERE number = :bulk_stop;
 -- The selection and the test for children are filled in by Python. Only the rows of the page are joined.
 SELECT jobs.ord, page.node, jobs.id,
     CASE WHEN json_valid(spec) THEN json_extract(spec, '$.name') END, jobs.status, coalesce({has_children}, FALSE),
-    {stop_orders}
+    {children}, {stop_orders}
 FROM (
     SELECT DISTINCT ord, node FROM ({chosen}) WHERE (ord, node) > (?, ?) ORDER BY ord, node LIMIT ?
 ) AS page

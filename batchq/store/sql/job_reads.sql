@@ -10,6 +10,10 @@ SELECT jobs.ord, jobs.id, version, status, state, spec
 FROM json_each(:orders) AS named CROSS JOIN jobs ON jobs.ord = named.value
 CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
 
+-- reruns
+SELECT named.value, (SELECT id FROM jobs WHERE rerun_of = named.value ORDER BY ord DESC LIMIT 1)
+FROM json_each(:ids) AS named;
+
 -- owners_by_id
 SELECT jobs.id, owner, account FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
 

@@ -117,6 +117,7 @@ CREATE TABLE jobs (
     parent_ord INTEGER REFERENCES jobs (ord),
     array_size INTEGER NOT NULL,
     consumable_requirements TEXT,
+    rerun_of TEXT,
     state TEXT NOT NULL
 );
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
@@ -127,6 +128,7 @@ CREATE INDEX jobs_by_queue ON jobs (
     queue, ord, name, definition, revision, created_at, share_identifier, parent_ord
 )
 WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_rerun ON jobs (rerun_of, ord, id) WHERE rerun_of IS NOT NULL;
 CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share_identifier, parent_ord) WHERE parent_ord IS NULL;
 CREATE INDEX jobs_failed ON jobs (finished_at, ord, owner, account, queue, name, definition, revision)
 WHERE status = 'FAILED' AND parent_ord IS NULL;
