@@ -11,7 +11,7 @@ from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
-from batchq.api.console.log_colours import coloured
+from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
@@ -96,7 +96,7 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
-        "coloured": coloured,
+        "coloured": ColourBudget().coloured,
         "empty_sentence": empty_sentence,
         "rounded": rounded,
         "statuses": list(Status),

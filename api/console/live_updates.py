@@ -7,7 +7,6 @@ fetch the fragment again. While the server is busy, pages fetch less often, beca
 """
 
 import asyncio
-import hashlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator
@@ -15,12 +14,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from http import HTTPStatus
 from math import ceil
-from typing import Self
 
 import msgspec
 from msgspec import Struct
 
-from batchq.api.console.templates import encoded
 from batchq.api.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Visibility
 from batchq.errors import Unavailable
@@ -217,11 +214,6 @@ class Fragment(Struct, frozen=True, kw_only=True):
     tag: str
     #: Of the page.
     status: HTTPStatus
-
-    @classmethod
-    def of(cls, text: str, status: HTTPStatus) -> Self:
-        body = encoded(text)
-        return cls(body=body, tag=f'"{hashlib.sha256(body).hexdigest()[:32]}"', status=status)
 
 
 class SharedFragments:

@@ -14,16 +14,18 @@ from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.lifecycle.container_rules import keys, spec_of
 from batchq.engine.history_feed import HistoryFeed
 from batchq.errors import Invalid, NotFound
-from batchq.logs.pages import Span
+from batchq.logs.pages import PAGE_BYTES, Span
 from batchq.logs.service import LogQuery, LogSearchPosition, LogService
 from batchq.ports.clock import Clock
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogPage, StoredLine
 from batchq.services.job_reads import job_not_found
+from batchq.services.log_matches import Matches, MatchGroups
 
 POLL_INTERVALS = (0.2, 0.4, 0.8, 1.0)  # seconds between reads of a log that does not grow; the last is repeated
 LINES_AROUND = 3  # lines shown before and after a match
+AROUND_BYTES = 64 * 1024  # read before a match, and from it on
 MAX_PARTS = 100  # children or nodes whose logs are listed
 MAX_COUNTED = 16 * 1024 * 1024  # bytes that are read to number lines
 MAX_COUNTS = 1024  # logs whose last count is in memory
@@ -228,26 +230,6 @@ class JobLog(Struct, frozen=True, kw_only=True):
     has_run: bool = False
 
 
-class LogMatch(Struct, frozen=True, kw_only=True):
-    """Lines that a search found, with the lines around them."""
-
-    lines: tuple[StoredLine, ...]
-    #: The positions of the lines that match.
-    found: frozenset[int]
-    #: The position behind the last line.
-    end: int
-
-
-class Matches(Struct, frozen=True, kw_only=True):
-    """A page of a search."""
-
-    groups: tuple[LogMatch, ...]
-    #: How many lines were found.
-    count: int
-    #: The last line that was compared; None: the search has come to the end of the log.
-    compared: StoredLine | None
-
-
 class LogWindowService:
     """Reads parts of the stored log of a job. Jobs that are not visible to the caller are treated as missing."""
 
@@ -297,10 +279,15 @@ class LogWindowService:
         """The lines from `position` on. Raises Invalid for a position that is not the beginning of a line."""
         return await self._logs.lines(tag, position=position, limit=limit)
 
-    async def around(self, tag: Tag, *, position: int, before: int, limit: int) -> LogPage:
-        """The line at `position`, at most `before` lines before it, and lines after it. Raises Invalid."""
-        earlier = await self.last(tag, limit=before, before=position)
-        later = await self.after(tag, position=position, limit=limit - len(earlier.lines))
+    async def around(self, tag: Tag, *, position: int, before: int, limit: int, max_bytes: int = PAGE_BYTES) -> LogPage:
+        """The line at `position`, at most `before` lines before it, and lines after it.
+
+        Half of `max_bytes` is for the lines before, but one is always read. Raises Invalid.
+        """
+        half = max_bytes // 2
+        earlier = await self._logs.tail(tag, limit=before, before=position, max_bytes=half)
+        rest = limit - len(earlier.lines)
+        later = await self._logs.lines(tag, position=position, limit=rest, max_bytes=half)
         return LogPage(lines=earlier.lines + later.lines, start=earlier.start, end=later.end)
 
     async def number(self, tag: Tag, *, position: int) -> int | None:
@@ -332,7 +319,8 @@ class LogWindowService:
     ) -> Matches:
         """Lines that match a filter pattern of CloudWatch, with the lines around them, oldest first.
 
-        `beyond`: only lines after the one at this position. Raises Invalid.
+        The lines of a page have at most PAGE_BYTES together, those around a match included, or one match. `beyond`:
+        only lines after the one at this position. Raises Invalid.
         """
         assert log.job is not None
         assert log.tag is not None
@@ -347,14 +335,21 @@ class LogWindowService:
             caller=caller,
             has_disconnected=has_disconnected,
         )
-        groups: list[LogMatch] = []
-        for event in events:
-            position = event.line.position
-            window = await self.around(log.tag, position=position, before=LINES_AROUND, limit=2 * LINES_AROUND + 1)
-            _add(groups, window, position)
+        lines = [it.line for it in events]
+        found = MatchGroups(lines)
+        for number, line in enumerate(lines):
+            window = await self.around(
+                log.tag,
+                position=line.position,
+                before=LINES_AROUND,
+                limit=2 * LINES_AROUND + 1,
+                max_bytes=2 * AROUND_BYTES,
+            )
+            if not found.add(window, line):
+                return Matches(groups=tuple(found.groups), count=number, compared=lines[number - 1])
         key = None if more is None else more.after_key
         compared = None if key is None else await self._line(log.tag, key[2])
-        return Matches(groups=tuple(groups), count=len(events), compared=compared)
+        return Matches(groups=tuple(found.groups), count=len(lines), compared=compared)
 
     async def text(self, tag: Tag) -> AsyncIterator[bytes]:
         """The whole stored log as text, part by part. Output that is written meanwhile is left out."""
@@ -381,13 +376,3 @@ def _parts(job_id: JobId, job: Job) -> tuple[JobId, ...]:
     if job.spec.nodes is not None and node_of(job_id)[1] is None:
         return tuple(node_id(job_id, it) for it in range(min(job.spec.nodes.count, MAX_PARTS)))
     return ()
-
-
-def _add(groups: list[LogMatch], page: LogPage, position: int) -> None:
-    """Add a line that was found, and join its lines with the last group if they overlap or touch."""
-    if not groups or page.start > groups[-1].end:
-        groups.append(LogMatch(lines=page.lines, found=frozenset({position}), end=page.end))
-        return
-    last = groups[-1]
-    lines = last.lines + tuple(it for it in page.lines if it.position >= last.end)
-    groups[-1] = LogMatch(lines=lines, found=last.found | {position}, end=max(page.end, last.end))

@@ -211,7 +211,7 @@ class Part:
 
     async def _render(self):
         self.renderings += 1
-        return Fragment.of(str(self.renderings), HTTPStatus.OK)
+        return Fragment(body=b"%d" % self.renderings, tag="", status=HTTPStatus.OK)
 
 
 @on_a_virtual_clock
