@@ -6,14 +6,17 @@ page holds the loop for a few milliseconds at a time; the bound is far above, an
 
 import asyncio
 import gzip
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from time import thread_time
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
 
+from batchq.api.console.routes import TABLES
 from batchq.compute.simulated.script import Script
 from batchq.domain.ids import JobId, Tag
 from batchq.ports.logs import LogLine
@@ -104,3 +107,91 @@ async def test_no_output_of_a_job_makes_a_page_large_or_holds_the_loop(browser, 
 async def test_many_logs_of_one_user_at_once_do_not_hold_the_loop(browser, tmp_path):
     job_id = await job_with_log(browser, tmp_path / "data", LOGS["colours"])
     await check(browser, *[f"/ui/jobs/{job_id}/log?tail=2000"] * 12)
+
+
+ARGUMENTS = [f"{number:04}" for number in range(2_900)]  # of a definition just below 24 KiB
+SEVERE = "\u202e'\x01"  # characters that pages show escaped
+NAME = "n" * 128
+
+
+async def define(browser, name, **container):
+    needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}]
+    properties = {"image": "busybox", "resourceRequirements": needs} | container
+    await browser.call(
+        "registerjobdefinition", {"jobDefinitionName": name, "type": "container", "containerProperties": properties}
+    )
+
+
+async def submit(browser, definition, **members):
+    job = {"jobName": NAME, "jobQueue": "default", "jobDefinition": definition}
+    return (await browser.call("submitjob", job | members))["jobId"]
+
+
+async def largest_definitions(browser):
+    """Definitions whose requests are as large as the server accepts; the last ones have two revisions that differ."""
+    await define(browser, "text", command=[SEVERE * 1_500])
+    await define(browser, "quotes", command=['"' * 12_000])
+    await define(browser, "variables", environment=[{"name": f"v{it}", "value": "'"} for it in range(650)])
+    await define(browser, "arguments", command=ARGUMENTS)
+    await define(browser, "arguments", command=ARGUMENTS[::-1])
+    return ["text", "quotes", "variables", "arguments"]
+
+
+OF_REQUEST = (
+    "/definitions",
+    "/definitions/{definition}",
+    "/definitions/{definition}:1",
+    "/definitions/{definition}:1/deregister",
+    "/jobs/{job}",
+    "/submit?like={job}",
+    "/submit?definition={definition}:1",
+    "/rerun?job={job}",
+)
+WORDS = "&".join(f"name={quote(it * 250)}" for it in ("'", '"', "&", "*") * 2)
+OF_JOBS = (
+    *("/", "/jobs", "/jobs?group=name", "/queues", "/queues/default", "/environments", "/resources", "/system"),
+    *("/accounts", "/audit", "/events", "/settings", "/keys", "/find?q=nnn", f"/jobs?{WORDS}", f"/stop?{WORDS}"),
+    *("/jobs/{job}", "/jobs/{job}/children", "/jobs/{job}/stop", "/jobs/{job}/log", "/jobs/{job}/force-fail"),
+    *("/jobs/{job}/hold", "/jobs/{job}/release", "/jobs/{job}/pause", "/jobs/{job}/resume"),
+    *("/jobs/{waiting}", "/stop?queue=default"),
+)
+#: Without an answer that is rendered as a whole, or with that of another page.
+OTHERS = {
+    "",  # redirects
+    "/live",  # a stream
+    "/jobs/{job}/log/text",  # a stream
+    "/resources/{name}",  # a part of the environments' page: at most 150 jobs
+    "/stop/results/{invocation}",  # as the preview
+    "/rerun/results/{invocation}",  # at most 100 lines
+}
+
+
+async def test_no_request_makes_a_page_of_its_job_or_definition_large_or_holds_the_loop(browser):
+    for name in await largest_definitions(browser):
+        job_id = await submit(browser, name)
+        await browser.wait_for(job_id, "SUCCEEDED")
+        for path in OF_REQUEST:
+            await check(browser, "/ui" + path.format(definition=name, job=job_id))
+    await check(browser, "/ui/definitions/arguments:2?with=1")
+
+
+async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
+    await define(browser, "any")
+    array = await submit(browser, "any", arrayProperties={"size": 10_000})
+    waiting = [await submit(browser, "any", dependsOn=[{"jobId": array}]) for _ in range(120)]
+    await submit(browser, "any", dependsOn=[{"jobId": it} for it in waiting[:20]])
+    for path in OF_JOBS:
+        await check(browser, "/ui" + path.format(job=array, waiting=waiting[0]))
+
+
+def test_each_page_is_measured():
+    routes = {
+        re.sub(r":[^{}]*(\{[^{}]*\})?\}", "}", it.path)
+        for table in TABLES
+        for it in table._routes
+        if it.method == "GET"
+    }
+    pages = {it for it in routes - OTHERS if "{node}" not in it}  # the page of a node is that of a job
+    patterns = {it: re.sub(r"\{\w+\}", "[^/]+", it) for it in pages}
+    requested = [it.partition("?")[0] for it in (*OF_REQUEST, *OF_JOBS)]
+    assert {it for it in pages if not any(re.fullmatch(patterns[it], each) for each in requested)} == set()
