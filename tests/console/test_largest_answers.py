@@ -149,7 +149,18 @@ OF_REQUEST = (
 )
 WORDS = "&".join(f"name={quote(it * 250)}" for it in ("'", '"', "&", "*") * 2)
 OF_JOBS = (
-    *("/", "/jobs", "/jobs?group=name", "/queues", "/queues/default", "/environments", "/resources", "/system"),
+    *(
+        "/",
+        "/jobs",
+        "/jobs?group=name",
+        "/queues",
+        "/queues/default",
+        "/queues/default/disable",
+        "/queues/default/drain",
+        "/environments",
+        "/resources",
+        "/system",
+    ),
     *("/accounts", "/audit", "/events", "/settings", "/keys", "/find?q=nnn", f"/jobs?{WORDS}", f"/stop?{WORDS}"),
     *("/jobs/{job}", "/jobs/{job}/children", "/jobs/{job}/stop", "/jobs/{job}/log", "/jobs/{job}/force-fail"),
     *("/jobs/{job}/hold", "/jobs/{job}/release", "/jobs/{job}/pause", "/jobs/{job}/resume"),

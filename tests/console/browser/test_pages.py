@@ -66,6 +66,8 @@ VARIANTS = {
     "no such records": "/ui/audit?user=nothing-like-this",
     "events of a filter": "/ui/events?state=FAILED&queue=train",
     "keys": "/ui/keys",
+    "drain": "/ui/queues/train/drain",
+    "disable": "/ui/queues/train/disable",
     "force-fail": "/ui/jobs/{model-7}/force-fail",
     "stop of all that match": "/ui/stop?queue=gpu&kind=CANCEL",
     "stop of an array": "/ui/jobs/{sweep-1}/stop",
@@ -110,7 +112,8 @@ def test_a_page_is_accessible_and_fits(visit, world, name, size):
     [
         ("/ui/jobs/{model-7}", "Stop…"),
         ("/ui/jobs/{model-7}", "Pause…"),
-        ("/ui/jobs/{model-7}", "Force-fail…"),
+        ("/ui/queues/train", "Disable…"),
+        ("/ui/queues/train", "Drain…"),
         ("/ui/jobs/{waits-3}", "Hold…"),
         ("/ui/", "Keyboard shortcuts"),
     ],
