@@ -10,7 +10,7 @@ from tests.console.browser.visitor import NARROW, WIDE
 
 MAX_REQUESTS, MAX_BYTES = 6, 60_000  # of a first load, style sheet and module included
 MAX_LAYOUT_SHIFT = 0.05
-WIDTHS = (320, 767, 769, 1280)  # of a phone, around the width where tables become cards, and of a screen
+WIDTHS = (320, 767, 769, 959, 961, 1280)  # of a phone, around the widths where the layout changes, and of a screen
 #: Options of axe by colour scheme. The schemes differ in colours only.
 SCHEMES = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
 
@@ -128,3 +128,29 @@ def test_a_dialog_is_accessible_and_fits(visit, world, path, opener):
     assert findings.violations_count == 0, findings.generate_report()
     assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW["width"]
     assert [it for it, count in Counter(page.evaluate(IDS)).items() if count > 1] == []
+
+
+#: The words of tables that are broken over two lines; a longer word may be.
+BROKEN = r"""() => {
+  const broken = [], texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (!text.parentElement.closest("td, th")) continue;
+    for (const word of text.data.matchAll(/(?<!\S)[A-Za-z]{1,12}[.,:]?(?!\S)/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(it => Math.round(it.top))).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+}"""
+
+
+@pytest.mark.parametrize("path", ["/ui/queues", "/ui/queues/gpu", "/ui/jobs", "/ui/events", "/ui/"])
+def test_no_short_word_of_a_table_is_broken(visit, world, path):
+    page = visit(viewport=WIDE).open(path)
+
+    for width in (1280, 1000, 800, 500):
+        page.set_viewport_size(WIDE | {"width": width})
+        assert page.evaluate(BROKEN) == [], width
