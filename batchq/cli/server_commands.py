@@ -148,15 +148,24 @@ def _save_link(link: str) -> Path:
 
 
 def _runtime_directory() -> Path:
-    """XDG_RUNTIME_DIR if it is a directory of this user alone, else the user's cache directory. Raises OSError."""
+    """XDG_RUNTIME_DIR if it is a directory of this user alone, else ~/.cache/batchq.
+
+    Raises OSError if that is not such a directory either, as where the home directory is shared.
+    """
     given = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    if given.is_absolute() and given.is_dir():
-        found = given.stat()
-        if found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077:
-            return given
+    if given.is_absolute() and given.is_dir() and _is_private(given):
+        return given
     cache = Path("~/.cache/batchq").expanduser()
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_private(cache):
+        raise PermissionError(f"{cache} is not a directory of this user alone")
     return cache
+
+
+def _is_private(folder: Path) -> bool:
+    found = folder.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not mode & 0o077
 
 
 def job_url(url: str, job_id: str) -> str:

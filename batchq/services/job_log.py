@@ -338,18 +338,15 @@ class LogWindowService:
         lines = [it.line for it in events]
         found = MatchGroups(lines)
         for number, line in enumerate(lines):
-            window = await self.around(
-                log.tag,
-                position=line.position,
-                before=LINES_AROUND,
-                limit=2 * LINES_AROUND + 1,
-                max_bytes=2 * AROUND_BYTES,
-            )
-            if not found.add(window, line):
+            if not found.add(await self._around_match(log.tag, line), line):
                 return Matches(groups=tuple(found.groups), count=number, compared=lines[number - 1])
         key = None if more is None else more.after_key
         compared = None if key is None else await self._line(log.tag, key[2])
         return Matches(groups=tuple(found.groups), count=len(lines), compared=compared)
+
+    async def _around_match(self, tag: Tag, match: StoredLine) -> LogPage:
+        limit, max_bytes = 2 * LINES_AROUND + 1, 2 * AROUND_BYTES
+        return await self.around(tag, position=match.position, before=LINES_AROUND, limit=limit, max_bytes=max_bytes)
 
     async def text(self, tag: Tag) -> AsyncIterator[bytes]:
         """The whole stored log as text, part by part. Output that is written meanwhile is left out."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.logs.pages import PAGE_BYTES
 from batchq.ports.logs import LogPage, StoredLine
 
-AROUND_CHARACTERS = 4096  # longer lines before and after a match are cut
+AROUND_CHARACTERS = 4000  # longer lines before and after a match are cut, to less than is folded
 
 
 class LogMatch(Struct, frozen=True, kw_only=True):

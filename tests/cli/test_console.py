@@ -83,9 +83,19 @@ async def test_the_browser_opens_a_link_without_a_code_itself(console, opened, t
     assert not (tmp_path / "home").exists()
 
 
-@pytest.mark.process
-async def test_without_a_directory_for_the_file_the_link_is_printed(console, opened, capsys, tmp_path):
-    (tmp_path / "home").write_text("not a directory")
+@pytest.mark.fault("SE77")
+@pytest.mark.parametrize("kind", ["a file", "a folder of others", "a link"])
+async def test_without_a_private_directory_for_the_file_the_link_is_printed(console, opened, capsys, tmp_path, kind):
+    cache = tmp_path / "home/.cache"
+    match kind:
+        case "a file":
+            (tmp_path / "home").write_text("not a directory")
+        case "a folder of others":
+            (cache / "batchq").mkdir(parents=True)
+            (cache / "batchq").chmod(0o777)
+        case _:
+            cache.mkdir(parents=True)
+            (cache / "batchq").symlink_to(tmp_path)
     assert await batchq("console") == 0
 
     assert capsys.readouterr() == (f"{console.url}{PATH}\n", "")

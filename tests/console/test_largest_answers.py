@@ -22,6 +22,7 @@ from batchq.domain.ids import JobId, Tag
 from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
 
+pytestmark = pytest.mark.fault("SE71")
 MAX_BYTES = 8 * 2**20  # of any page, before compression
 MAX_HELD = 0.1  # seconds of CPU
 
