@@ -73,8 +73,10 @@ def build(
         return reply(description)
 
     async def healthz(request: web.Request) -> web.Response:
-        report = await health()
-        return reply(report if CALLER in request else HealthReport(status=report.status))
+        report, caller = await health(), request.get(CALLER)
+        if caller is None:
+            return reply(HealthReport(status=report.status))
+        return reply(report if caller.reaches_all else report.without_errors())
 
     document(app, app.router.add_get("/", describe_service), _SERVICE)
     document(app, app.router.add_get(HEALTH, healthz), _HEALTH)

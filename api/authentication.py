@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from http import HTTPStatus
+from typing import Self
 
 from aiohttp import web
 from msgspec import Struct
@@ -65,10 +66,19 @@ _NO_USER = "The user of this access key does not exist."
 _NO_KEYS = "The server cannot read its access keys; its log has the cause."
 
 
+#: The parts of a report that are described by a text.
+_DESCRIBED = ("store", "engine", "data", "disk", "reserve", "logs", "event_loop")
+
+
+def _state(text: str) -> str:
+    return text if text == "ok" else "failing"
+
+
 class HealthReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The health of the server. Each part is `ok` or a description of the failure.
 
-    Without a signature a server with keys sends `status` only.
+    Without a signature a server with keys sends `status` only. Callers who do not see all jobs get `failing` instead of
+    a description.
     """
 
     #: `ok`, `degraded` (requests are answered, and work that fails at present is retried) or `failing` (a background
@@ -100,6 +110,13 @@ class HealthReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     version: str | None = None
     #: The time of the server, ISO 8601.
     now: str | None = None
+
+    def without_errors(self) -> Self:
+        """The report without descriptions of failures, which may name what other users run, or files of the machine."""
+        parts = {name: getattr(self, name) for name in _DESCRIBED}
+        hidden = {name: _state(text) for name, text in parts.items() if text is not None}
+        loops = None if self.loops is None else {it: _state(text) for it, text in self.loops.items()}
+        return replace(self, loops=loops, **hidden)
 
 
 class Callers:

@@ -27,4 +27,9 @@ def split_colours(text: str) -> list[str]:
 
     Of text that carriage returns overwrite, as that of progress bars, the last one remains.
     """
-    return _COLOURS.split(text.rstrip("\r").rpartition("\r")[2])
+    return _COLOURS.split(last_overwrite(text))
+
+
+def last_overwrite(text: str) -> str:
+    """Of text that carriage returns overwrite, the last one."""
+    return text.rstrip("\r").rpartition("\r")[2]

@@ -16,6 +16,7 @@ from batchq.errors import Throttled
 
 BURST = 2.0  # seconds: the capacity of a bucket is what its rate adds in this time, and at least one token
 MAX_BUCKETS = 1000  # in memory, before full buckets are removed
+MAX_FAILED_KEYS = 10_000  # whose failures are counted at the same time
 
 K = TypeVar("K", bound=Hashable)
 
@@ -107,7 +108,10 @@ class ConcurrencyLimit(Generic[K]):
 
 
 class FailureLimit(Generic[K]):
-    """Counts the failures of each key: at most `limit` within `window`, and then no further attempt is allowed."""
+    """Counts the failures of each key: at most `limit` within `window`, and then no further attempt is allowed.
+
+    Callers may choose the keys, so with more than MAX_FAILED_KEYS the one that failed longest ago is dropped.
+    """
 
     def __init__(self, *, limit: int, window: timedelta) -> None:
         self._limit = limit
@@ -127,6 +131,6 @@ class FailureLimit(Generic[K]):
         self._failures[key] = times
         while self._failures:
             oldest = next(iter(self._failures))
-            if now < self._failures[oldest][-1] + self._window:
+            if len(self._failures) <= MAX_FAILED_KEYS and now < self._failures[oldest][-1] + self._window:
                 break
             del self._failures[oldest]

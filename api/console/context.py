@@ -9,6 +9,7 @@ from batchq.accounts.admin import AccountAdmin
 from batchq.api.authentication import HealthReport, KeyAuthentication
 from batchq.api.console.forms import Invocations, RecentResults
 from batchq.api.console.live_updates import Hints, Pressure, SharedFragments
+from batchq.api.console.rendering import Renderer
 from batchq.api.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller
 from batchq.ports.clock import Clock
@@ -76,5 +77,6 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     #: The account id of the server.
     account: str
     region: str
+    renderer: Renderer = field(default_factory=Renderer)
     invocations: Invocations = field(default_factory=Invocations)
     recent_results: RecentResults = field(default_factory=RecentResults)

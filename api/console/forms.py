@@ -7,9 +7,9 @@ shows a new preview and orders nothing.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from hashlib import sha256
-from typing import Annotated, TypeVar
+from typing import Annotated, Generic, TypeVar
 from uuid import uuid4
 
 from pydantic import Field
@@ -17,16 +17,52 @@ from pydantic import Field
 from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 
-MAX_INVOCATIONS = 1024
-MAX_KEPT = 32  # previews and results
+MAX_INVOCATIONS = 64  # results of orders of one user
+MAX_KEPT = 8  # previews and results of one user; a preview has the ids of up to 5,000 jobs
+MAX_ALL_INVOCATIONS, MAX_ALL_KEPT = 4096, 256  # of all users
 Kept = TypeVar("Kept")
-_Key = tuple[str, str]
+Value = TypeVar("Value")
 
 
 class Form(RequestQuery):
     """The members of every form that orders something."""
 
     invocation: Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
+
+
+class PerUser(Generic[Value]):
+    """The latest values of each user, so that no user displaces those of another one.
+
+    Beyond `in_all` values of all users together, the user who has the most loses the oldest one.
+    """
+
+    def __init__(self, *, of_user: int, in_all: int) -> None:
+        self._of_user = of_user
+        self._in_all = in_all
+        #: Of each user with values, the oldest value first.
+        self._values: dict[str, OrderedDict[Hashable, Value]] = {}
+
+    def find(self, user: str, key: Hashable) -> Value | None:
+        own = self._values.get(user)
+        return None if own is None else own.get(key)
+
+    def keep(self, user: str, key: Hashable, value: Value) -> None:
+        """Store a value, as the newest one of the user."""
+        own = self._values.setdefault(user, OrderedDict())
+        own[key] = value
+        own.move_to_end(key)
+        if len(own) > self._of_user:
+            own.popitem(last=False)
+        if sum(map(len, self._values.values())) > self._in_all:
+            most = max(self._values, key=lambda it: len(self._values[it]))
+            self.drop(most, next(iter(self._values[most])))
+
+    def drop(self, user: str, key: Hashable) -> None:
+        """Remove a value. A missing one is ignored."""
+        own = self._values.get(user, OrderedDict())
+        own.pop(key, None)
+        if not own:
+            self._values.pop(user, None)
 
 
 class Invocations:
@@ -37,48 +73,40 @@ class Invocations:
     """
 
     def __init__(self) -> None:
-        self._results: OrderedDict[_Key, asyncio.Future[str]] = OrderedDict()
+        self._results = PerUser[asyncio.Future[str]](of_user=MAX_INVOCATIONS, in_all=MAX_ALL_INVOCATIONS)
 
     async def once(self, caller: Caller, form: Form, order: Callable[[], Awaitable[str]]) -> str:
         """The result of `order`, which runs unless the caller sent the same form before. After an error it runs again.
 
         A form that is changed after its order, as by a browser that goes back, is another order.
         """
-        key = (str(caller.user), sha256(form.model_dump_json().encode()).hexdigest())
-        while (earlier := self._results.get(key)) is not None:
+        key = sha256(form.model_dump_json().encode()).hexdigest()
+        while (earlier := self._results.find(caller.user, key)) is not None:
             await asyncio.wait([earlier])
             if not earlier.cancelled():
                 return earlier.result()
-        result = self._begin(key)
+        result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._results.keep(caller.user, key, result)
         try:
             result.set_result(await order())
         finally:
             if not result.done():
-                self._results.pop(key, None)
+                self._results.drop(caller.user, key)
                 result.cancel()
         return result.result()
-
-    def _begin(self, key: _Key) -> asyncio.Future[str]:
-        if len(self._results) >= MAX_INVOCATIONS:
-            self._results.popitem(last=False)
-        result = asyncio.get_running_loop().create_future()
-        self._results[key] = result
-        return result
 
 
 class RecentResults:
     """The latest previews and results by user and invocation, in memory."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[type, str, str], object] = OrderedDict()
+        self._kept = PerUser[object](of_user=MAX_KEPT, in_all=MAX_ALL_KEPT)
 
     def keep(self, caller: Caller, invocation: str, value: object) -> None:
-        self._kept[type(value), caller.user, invocation] = value
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._kept.keep(caller.user, (type(value), invocation), value)
 
     def find(self, kind: type[Kept], caller: Caller, invocation: str) -> Kept | None:
-        found = self._kept.get((kind, caller.user, invocation))
+        found = self._kept.find(caller.user, (kind, invocation))
         return found if isinstance(found, kind) else None
 
 

@@ -11,16 +11,17 @@ from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
-from batchq.api.console.log_colours import coloured
+from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
 from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
+from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.words import duration_words
 from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
-from batchq.domain.job import ACTIVE, FINISHED, Job, Status
+from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.views import shown_container_reason
@@ -76,6 +77,7 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     history = await context.jobs.history(whole, caller=caller)
     stays = _stays(history, context.clock.now())
     around = await jobs_around(context, job, caller=caller)
+    why = await context.explanations.why(job_id, caller=caller)
     is_fragment = FRAGMENT in visit.http.headers
     values = {
         "job": job,
@@ -83,7 +85,7 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "is_node": whole != job_id,
         "is_array": is_parent(job),
         "has_log": _has_log(job),
-        "why": await context.explanations.why(job_id, caller=caller),
+        "why": why,
         "reruns": await context.search.reruns([job]),
         "history": history,
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
@@ -93,11 +95,11 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
         "results": None if is_fragment else await _results(context, job, caller),
-        "may_force_fail": caller.has(Permission.MAINTENANCE) and job.status in ACTIVE and whole == job_id,
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and why.code is Code.NOT_EXITING and whole == job_id,
         "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
-        "coloured": coloured,
+        "coloured": ColourBudget().coloured,
         "empty_sentence": empty_sentence,
         "rounded": rounded,
         "statuses": list(Status),

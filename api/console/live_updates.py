@@ -7,7 +7,6 @@ fetch the fragment again. While the server is busy, pages fetch less often, beca
 """
 
 import asyncio
-import hashlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator
@@ -15,12 +14,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from http import HTTPStatus
 from math import ceil
-from typing import Self
 
 import msgspec
 from msgspec import Struct
 
-from batchq.api.console.templates import encoded
 from batchq.api.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Visibility
 from batchq.errors import Unavailable
@@ -34,7 +31,8 @@ INTERVAL = 0.25  # seconds between two hints
 MAX_JOBS = 50  # that a hint names
 MAX_CHANGES = 5000  # that a hint summarizes
 WAIT = 20  # seconds of one wait for changes
-MAX_STREAMS = 64
+MAX_STREAMS = 512
+MAX_USER_STREAMS = 32
 MAX_SESSION_STREAMS = 3
 MAX_UNREAD = 16  # frames; a stream that is further behind gets one that concerns every page
 WINDOW = 5.0  # seconds over which rendering is measured
@@ -124,20 +122,22 @@ class Hints:
         self._clock = clock
         self._pressure = pressure
         self._groups: dict[Visibility | None, _Group] = {}
-        #: For each stream its session, and whether its client is connected.
-        self._clients: dict[HintStream, tuple[str, Callable[[], bool]]] = {}
+        #: For each stream its user, its session, and whether its client is connected.
+        self._clients: dict[HintStream, tuple[str, str, Callable[[], bool]]] = {}
 
     @contextmanager
     def stream(
         self, caller: Caller, *, session: str, after: int | None, is_connected: Callable[[], bool]
     ) -> Iterator[HintStream]:
         """Open a stream. Raises HttpRefusal (503) when too many are open: the client then fetches at intervals."""
-        connected = [of_session for of_session, is_open in self._clients.values() if is_open()]
-        if len(connected) >= MAX_STREAMS or connected.count(session) >= MAX_SESSION_STREAMS:
+        connected = [(user, of_session) for user, of_session, is_open in self._clients.values() if is_open()]
+        of_user = [each for user, each in connected if user == caller.user]
+        too_many = len(connected) >= MAX_STREAMS or len(of_user) >= MAX_USER_STREAMS
+        if too_many or of_user.count(session) >= MAX_SESSION_STREAMS:
             raise HttpRefusal("Too many pages are live.", status=HTTPStatus.SERVICE_UNAVAILABLE)
         group = self._group_of(caller)
         stream = HintStream(group, after=after)
-        self._clients[stream] = session, is_connected
+        self._clients[stream] = caller.user, session, is_connected
         group.streams += 1
         try:
             yield stream
@@ -217,11 +217,6 @@ class Fragment(Struct, frozen=True, kw_only=True):
     tag: str
     #: Of the page.
     status: HTTPStatus
-
-    @classmethod
-    def of(cls, text: str, status: HTTPStatus) -> Self:
-        body = encoded(text)
-        return cls(body=body, tag=f'"{hashlib.sha256(body).hexdigest()[:32]}"', status=status)
 
 
 class SharedFragments:

@@ -1,8 +1,9 @@
 """Renders lines of a job's output as HTML: their text, and their colours as classes. Pure.
 
-Each line begins without a colour. A background and reversed colours become a mark, because not every combination of
-two colours can be read. Other control sequences that carry no text, as movements of the cursor, are removed; all other
-control characters are shown escaped.
+A line is cut, and the changes of colour of a line and of a page are bounded, because a job may write output that takes
+long to render. Each line begins without a colour. A background and reversed colours become a mark, because not every
+combination of two colours can be read. Other control sequences that carry no text, as movements of the cursor, are
+removed; all other control characters are shown escaped.
 """
 
 import re
@@ -12,10 +13,13 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.escapes import escape_lines, split_colours
+from batchq.escapes import escape_lines, last_overwrite, split_colours
 
-MAX_CHANGES = 200  # changes of colour in a line; the rest of the line keeps the last one
+MAX_CHARACTERS = 16_384  # of a line that are rendered
+MAX_CHANGES = 40  # changes of colour in a line; the rest of the line keeps the last one
+MAX_PAGE_CHANGES = 10_000  # changes of colour on a page; the lines that follow have no colours
 _CURSOR = re.compile(r"\x1b\[[<=>?]?[0-9;:]{0,32}[ -/]{0,2}[@-ln-~]")  # control sequences apart from colours
+_CUT_SEQUENCE = re.compile(r"\x1b(?:\[[<=>?]?[0-9;:]{0,32})?\Z")  # a control sequence that was cut
 _BRIGHT, _CUBE, _GREYS = 16, 232, 256  # the ends of the ranges of the palette of 256 colours
 _DARK = 128  # of 256: a colour whose strongest part is weaker is black
 
@@ -53,29 +57,46 @@ _SWITCHES: dict[int, dict[str, bool]] = {
 }
 
 
-def coloured(text: str) -> Markup:
-    """A line as HTML."""
-    if text.isprintable():  # nearly always
-        return escape(text)
-    parts = split_colours(text)
-    parts[2 * MAX_CHANGES :] = ["".join(parts[2 * MAX_CHANGES :: 2])]
-    style, html = _PLAIN, []
-    for number, part in enumerate(parts):
-        if number % 2:
-            style = _changed(style, part[2:-1])
-        elif part:
-            html.append(_span(_shown(part), style.classes()))
-    return Markup("").join(html)
+class ColourBudget:
+    """The changes of colour that are left for the lines of one page."""
+
+    def __init__(self) -> None:
+        self._left = MAX_PAGE_CHANGES
+
+    def coloured(self, text: str) -> Markup:
+        """A line as HTML, cut after MAX_CHARACTERS."""
+        text = cut(text)
+        if text.isprintable():  # nearly always
+            return escape(text)
+        parts = split_colours(text)
+        changes = min(len(parts) // 2, MAX_CHANGES, self._left)
+        self._left -= changes
+        parts[2 * changes :] = ["".join(parts[2 * changes :: 2])]
+        style, html = _PLAIN, []
+        for number, part in enumerate(parts):
+            if number % 2:
+                style = _changed(style, part[2:-1])
+            elif part:
+                html.append(_span(_shown(part), style.classes()))
+        return Markup("").join(html)
 
 
 def marked(text: str) -> Markup:
-    """A line as HTML that is marked as a whole, without colours."""
+    """A line as HTML that is marked as a whole, without colours, cut after MAX_CHARACTERS."""
     return Markup("<mark>{}</mark>").format(plain(text))
 
 
 def plain(text: str) -> str:
-    """A line as text, without colours."""
-    return "".join(_shown(part) for part in split_colours(text)[::2])
+    """A line as text, without colours, cut after MAX_CHARACTERS."""
+    return "".join(_shown(part) for part in split_colours(cut(text))[::2])
+
+
+def cut(text: str) -> str:
+    """The part of a line that is rendered: what no carriage return overwrites, at most MAX_CHARACTERS."""
+    visible = last_overwrite(text)
+    if len(visible) <= MAX_CHARACTERS:
+        return visible
+    return _CUT_SEQUENCE.sub("", visible[:MAX_CHARACTERS]) + "…"
 
 
 def _shown(text: str) -> str:

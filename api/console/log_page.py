@@ -7,6 +7,7 @@ is true once no more lines can come.
 
 import logging
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -21,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, job_id_of
-from batchq.api.console.log_colours import coloured, marked, plain
+from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
 from batchq.api.http import REQUEST_ID, begin_stream, while_connected
 from batchq.domain.ids import JobId, Tag, job_path
@@ -34,7 +35,7 @@ MAX_LINES = 2000  # of a page
 LINES_BEFORE = 100  # lines shown before the line that a link leads to
 MAX_MATCHES = 100  # lines that a page of a search finds
 MAX_WAIT = 20  # seconds
-FOLDED_CHARACTERS = 4096  # longer lines are folded
+FOLDED_CHARACTERS = 4096  # longer lines are folded, and still longer ones are cut
 _SUMMARY_CHARACTERS = 200  # of a folded line that are always shown
 _NEXT = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
 BEGINNING = "0"  # the `after` of a follower before the first attempt
@@ -242,6 +243,7 @@ def _rendered(
     attempts = () if job is None else job.all_attempts
     name = str(log.job_id) if job is None else job.spec.name
     started = next((it.started_at for it in attempts if it.number == number), None)
+    colours = ColourBudget()
     return Page(
         template=template,
         title=f"Log of {name}",
@@ -250,7 +252,9 @@ def _rendered(
             "job": job,
             "query": query,
             "attempt": number,
-            "shown": lambda line, is_found=False: _shown(line, query.times, started, is_found=is_found),
+            "shown": lambda line, is_found=False: _shown(
+                line, query.times, started, marked if is_found else colours.coloured
+            ),
             "clock": lambda line: _clock(_time_of(line) or _EPOCH),
             "empty": empty_sentence(log),
             "link": partial(_link, query, log, number),
@@ -289,15 +293,16 @@ def empty_sentence(log: JobLog) -> str:
     return "The output appears here once the job writes any."
 
 
-def _shown(line: StoredLine, times: Times, started: datetime | None, *, is_found: bool) -> ShownLine:
-    is_folded = len(line.message) > FOLDED_CHARACTERS
+def _shown(line: StoredLine, times: Times, started: datetime | None, render: Callable[[str], Markup]) -> ShownLine:
+    visible = cut(line.message)
+    is_folded = len(visible) > FOLDED_CHARACTERS
     time, iso = _times(_time_of(line), times, started)
     return ShownLine(
         position=line.position,
         time=time,
         iso=iso,
-        html=marked(line.message) if is_found else coloured(line.message),
-        summary=plain(line.message[:_SUMMARY_CHARACTERS]) if is_folded else "",
+        html=render(visible),
+        summary=plain(visible[:_SUMMARY_CHARACTERS]) if is_folded else "",
         size=len(line.message),
     )
 

@@ -20,10 +20,10 @@ from batchq.throttling import FailureLimit
 
 log = logging.getLogger(__name__)
 
-MAX_FAILURES, FAILURE_WINDOW = 5, timedelta(minutes=1)  # wrong logins of one address
+MAX_FAILURES, FAILURE_WINDOW = 5, timedelta(minutes=1)  # wrong logins with one key from one address
 OLD_LINK = "This link was used, or is older than 60 seconds."
 WRONG_KEY = "The access key id or the secret is wrong, or the key is disabled."
-TOO_MANY = "Too many wrong logins from your address. Try again in a minute, or use a link of `batchq console`."
+TOO_MANY = "Too many wrong logins with this key from here. Try again in a minute, or use a link of `batchq console`."
 INSECURE = "Logins over this connection are refused, because it is not encrypted."
 
 Word = Annotated[str, Field(max_length=2000)]
@@ -43,7 +43,7 @@ class LoginQuery(BaseModel):
 class LoginForm(LoginQuery):
     """The form of the login page: a code, or a key."""
 
-    key_id: Word = ""
+    key_id: Annotated[str, Field(max_length=128)] = ""
     secret: Word = ""
 
 
@@ -52,7 +52,7 @@ class _Login:
 
     def __init__(self, context: ConsoleContext) -> None:
         self._context = context
-        self._failures = FailureLimit[str](limit=MAX_FAILURES, window=FAILURE_WINDOW)
+        self._failures = FailureLimit[tuple[str, str]](limit=MAX_FAILURES, window=FAILURE_WINDOW)
 
     async def show(self, request: web.Request) -> web.Response:
         given = await read_input(request, LoginQuery)
@@ -81,7 +81,7 @@ class _Login:
             return _login_page(request, given, error=INSECURE, status=HTTPStatus.FORBIDDEN, has_form=False)
         with reading_keys(request):
             address = "" if request.transport is None else client_address(request.transport)
-            if not given.code and self._failures.is_exceeded(address, self._context.clock.now()):
+            if not given.code and self._failures.is_exceeded((address, given.key_id), self._context.clock.now()):
                 return _login_page(request, given, error=TOO_MANY, status=HTTPStatus.TOO_MANY_REQUESTS)
             caller = _authenticated(keys, given)
             if caller is None and given.code and _logged_in(keys, request) is not None:
@@ -107,7 +107,8 @@ class _Login:
         return _redirect(LOGIN, cookies=[SECURE.removal(), PLAIN.removal()])
 
     def _refused(self, request: web.Request, given: LoginForm, address: str) -> web.Response:
-        self._failures.record(address, self._context.clock.now())
+        if not given.code:
+            self._failures.record((address, given.key_id), self._context.clock.now())
         log.warning("request %s: login from %s was refused", request[REQUEST_ID], address)
         error = OLD_LINK if given.code else WRONG_KEY
         return _login_page(request, given, error=error, status=HTTPStatus.FORBIDDEN)

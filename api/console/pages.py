@@ -11,13 +11,13 @@
         ...
 
 The caller is authorized, and the query or the form is parsed to the shape in the handler's annotation. A request with
-the header X-Fragment gets only the block of that name from the page's template, so that the script can replace it.
+the header X-Fragment gets only the block of that name from the page's template, so that the script can replace it. The
+names are those of FRAGMENTS; other blocks may need variables that handlers set for whole pages only.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
-from time import perf_counter
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
@@ -43,6 +43,7 @@ from batchq.errors import Invalid, NotFound, StateChanged, Throttled, Unavailabl
 UI = "/ui"
 FRAGMENT = "X-Fragment"
 LIVE = "live"  # the block that open pages fetch again after changes
+FRAGMENTS = frozenset({LIVE, "dialog", "lines"})  # the blocks that a request may name
 THEMES = frozenset({"light", "dark"})
 MAX_FIELDS = 2000  # of a query or a form
 NOT_FOUND = "There is no such page, or you may not see it."
@@ -155,6 +156,8 @@ class PageTable:
 def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.StreamResponse:
         caller = authorize(request, route.permission, f"{route.method} {UI}{route.path}")
+        if request.headers.get(FRAGMENT, LIVE) not in FRAGMENTS:
+            raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
         # `fast_router` sets no match_info.
         path = request.match_info if "{" in route.path else {}
         given = None if route.shape is None else await read_input(request, route.shape)
@@ -174,11 +177,12 @@ async def _answer(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> 
         case Redirect(location=location):
             return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": location})
         case Page() as page:
-            text = _render(context, visit, page, number)
+            fragment = await _render(context, visit, page, number)
             if FRAGMENT in visit.http.headers:
-                return _sent(visit.http, Fragment.of(text, page.status))
-            response = _html(text, page.status)
-            response.enable_compression()  # fragments are not: many pages fetch them, and the engine needs the CPU
+                return _sent(visit.http, fragment)
+            response = _html(fragment.body, page.status)
+            # aiohttp compresses in a thread. Fragments are not compressed: many pages fetch them.
+            response.enable_compression()
             return response
         case response:
             return response
@@ -188,7 +192,7 @@ async def _live_part(context: ConsoleContext, route: _Route, visit: Visit[Any]) 
     page = await _handle(context, route, visit)
     if not isinstance(page, Page):
         raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
-    return Fragment.of(_render(context, visit, page, context.events.last), page.status)
+    return await _render(context, visit, page, context.events.last)
 
 
 async def _handle(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> PageAnswer:
@@ -232,11 +236,11 @@ def _lists(shape: type[BaseModel]) -> set[str]:
     return {it.alias or name for name, it in shape.model_fields.items() if get_origin(it.annotation) in {list, tuple}}
 
 
-def _render(context: ConsoleContext, visit: Visit[Any], page: Page, number: int) -> str:
+async def _render(context: ConsoleContext, visit: Visit[Any], page: Page, number: int) -> Fragment:
     """Render the page, or the requested block of it. `number`: the newest change before the page was read."""
-    began, request = perf_counter(), visit.http
+    request = visit.http
     template = _ENVIRONMENT.get_template(page.template)
-    state, sentence = context.overviews.state()
+    state, sentence = context.overviews.state(caller=visit.caller)
     values = {
         "title": page.title,
         "caller": visit.caller,
@@ -251,9 +255,10 @@ def _render(context: ConsoleContext, visit: Visit[Any], page: Page, number: int)
         **page.values,
     }
     fragment = request.headers.get(FRAGMENT)
-    text = template.render(values) if fragment is None else _block(template, fragment, values)
-    context.pressure.rendered(perf_counter() - began)
-    return text
+    parts = template.generate(values) if fragment is None else _block(template, fragment, values)
+    rendered = await context.renderer.render(parts, user=visit.caller.user)
+    context.pressure.rendered(rendered.seconds)
+    return Fragment(body=rendered.body, tag=f'"{rendered.digest[:32]}"', status=page.status)
 
 
 def _sent(request: web.Request, fragment: Fragment) -> web.Response:
@@ -265,13 +270,12 @@ def _sent(request: web.Request, fragment: Fragment) -> web.Response:
     return response
 
 
-def _block(template: Template, name: str, values: Mapping[str, object]) -> str:
-    """One block of a page. Raises HttpRefusal (404) if the page has none with this name."""
+def _block(template: Template, name: str, values: Mapping[str, object]) -> Iterator[str]:
+    """The parts of one block of a page. Raises HttpRefusal (404) if the page has none with this name."""
     block = template.blocks.get(name)
     if block is None:
         raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
-    parts: Iterable[str] = block(template.new_context(dict(values)))
-    return "".join(parts)
+    return iter(block(template.new_context(dict(values))))
 
 
 async def give_order(

@@ -1,6 +1,7 @@
 """The pages of job queues: the list, and one queue with the jobs that start next, its shares, its limits and its forms.
 
-The forms enable, disable and drain a queue. Repeated, they change nothing, so they carry no invocation.
+The forms enable, disable and drain a queue. Repeated, they change nothing, so they carry no invocation. An order that
+keeps jobs from being accepted or started has a page that describes it first.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,16 @@ from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot
 
 pages = PageTable()
+EFFECTS = {
+    "disable": (
+        "The queue accepts no more jobs: every submission to it is refused. Jobs that run continue, and jobs that wait "
+        "in the queue still start."
+    ),
+    "drain": (
+        "The queue starts no more jobs, and still accepts them. Jobs that run continue; jobs that wait, and retries, "
+        "do not start until the drain ends."
+    ),
+}
 QUEUE = "/queues/{name:[^/]{1,256}}"
 
 
@@ -70,6 +81,27 @@ def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:
     named = {it.identifier: it.weight for it in policy.shares}
     rows = named | {share: policy.weight(share) for share in held if share not in named}
     return [ShareRow(share=share, weight=weight, millicpus=held.get(share)) for share, weight in rows.items()]
+
+
+@pages.get("/queues/{name}/disable", permission=Permission.CATALOG)
+async def disable_queue_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    return await _order_page(context, visit, "disable")
+
+
+@pages.get("/queues/{name}/drain", permission=Permission.CATALOG)
+async def drain_queue_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+    return await _order_page(context, visit, "drain")
+
+
+async def _order_page(context: ConsoleContext, visit: Visit[None], order: str) -> Page:
+    """What the order does to the queue, and its form."""
+    name = visit.path["name"]
+    queues = await context.overviews.queues(caller=visit.caller)
+    shown = next((it for it in queues if it.queue.name == name), None)
+    if shown is None:
+        raise NotFound(f"JobQueue {name} not found.")
+    values = {"it": shown, "queue": shown.queue, "order": order, "effect": EFFECTS[order]}
+    return Page(template="queue_order.html", title=f"{order.capitalize()} queue {name}", values=values)
 
 
 @pages.post("/queues/{name}/enable", permission=Permission.CATALOG)

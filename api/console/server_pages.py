@@ -24,8 +24,9 @@ async def without_slash(_: ConsoleContext, visit: Visit[None]) -> Redirect:  # n
 
 @pages.get("/system")
 async def system_page(context: ConsoleContext, visit: Visit[None]) -> Page:
-    """The health report, as /healthz has it. Only operators see the settings."""
-    report = await context.health()
+    """The health report, as /healthz has it. Only operators see the settings, and descriptions of failures."""
+    sees_all, report = visit.caller.reaches_all, await context.health()
+    report = report if sees_all else report.without_errors()
     values = {
         "report": report,
         "parts": {
@@ -38,6 +39,6 @@ async def system_page(context: ConsoleContext, visit: Visit[None]) -> Page:
             "Event loop": report.event_loop,
         },
         "findings": list(health_findings(to_builtins(report))),
-        "settings": context.system_settings if visit.caller.reaches_all else {},
+        "settings": context.system_settings if sees_all else {},
     }
     return Page(template="system.html", title="System", values=values)

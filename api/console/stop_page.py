@@ -19,8 +19,9 @@ from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_or
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
 from batchq.domain.explanation import words
+from batchq.domain.explanation.codes import Code
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
-from batchq.domain.job import ACTIVE, FINISHED, Job
+from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle.stop_order import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop
 from batchq.errors import Invalid, NotFound
@@ -35,6 +36,9 @@ REASONS = (
     "uses too many resources",
     "other jobs need the resources",
     "was only a test",
+)
+NOT_HANGING = (
+    "Only a job whose container has not exited a minute after SIGKILL can be force-failed. Stop the job first."
 )
 SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL")
 _OPERATIONS = {Kind.CANCEL: "CancelJob", Kind.TERMINATE: "TerminateJob"}
@@ -142,7 +146,7 @@ async def post_stop(context: ConsoleContext, visit: Visit[StopForm]) -> PageAnsw
 
 @pages.get("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
 async def force_fail_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
-    return _force_fail_page(await _subject(context, visit.path, visit.caller))
+    return await _force_fail_page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
@@ -150,12 +154,15 @@ async def post_force_fail(context: ConsoleContext, visit: Visit[ForceFailForm]) 
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
+        if not await _hangs(context, subject, visit.caller):
+            raise Invalid(NOT_HANGING)
         caller = replace(visit.caller, operation="ForceFail")
         await context.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
         return job_path(subject.job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        return _force_fail_page(await _subject(context, visit.path, visit.caller), form, error=error, status=status)
+        now = await _subject(context, visit.path, visit.caller)
+        return await _force_fail_page(context, now, visit.caller, form, error=error, status=status)
 
     return await give_order(context, visit.caller, form, order, show_again)
 
@@ -208,7 +215,7 @@ async def _page(
         "signals": SIGNALS,
         "has_checkpoints": subject.whole.spec.checkpoints is not None and subject.job.status not in FINISHED,
         "grace_seconds": round(subject.whole.spec.stop_grace.total_seconds()),
-        "may_force_fail": caller.has(Permission.MAINTENANCE) and subject.whole.status in ACTIVE,
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and await _hangs(context, subject, caller),
         "chosen": _chosen(form, choices),
     }
     title = f"Stop {subject.job.spec.name} {short_id(subject.job.id)}"
@@ -258,10 +265,27 @@ async def _dependents(
     return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."
 
 
-def _force_fail_page(
-    subject: StopSubject, form: ForceFailForm | None = None, *, error: str = "", status: HTTPStatus = HTTPStatus.OK
+async def _hangs(context: ConsoleContext, subject: StopSubject, caller: Caller) -> bool:
+    """Whether the container of the job has not exited although it was killed."""
+    why = await context.explanations.why(subject.whole.id, caller=caller)
+    return why.code is Code.NOT_EXITING
+
+
+async def _force_fail_page(
+    context: ConsoleContext,
+    subject: StopSubject,
+    caller: Caller,
+    form: ForceFailForm | None = None,
+    *,
+    error: str = "",
+    status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
-    values = {"job": subject.job, "state": stop_state(subject.whole), "is_active": subject.job.status in ACTIVE}
+    values = {
+        "job": subject.job,
+        "state": stop_state(subject.whole),
+        "hangs": await _hangs(context, subject, caller),
+        "not_hanging": NOT_HANGING,
+    }
     title = f"Force-fail {subject.job.spec.name} {short_id(subject.job.id)}"
     return Page(template="force_fail.html", title=title, values=values | reason_values(form, error), status=status)
 

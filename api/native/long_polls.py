@@ -210,7 +210,8 @@ def _first(call: Call[ListEventsQuery]) -> int | None:
     text = call.http.headers.get(LAST_EVENT_ID)
     if text is None:
         return call.input.after
-    if not text.isascii() or not text.isdecimal() or int(text) > MAX_NUMBER:
+    # int() refuses texts of more than 4,300 digits.
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(MAX_NUMBER)) or int(text) > MAX_NUMBER:
         raise InvalidMember(f"{LAST_EVENT_ID} is not the number of an event.", member=LAST_EVENT_ID)
     return int(text)
 

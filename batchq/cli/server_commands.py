@@ -1,9 +1,12 @@
 """The commands of one request to a server: `whoami`, `force-fail`, `leave-safe-mode`, and `console` with its URLs."""
 
+import html
 import json
 import os
+import stat
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from batchq.cli.http_client import Response, add_server_flags, call, is_unix_url, url_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
@@ -11,6 +14,7 @@ from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
 from batchq.domain.ids import job_path
 from batchq.escapes import escape
+from batchq.private_file import replace_file
 
 LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"
 DEFAULT_REASON = "its container does not end"
@@ -18,6 +22,15 @@ OVERVIEW_PAGE = "/ui/"
 CREATE_LOGIN = "/v1/batchq/consolelogin"
 #: On Linux a graphical browser needs one of the first two. The third names the user's browser.
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+HAS_CODE = "?code="
+#: The browser loads the link at once. A form of a file would have no Origin, and the server refuses such forms.
+LINK_PAGE = """<!DOCTYPE html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={link}">
+<title>batchq</title>
+<a href="{link}">Open the console</a>
+"""
 
 
 def add_whoami(command: ArgumentParser) -> None:
@@ -87,7 +100,8 @@ def run_leave_safe_mode(args: Namespace) -> int:
 def add_console(command: ArgumentParser) -> None:
     """Open the web console in your browser, logged in; with a job, at the page of the job.
 
-    On a server with keys the link logs in one browser as you, once, within 60 seconds.
+    On a server with keys the link logs in one browser as you, once, within 60 seconds. The browser reads it from a file
+    that only you can read, because all users of a machine can see the arguments of its processes.
 
       batchq console @            the page of your latest job
       batchq console --print      print the link, for a browser on another machine
@@ -112,15 +126,46 @@ def console(args: Namespace) -> int:
 
 
 def open_browser(link: str) -> bool:
-    """Open a link in a graphical browser. False without one."""
+    """Open a link in a graphical browser. False without one.
+
+    A link with a login code is not an argument of the browser: other users of the machine could read and use it.
+    """
     if sys.platform == "linux" and not any(map(os.environ.get, DISPLAYS)):
         return False
     import webbrowser  # noqa: PLC0415 - submit, which prints URLs, does not need it
 
     try:
-        return webbrowser.open(link)
-    except webbrowser.Error:
+        return webbrowser.open(_save_link(link).as_uri() if HAS_CODE in link else link)
+    except (webbrowser.Error, OSError):
         return False
+
+
+def _save_link(link: str) -> Path:
+    """Write a page that leads to the link, with mode 0600. It replaces the page of the last link. Raises OSError."""
+    path = _runtime_directory() / "batchq-console.html"
+    replace_file(path, LINK_PAGE.format(link=html.escape(link)).encode())
+    return path
+
+
+def _runtime_directory() -> Path:
+    """XDG_RUNTIME_DIR if it is a directory of this user alone, else ~/.cache/batchq.
+
+    Raises OSError if that is not such a directory either, as where the home directory is shared.
+    """
+    given = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if given.is_absolute() and given.is_dir() and _is_private(given):
+        return given
+    cache = Path("~/.cache/batchq").expanduser()
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_private(cache):
+        raise PermissionError(f"{cache} is not a directory of this user alone")
+    return cache
+
+
+def _is_private(folder: Path) -> bool:
+    found = folder.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not mode & 0o077
 
 
 def job_url(url: str, job_id: str) -> str:

@@ -139,16 +139,21 @@ class LogService:
         """Copy the new output of one container, at most once in 200 ms for all its followers. Raises StoreFailed."""
         return await self._copies.copy(tag)
 
-    async def lines(self, tag: Tag, *, position: int, limit: int) -> LogPage:
-        """Stored lines of one container from `position` on, without another copy. Raises Invalid; StoreFailed."""
-        return await self._archive.read(tag.log_id, position=position, limit=limit, max_bytes=pages.PAGE_BYTES)
+    async def lines(self, tag: Tag, *, position: int, limit: int, max_bytes: int = pages.PAGE_BYTES) -> LogPage:
+        """Stored lines of one container from `position` on, without another copy: at least one if there is one.
 
-    async def tail(self, tag: Tag, *, limit: int, before: int | None = None) -> LogPage:
-        """The last `limit` stored lines of one container, at most 1 MiB, without another copy.
+        Raises Invalid; StoreFailed.
+        """
+        return await self._archive.read(tag.log_id, position=position, limit=limit, max_bytes=max_bytes)
+
+    async def tail(
+        self, tag: Tag, *, limit: int, before: int | None = None, max_bytes: int = pages.PAGE_BYTES
+    ) -> LogPage:
+        """The last `limit` stored lines of one container, without another copy: at least one if there is one.
 
         `before`: only lines before this position. Raises Invalid; StoreFailed.
         """
-        return await self._archive.read_back(tag.log_id, position=before, limit=limit, max_bytes=pages.PAGE_BYTES)
+        return await self._archive.read_back(tag.log_id, position=before, limit=limit, max_bytes=max_bytes)
 
     async def count_lines(self, tag: Tag, *, start: int, end: int) -> int:
         """How many stored lines there are between two positions, which are read for it. Raises StoreFailed."""

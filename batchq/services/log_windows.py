@@ -11,12 +11,14 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.container_rules import spec_of
 from batchq.errors import Invalid, NotFound
-from batchq.logs.pages import Span
+from batchq.logs.pages import PAGE_BYTES, Span
 from batchq.logs.service import LogQuery, LogSearchPosition, LogService
 from batchq.ports.logs import LogPage, StoredLine
 from batchq.services.job_log import JobLogService, container_names, container_tag, has_run
+from batchq.services.log_matches import Matches, MatchGroups
 
 LINES_AROUND = 3  # lines shown before and after a match
+AROUND_BYTES = 64 * 1024  # read before a match, and from it on
 MAX_PARTS = 100  # children or nodes whose logs are listed
 MAX_COUNTED = 16 * 1024 * 1024  # bytes that are read to number lines
 MAX_COUNTS = 1024  # logs whose last count is in memory
@@ -41,26 +43,6 @@ class JobLog(Struct, frozen=True, kw_only=True):
     captured: bool = True
     #: Whether the attempt may have output.
     has_run: bool = False
-
-
-class LogMatch(Struct, frozen=True, kw_only=True):
-    """Lines that a search found, with the lines around them."""
-
-    lines: tuple[StoredLine, ...]
-    #: The positions of the lines that match.
-    found: frozenset[int]
-    #: The position behind the last line.
-    end: int
-
-
-class Matches(Struct, frozen=True, kw_only=True):
-    """A page of a search."""
-
-    groups: tuple[LogMatch, ...]
-    #: How many lines were found.
-    count: int
-    #: The last line that was compared; None: the search has come to the end of the log.
-    compared: StoredLine | None
 
 
 class LogWindowService:
@@ -112,10 +94,15 @@ class LogWindowService:
         """The lines from `position` on. Raises Invalid for a position that is not the beginning of a line."""
         return await self._logs.lines(tag, position=position, limit=limit)
 
-    async def around(self, tag: Tag, *, position: int, before: int, limit: int) -> LogPage:
-        """The line at `position`, at most `before` lines before it, and lines after it. Raises Invalid."""
-        earlier = await self.last(tag, limit=before, before=position)
-        later = await self.after(tag, position=position, limit=limit - len(earlier.lines))
+    async def around(self, tag: Tag, *, position: int, before: int, limit: int, max_bytes: int = PAGE_BYTES) -> LogPage:
+        """The line at `position`, at most `before` lines before it, and lines after it.
+
+        Half of `max_bytes` is for the lines before, but one is always read. Raises Invalid.
+        """
+        half = max_bytes // 2
+        earlier = await self._logs.tail(tag, limit=before, before=position, max_bytes=half)
+        rest = limit - len(earlier.lines)
+        later = await self._logs.lines(tag, position=position, limit=rest, max_bytes=half)
         return LogPage(lines=earlier.lines + later.lines, start=earlier.start, end=later.end)
 
     async def number(self, tag: Tag, *, position: int) -> int | None:
@@ -147,7 +134,8 @@ class LogWindowService:
     ) -> Matches:
         """Lines that match a filter pattern of CloudWatch, with the lines around them, oldest first.
 
-        `beyond`: only lines after the one at this position. Raises Invalid.
+        The lines of a page have at most PAGE_BYTES together, those around a match included, or one match. `beyond`:
+        only lines after the one at this position. Raises Invalid.
         """
         assert log.job is not None
         assert log.tag is not None
@@ -162,14 +150,18 @@ class LogWindowService:
             caller=caller,
             has_disconnected=has_disconnected,
         )
-        groups: list[LogMatch] = []
-        for event in events:
-            position = event.line.position
-            window = await self.around(log.tag, position=position, before=LINES_AROUND, limit=2 * LINES_AROUND + 1)
-            _add(groups, window, position)
+        lines = [it.line for it in events]
+        found = MatchGroups(lines)
+        for number, line in enumerate(lines):
+            if not found.add(await self._around_match(log.tag, line), line):
+                return Matches(groups=tuple(found.groups), count=number, compared=lines[number - 1])
         key = None if more is None else more.after_key
         compared = None if key is None else await self._line(log.tag, key[2])
-        return Matches(groups=tuple(groups), count=len(events), compared=compared)
+        return Matches(groups=tuple(found.groups), count=len(lines), compared=compared)
+
+    async def _around_match(self, tag: Tag, match: StoredLine) -> LogPage:
+        limit, max_bytes = 2 * LINES_AROUND + 1, 2 * AROUND_BYTES
+        return await self.around(tag, position=match.position, before=LINES_AROUND, limit=limit, max_bytes=max_bytes)
 
     async def text(self, tag: Tag) -> AsyncIterator[bytes]:
         """The whole stored log as text, part by part. Output that is written meanwhile is left out."""
@@ -196,13 +188,3 @@ def _parts(job_id: JobId, job: Job) -> tuple[JobId, ...]:
     if job.spec.nodes is not None and node_of(job_id)[1] is None:
         return tuple(node_id(job_id, it) for it in range(min(job.spec.nodes.count, MAX_PARTS)))
     return ()
-
-
-def _add(groups: list[LogMatch], page: LogPage, position: int) -> None:
-    """Add a line that was found, and join its lines with the last group if they overlap or touch."""
-    if not groups or page.start > groups[-1].end:
-        groups.append(LogMatch(lines=page.lines, found=frozenset({position}), end=page.end))
-        return
-    last = groups[-1]
-    lines = last.lines + tuple(it for it in page.lines if it.position >= last.end)
-    groups[-1] = LogMatch(lines=lines, found=last.found | {position}, end=max(page.end, last.end))

@@ -42,6 +42,13 @@ class ServerState(StrEnum):
     FAILING = "FAILING"
 
 
+#: For callers who may not read the error.
+SENTENCES = {
+    ServerState.AWAY: "The container engine is not available: no job starts until it is.",
+    ServerState.FAILING: "A part of the server fails: jobs may be delayed until an operator has repaired it.",
+}
+
+
 class UnfinishedJobs(Struct, frozen=True, kw_only=True):
     """How many unfinished jobs there are."""
 
@@ -117,14 +124,18 @@ class OverviewService:
         self._catalog = catalog
         self._clock = clock
 
-    def state(self) -> tuple[ServerState, str]:
-        """The state of the engine and the server's loops, and a sentence about it."""
-        return engine_state(self._engine.health())
+    def state(self, *, caller: Caller) -> tuple[ServerState, str]:
+        """The state of the engine and the server's loops, and a sentence about it.
+
+        Only callers who see all jobs read the error itself: it may name what other users run, or files of the machine.
+        """
+        state, sentence = engine_state(self._engine.health())
+        return state, sentence if caller.reaches_all else SENTENCES.get(state, sentence)
 
     async def overview(self, *, caller: Caller) -> Overview:
         """The overview at present, as far as the caller may see it. Raises StoreFailed."""
-        now, health, usage = self._clock.now(), self._engine.health(), self._engine.usage()
-        state, sentence = engine_state(health)
+        now, usage = self._clock.now(), self._engine.usage()
+        state, sentence = self.state(caller=caller)
         obstacle = None if state is ServerState.OK else self._engine.scheduler_state().obstacle
         failures = await self._store.failures(now - FAILURE_PERIOD, visibility=caller.visibility)
         return Overview(

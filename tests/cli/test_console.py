@@ -1,5 +1,6 @@
 """`batchq console`: the link, the browser that opens it, and the URLs that `submit` and `run` print."""
 
+import stat
 import webbrowser
 
 import pytest
@@ -18,6 +19,8 @@ JOB = job_id("8f2c51a7")
 def console(native, monkeypatch, tmp_path):
     """A server that knows itself by another URL than its clients do, and a machine without a graphical browser."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr(webbrowser, "_tryorder", None)
     for name in DISPLAYS:
         monkeypatch.delenv(name, raising=False)
@@ -47,12 +50,56 @@ async def test_without_a_graphical_browser_the_link_is_printed(console, capsys):
     assert pages(console) == ["/ui/"]
 
 
+@pytest.fixture(params=[None, 0o700, 0o755], ids=["no runtime directory", "a runtime directory", "an open one"])
+def folder(request, tmp_path, monkeypatch):
+    """The folder of the file with the link."""
+    cache, given = tmp_path / "home/.cache/batchq", tmp_path / "run"
+    if request.param is None:
+        return cache
+    given.mkdir()
+    given.chmod(request.param)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(given))
+    return given if request.param == 0o700 else cache
+
+
+@pytest.mark.fault("SE70")
 @pytest.mark.process
-async def test_the_browser_opens_the_link(console, opened, capsys):
+async def test_the_browser_reads_the_link_from_a_file_of_the_user(console, opened, capsys, folder):
     assert await batchq("console") == 0
 
-    until(lambda: opened() == [f"{console.url}{PATH}"])
+    file = folder / "batchq-console.html"
+    until(lambda: opened() == [file.as_uri()])
+    assert f'content="0; url={console.url}{PATH}"' in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert capsys.readouterr() == ("", NOTICE)
+
+
+@pytest.mark.process
+async def test_the_browser_opens_a_link_without_a_code_itself(console, opened, tmp_path):
+    console.responses[LOGIN] = {"url": "http://inside.example:80/ui/", "path": "/ui/"}
+    assert await batchq("console") == 0
+
+    until(lambda: opened() == [f"{console.url}/ui/"])
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.fault("SE77")
+@pytest.mark.parametrize("kind", ["a file", "a folder of others", "a link"])
+async def test_without_a_private_directory_for_the_file_the_link_is_printed(console, opened, capsys, tmp_path, kind):
+    cache = tmp_path / "home/.cache"
+    match kind:
+        case "a file":
+            (tmp_path / "home").write_text("not a directory")
+        case "a folder of others":
+            (cache / "batchq").mkdir(parents=True)
+            (cache / "batchq").chmod(0o777)
+        case _:
+            cache.mkdir(parents=True)
+            (cache / "batchq").symlink_to(tmp_path)
+    assert await batchq("console") == 0
+
+    assert capsys.readouterr() == (f"{console.url}{PATH}\n", "")
+    assert opened() == []
 
 
 async def test_the_link_is_printed_on_request(console, opened, capsys):

@@ -132,6 +132,14 @@ class Browser:
             assert page["events"], f"{job_id} has not become {status}"
             after, entered = page["next"], {it["jobId"] for it in page["events"]}
 
+    async def next_event(self, job_id, after):
+        """Wait for an event of the job with a number above `after`; returns its number."""
+        query = {"jobs": job_id, "after": after, "wait": "20", "limit": 1}
+        async with self._session.get(f"{self.url}/v1/batchq/events", params=query) as answer:
+            page = await answer.json()
+        assert page["events"], f"{job_id} has not changed"
+        return page["next"]
+
     async def _seen(self, answer, status):
         body = await answer.text()
         assert answer.status == status, re.sub(r"\s+", " ", body)[-2000:]

@@ -34,7 +34,7 @@ async def test_a_running_job_can_be_stopped_and_paused(browser):
     job_id = await browser.run("train-17")
     page = await browser.open(f"/ui/jobs/{job_id}")
     path = f"/ui/jobs/{job_id}"
-    assert {f"{path}/stop", f"{path}/pause", f"{path}/force-fail", f"{path}/log"} <= set(page.page.links)
+    assert {f"{path}/stop", f"{path}/pause", f"{path}/log"} <= set(page.page.links)
     assert f"{path}/hold" not in page.page.links
     assert f'<div id="live" data-min-interval="1" data-jobs="{job_id}">' in page.body
 

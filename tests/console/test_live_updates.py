@@ -12,6 +12,7 @@ from batchq.api.console.live_updates import (
     MAX_CALM,
     MAX_STREAMS,
     MAX_UNREAD,
+    MAX_USER_STREAMS,
     SHARED_FOR,
     Fragment,
     Hint,
@@ -142,13 +143,28 @@ async def test_a_stream_that_is_far_behind_gets_one_hint_that_concerns_all():
 async def test_all_sessions_together_have_a_limited_number_of_streams():
     bench = Bench()
     connected = True
-    opened = [bench.open(is_connected=lambda: connected) for _ in range(MAX_STREAMS)]
+    opened = [bench.open(Caller(user=str(number)), is_connected=lambda: connected) for number in range(MAX_STREAMS)]
     for it in opened:
         it.__enter__()
     with pytest.raises(HttpRefusal), bench.open():
         pass
     connected = False
     with bench.open():
+        pass
+    for it in opened:
+        it.__exit__(None, None, None)
+
+
+@pytest.mark.fault("SE72")
+@on_a_virtual_clock
+async def test_the_streams_of_one_user_leave_room_for_those_of_others():
+    bench = Bench()
+    opened = [bench.open(ADA) for _ in range(MAX_USER_STREAMS)]
+    for it in opened:
+        it.__enter__()
+    with pytest.raises(HttpRefusal), bench.open(ADA):
+        pass
+    with bench.open(BOB):
         pass
     for it in opened:
         it.__exit__(None, None, None)
@@ -211,7 +227,7 @@ class Part:
 
     async def _render(self):
         self.renderings += 1
-        return Fragment.of(str(self.renderings), HTTPStatus.OK)
+        return Fragment(body=b"%d" % self.renderings, tag="", status=HTTPStatus.OK)
 
 
 @on_a_virtual_clock

@@ -4,11 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchq.api.console.log_colours import MAX_CHANGES, coloured, plain
+from batchq.api.console.log_colours import MAX_CHANGES, MAX_CHARACTERS, MAX_PAGE_CHANGES, ColourBudget, plain
 from batchq.escapes import ESCAPES_IN_LINES
 
 CONTROLS = {chr(it) for it in ESCAPES_IN_LINES}
 PIECES = ["\x1b[", "\x1b]", "m", "31", "38;5;", "38;2;", ";", "<b>", "&", '"', "\r", "\x9b", "\u202e", "K", "\x07", "é"]
+
+
+def coloured(text):
+    return ColourBudget().coloured(text)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,19 @@ def test_the_rest_of_a_line_with_too_many_changes_keeps_one_colour():
     html = coloured("\x1b[31mr\x1b[32mg" * MAX_CHANGES)
     assert html.count("<span") == MAX_CHANGES
     assert html.endswith(f'<span class="sgr-32">{"gr" * (MAX_CHANGES // 2)}g</span>')
+
+
+def test_a_page_has_a_budget_of_changes():
+    colours = ColourBudget()
+    pages = [colours.coloured("\x1b[31mr" * MAX_CHANGES) for _ in range(MAX_PAGE_CHANGES // MAX_CHANGES + 1)]
+    assert [it.count("<span") for it in pages] == [*[MAX_CHANGES] * (len(pages) - 1), 0]
+    assert pages[-1] == "r" * MAX_CHANGES
+
+
+def test_a_long_line_is_cut():
+    assert coloured("'" * MAX_CHARACTERS) == "&#39;" * MAX_CHARACTERS
+    assert coloured("'" * 2 * MAX_CHARACTERS) == "&#39;" * MAX_CHARACTERS + "…"
+    assert plain("\x1b[m" * 10**6 + "x") == "…"
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3)).map("".join))

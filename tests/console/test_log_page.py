@@ -9,6 +9,7 @@ from batchq.compute.simulated.script import Script, script_variable
 from batchq.errors import StoreFailed
 from batchq.services import log_windows
 from batchq.store.log_files import LogFiles
+from tests.console.test_largest_answers import job_with_log
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
@@ -123,6 +124,26 @@ async def test_a_search_for_more_matches_than_a_page_has_goes_on(browser):
     (beyond,) = re.findall(r"beyond=(\d+)", first.body)
     rest = await browser.open(f"{path}?q=line&beyond={beyond}")
     assert "50 found on this page; the search has come to the end of the log." in rest.text
+
+
+async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser, tmp_path):
+    lines = [it for number in range(95) for it in (*["x" * 10_000] * 3, f"match {number}")]
+    path = f"/ui/jobs/{await job_with_log(browser, tmp_path / 'data', lines)}/log?q=match"
+    pages, further = [], [""]
+    while further:
+        page = await browser.open(path + further[0])
+        pages.append(re.findall(r"<mark>match (\d+)</mark>", page.body))
+        assert set(re.findall("x+…?", page.text)) == {"x" * 4000 + "…"}
+        further = re.findall(r"(&amp;beyond=\d+)", page.body)
+        further = [it.replace("&amp;", "&") for it in further]
+    assert [int(it) for each in pages for it in each] == list(range(95))
+    assert len(pages) > 1
+
+
+async def test_a_match_beside_another_match_is_shown_whole(browser, tmp_path):
+    lines = ["match " + "y" * 5000, "match " + "z" * 5000]
+    page = await browser.open(f"/ui/jobs/{await job_with_log(browser, tmp_path / 'data', lines)}/log?q=match")
+    assert re.findall(r"<code><mark>match (y+|z+)</mark>", page.body) == ["y" * 5000, "z" * 5000]
 
 
 async def test_a_pattern_that_is_not_supported_is_refused(browser):

@@ -329,6 +329,17 @@ async def test_after_five_wrong_logins_no_key_is_checked_and_links_still_log_in(
     assert "ada" in (await visitor.open("/ui/")).text
 
 
+@pytest.mark.fault("SE75")
+async def test_wrong_logins_with_one_key_keep_no_other_key_of_the_address_out(visitor):
+    for _ in range(5):
+        await visitor.post("/ui/login", visitor.key_of("ada") | {"secret": "wrong"}, status=403)
+        await visitor.post("/ui/login", {"key_id": "", "secret": "x"}, status=403)
+        await visitor.post("/ui/login", {"code": "a-guess"}, status=403)
+
+    await visitor.log_in("bob")
+    assert await visitor.is_logged_in()
+
+
 @pytest.mark.fault("SE53")
 @pytest.mark.parametrize(
     "page", ["https://evil.example/", "//evil.example/", "/ui/\\evil", "/ui/../v1/x", "/ui/a\r\nX: y"]

@@ -34,8 +34,14 @@ async def test_a_fragment_is_a_block_of_the_page_and_is_sent_again_only_if_it_ch
     assert same.body == ""
 
 
-async def test_a_fragment_that_the_page_does_not_have_is_not_found(browser):
-    assert NOT_FOUND in (await browser.open("/ui/", X_Fragment="other", status=404)).text
+@pytest.mark.fault("SE73")
+@pytest.mark.parametrize("block", ["main", "page", "heading", "live", "dialog", "lines", "other", ""])
+async def test_a_fragment_that_the_page_does_not_have_is_not_found(browser, block):
+    job_id = await browser.submit()
+    for path in ("submit", "settings", f"jobs/{job_id}", f"jobs/{job_id}/log", "stop?queue=default", "system"):
+        own = "dialog" if path.startswith("stop") else "" if path in {"submit", "settings"} else "live"
+        if block != own or not own:
+            assert NOT_FOUND in (await browser.open(f"/ui/{path}", X_Fragment=block, status=404)).text
 
 
 async def test_everything_that_does_not_exist_has_the_same_page(browser):

@@ -1,5 +1,7 @@
 """The pages of job queues."""
 
+import pytest
+
 from tests.service.job_queue import ENDLESS
 
 
@@ -64,7 +66,25 @@ async def test_shares_of_a_queue_are_shown_with_weights_and_use(browser):
     assert "bob 1.0 1" in page.text
 
 
-async def test_an_operator_may_disable_and_drain_a_queue(browser):
+EFFECTS = {
+    "disable": "and jobs that wait in the queue still start. Jobs in the queue: 1 running, 1 waiting.",
+    "drain": "do not start until the drain ends. Jobs in the queue: 1 running, 1 waiting.",
+}
+
+
+@pytest.mark.parametrize("order", EFFECTS)
+async def test_an_order_that_closes_a_queue_is_described_first(browser, order):
+    await browser.submit_waiting()
     page = await browser.open("/ui/queues/default")
-    assert 'action="/ui/queues/default/disable"' in page.body
-    assert 'action="/ui/queues/default/drain"' in page.body
+    path = f"/ui/queues/default/{order}"
+    assert f'href="{path}" data-dialog' in page.body
+    assert f'action="{path}"' not in page.body
+
+    asked = await browser.open(path, X_Fragment="dialog")
+    assert EFFECTS[order] in asked.text
+    await browser.post(path, {})
+    assert f"{order}ed" in (await browser.open("/ui/queues/default")).text.replace("disabled", "disableed")
+
+
+async def test_a_queue_that_does_not_exist_has_no_page_of_an_order(browser):
+    await browser.open("/ui/queues/none/drain", status=404)

@@ -2,10 +2,12 @@
 
 import asyncio
 import re
+from datetime import timedelta
 
 import pytest
 
 from batchq.compute.simulated.script import Script, script_variable
+from batchq.domain.explanation import ended
 from tests.console.conftest import form_in
 from tests.service.job_queue import ENDLESS
 
@@ -177,10 +179,39 @@ async def test_the_page_of_a_node_says_what_happens_to_the_others(browser):
     assert (await browser.describe(f"{gang}#1"))["batchq"]["stopOrder"]["reason"] == "this node"
 
 
-async def test_force_fail_gives_up_the_container(browser):
-    job_id = await browser.run()
+async def killed_job(browser):
+    """The id of a job whose container is killed, and does not exit."""
+    job_id = await browser.run(script=Script(seconds=None, kill_delay=10**6))
+    path = f"/ui/jobs/{job_id}/stop"
+    await browser.post(path, await browser.form(path, order="TERMINATE", reason="hangs", force="true"))
+    after = 0
+    while "killedAt" not in (await browser.describe(job_id))["batchq"]["stopOrder"]:
+        after = await browser.next_event(job_id, after)
+    return job_id
+
+
+async def test_force_fail_gives_up_a_container_that_does_not_exit(browser, monkeypatch):
+    monkeypatch.setattr(ended, "UNKILLABLE_AFTER", timedelta())
+    job_id = await killed_job(browser)
     path = f"/ui/jobs/{job_id}/force-fail"
+    for page in (f"/ui/jobs/{job_id}", f"/ui/jobs/{job_id}/stop"):
+        assert path in (await browser.open(page)).page.links
+
     await browser.post(path, await browser.form(path, reason="hangs"))
     job = await browser.describe(job_id)
     assert job["status"] == "FAILED"
     assert job["batchq"]["stopOrder"]["kind"] == "FORCE_FAIL"
+
+
+async def test_a_job_whose_container_was_not_killed_is_not_force_failed(browser):
+    job_id = await browser.run()
+    path = f"/ui/jobs/{job_id}/force-fail"
+    for page in (f"/ui/jobs/{job_id}", f"/ui/jobs/{job_id}/stop"):
+        assert path not in (await browser.open(page)).page.links
+    shown = await browser.open(path)
+    assert "Only a job whose container has not exited a minute after SIGKILL can be force-failed." in shown.text
+    assert 'method="post" action="/ui/jobs' not in shown.body
+
+    form = {"invocation": "0b0e6d0c-6dd6-47ff-a5f6-b0eb4e9f7ea6", "state": "any", "reason": "hangs"}
+    assert "Stop the job first." in (await browser.post(path, form, status=400)).text
+    assert (await browser.describe(job_id))["status"] == "RUNNING"

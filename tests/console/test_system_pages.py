@@ -1,15 +1,21 @@
 """The pages of the overview, capacity, accounts, audit, events and the server."""
 
+import json
 import re
 
 import pytest
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
+from batchq.api.authentication import HealthReport
 from batchq.clock import wall_time
 from batchq.compute.simulated.script import Script
+from batchq.domain.access.accounts import Directory, Role, User
+from batchq.engine.engine import Engine
+from batchq.engine.scheduler_state import Health
 from batchq.logs.quota import LogQuota
 from batchq.settings import Auth
 from tests.console.conftest import console_of
+from tests.console.test_login import visitor_of
 from tests.console.world import HOSTILE
 from tests.roles.people import PEOPLE
 from tests.service.job_queue import ENDLESS
@@ -155,3 +161,41 @@ async def test_the_system_page_says_what_to_do_about_a_failure(browser, monkeypa
     page = await browser.open("/ui/system")
     assert "Capture of logs the log of a job is full" in page.text
     assert "What to do warning : the log of a job is full Raise serve --log-mib" in page.text
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+SECRET = "pull of registry.labb.example/secret failed: /run/docker.sock"
+STAFF = Directory(users={"eve": User(name="eve"), "oda": User(name="oda", role=Role.OPERATOR)})
+HIDDEN = {
+    "engine": (Health(store=None, engine=SECRET, safe_mode=None, loops={}), "The container engine is not available"),
+    "store": (Health(store=SECRET, engine=None, safe_mode=None, loops={}), "A part of the server fails"),
+    "loop": (Health(store=None, engine=None, safe_mode=None, loops={"pulls": SECRET}), "A part of the server fails"),
+}
+
+
+@pytest.mark.fault("SE76")
+@pytest.mark.parametrize("part", HIDDEN)
+async def test_only_operators_read_the_errors_of_the_server(tmp_path, monkeypatch, part):
+    health, sentence = HIDDEN[part]
+    async with visitor_of(tmp_path / "data", STAFF) as visitor:
+        monkeypatch.setattr(Engine, "health", lambda _: health)
+        for user in ("eve", "oda"):
+            visitor.cookie = None
+            await visitor.log_in(user)
+            shown = [(await visitor.open(f"/ui/{it}")).text for it in ("", "jobs", "system")]
+            shown.append(json.dumps(await visitor.call("batchq/overview", {}, user=user)))
+            assert [SECRET in it for it in shown] == [user == "oda"] * 4
+            assert [sentence in it for it in shown] == [user == "eve"] * 4
+
+
+@pytest.mark.fault("SE76")
+async def test_a_signed_health_report_describes_failures_to_operators_only():
+    report = HealthReport(status="degraded", engine=SECRET, store="ok", disk=SECRET, loops={"a": "ok", "b": SECRET})
+    hidden = report.without_errors()
+    assert SECRET not in str(hidden)
+    assert (hidden.engine, hidden.store, hidden.logs, hidden.loops) == (
+        "failing",
+        "ok",
+        None,
+        {"a": "ok", "b": "failing"},
+    )

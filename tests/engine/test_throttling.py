@@ -8,7 +8,7 @@ from batchq import throttling
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.errors import Throttled
-from batchq.throttling import FailureLimit, RateLimiter
+from batchq.throttling import MAX_FAILED_KEYS, FailureLimit, RateLimiter
 from tests.support.builders import NOON
 
 
@@ -124,3 +124,11 @@ def test_keys_whose_failures_are_over_are_forgotten(watch):
         watch.passes(1)
 
     assert len(limit) == 60
+
+
+@pytest.mark.fault("SE78")
+def test_failures_of_ever_new_keys_take_bounded_memory():
+    limit = FailureLimit(limit=3, window=timedelta(seconds=60))
+    for key in range(MAX_FAILED_KEYS + 5):
+        limit.record(key, NOON)
+    assert len(limit) == MAX_FAILED_KEYS

@@ -70,6 +70,7 @@ ROWS = {
     **both("/jobs/{id}/pause", form=HOLD),
     **both("/jobs/{id}/resume", form=HOLD),
     **{f"POST /queues/{{name}}/{verb}": PageRow(cells=SHARED) for verb in ("enable", "disable", "drain", "undrain")},
+    **{f"GET /queues/{{name}}/{verb}": PageRow(cells=SHARED) for verb in ("disable", "drain")},
     "GET /definitions/{ref}": PageRow(cells=USE),
     "GET /definitions/{ref}/deregister": PageRow(cells=USE),
     "POST /definitions/{ref}/deregister": PageRow(cells=CHANGE, changes=True),

@@ -1,0 +1,209 @@
+"""The largest answer of each page that a user can construct: its bytes, and how long it holds the event loop.
+
+The loop's time is CPU time of its thread between two of its iterations, so other load on the machine does not count. A
+page holds the loop for a few milliseconds at a time; the bound is far above, and what the bound found was far above it.
+"""
+
+import asyncio
+import gzip
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from time import thread_time
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import pytest
+
+from batchq.api.console.routes import TABLES
+from batchq.compute.simulated.script import Script
+from batchq.domain.ids import JobId, Tag
+from batchq.ports.logs import LogLine
+from batchq.store.log_files import LogFiles
+
+pytestmark = pytest.mark.fault("SE71")
+MAX_BYTES = 8 * 2**20  # of any page, before compression
+MAX_HELD = 0.1  # seconds of CPU
+
+LOGS = {
+    "colours": ["\x1b[1;2;3;4;7;38;5;46ma\x1b[mb" * 103] * 600,
+    "sequences": ["\x1b[m" * 300_000] * 4,
+    "short lines": ["\x1b[31ma"] * 2000,
+    "quotes": ['"' * 500] * 2000,
+    "controls": ["\x80" * 250] * 2000,
+    "long lines": ["\x01" * 250_000] * 4,
+    "one line": ["\u2028" * 340_000],
+    "cursors": ["\x1b[" * 8000] * 64,
+    "overwritten": ["\r" + "x\r" * 250_000] * 2,
+    "around": [line for _ in range(90) for line in ("x" * 250_000, "hit")],
+    "hits around": ["hit" + "'" * 11_000] * 95,
+}
+
+
+@asynccontextmanager
+async def meter():
+    """Yields a list with the longest time for which the loop was held, at its end."""
+    longest, is_over = [0.0], False
+
+    async def measure():
+        while not is_over:
+            began = thread_time()
+            await asyncio.sleep(0)
+            longest[0] = max(longest[0], thread_time() - began)
+
+    measuring = asyncio.create_task(measure())
+    try:
+        yield longest
+    finally:
+        is_over = True
+        await measuring
+
+
+def load(url, **headers):
+    """The body of a page, decompressed, and its size on the wire. Runs in a thread, beside the loop of the server."""
+    request = Request(url, headers={"Accept-Encoding": "gzip"} | headers)
+    with urlopen(request, timeout=60) as answer:
+        body = answer.read()
+        is_compressed = answer.headers.get("Content-Encoding") == "gzip"
+    return gzip.decompress(body) if is_compressed else body
+
+
+async def measured(browser, *paths, **headers):
+    """The bodies of these pages, requested at the same time, and the longest time for which the loop was held."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(len(paths)) as clients:  # the server uses the threads of the loop
+        async with meter() as longest:
+            urls = [browser.url + it for it in paths]
+            bodies = await asyncio.gather(*(loop.run_in_executor(clients, partial(load, it, **headers)) for it in urls))
+    return bodies, longest[0]
+
+
+async def check(browser, *paths, **headers):
+    bodies, held = await measured(browser, *paths, **headers)
+    assert max(map(len, bodies)) < MAX_BYTES
+    assert held < MAX_HELD
+    return bodies
+
+
+async def job_with_log(browser, data, lines):
+    """The id of a job that has ended, whose stored log has these lines."""
+    job_id = await browser.run(until="SUCCEEDED", script=Script(seconds=0))
+    with closing(LogFiles(data / "logs")) as files:
+        stored = [LogLine(at=10**18 + number, message=it) for number, it in enumerate(lines)]
+        await files.append(Tag(job_id=JobId(job_id), attempt=1).log_id, stored)
+    return job_id
+
+
+@pytest.mark.parametrize("kind", LOGS)
+async def test_no_output_of_a_job_makes_a_page_large_or_holds_the_loop(browser, tmp_path, kind):
+    job_id = await job_with_log(browser, tmp_path / "data", LOGS[kind])
+    path = f"/ui/jobs/{job_id}"
+    await check(browser, path)
+    for query in ("tail=2000", "after=1.0&limit=2000&times=local", "q=hit", "q=a", "at=0&limit=2000"):
+        await check(browser, f"{path}/log?{query}")
+    await check(browser, f"{path}/log?after=1.0&wait=0", **{"X-Fragment": "lines"})
+
+
+async def test_many_logs_of_one_user_at_once_do_not_hold_the_loop(browser, tmp_path):
+    job_id = await job_with_log(browser, tmp_path / "data", LOGS["colours"])
+    await check(browser, *[f"/ui/jobs/{job_id}/log?tail=2000"] * 12)
+
+
+ARGUMENTS = [f"{number:04}" for number in range(2_900)]  # of a definition just below 24 KiB
+SEVERE = "\u202e'\x01"  # characters that pages show escaped
+NAME = "n" * 128
+
+
+async def define(browser, name, **container):
+    needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}]
+    properties = {"image": "busybox", "resourceRequirements": needs} | container
+    await browser.call(
+        "registerjobdefinition", {"jobDefinitionName": name, "type": "container", "containerProperties": properties}
+    )
+
+
+async def submit(browser, definition, **members):
+    job = {"jobName": NAME, "jobQueue": "default", "jobDefinition": definition}
+    return (await browser.call("submitjob", job | members))["jobId"]
+
+
+async def largest_definitions(browser):
+    """Definitions whose requests are as large as the server accepts; the last ones have two revisions that differ."""
+    await define(browser, "text", command=[SEVERE * 1_500])
+    await define(browser, "quotes", command=['"' * 12_000])
+    await define(browser, "variables", environment=[{"name": f"v{it}", "value": "'"} for it in range(650)])
+    await define(browser, "arguments", command=ARGUMENTS)
+    await define(browser, "arguments", command=ARGUMENTS[::-1])
+    return ["text", "quotes", "variables", "arguments"]
+
+
+OF_REQUEST = (
+    "/definitions",
+    "/definitions/{definition}",
+    "/definitions/{definition}:1",
+    "/definitions/{definition}:1/deregister",
+    "/jobs/{job}",
+    "/submit?like={job}",
+    "/submit?definition={definition}:1",
+    "/rerun?job={job}",
+)
+WORDS = "&".join(f"name={quote(it * 250)}" for it in ("'", '"', "&", "*") * 2)
+OF_JOBS = (
+    *(
+        "/",
+        "/jobs",
+        "/jobs?group=name",
+        "/queues",
+        "/queues/default",
+        "/queues/default/disable",
+        "/queues/default/drain",
+        "/environments",
+        "/resources",
+        "/system",
+    ),
+    *("/accounts", "/audit", "/events", "/settings", "/keys", "/find?q=nnn", f"/jobs?{WORDS}", f"/stop?{WORDS}"),
+    *("/jobs/{job}", "/jobs/{job}/children", "/jobs/{job}/stop", "/jobs/{job}/log", "/jobs/{job}/force-fail"),
+    *("/jobs/{job}/hold", "/jobs/{job}/release", "/jobs/{job}/pause", "/jobs/{job}/resume"),
+    *("/jobs/{waiting}", "/stop?queue=default"),
+)
+#: Without an answer that is rendered as a whole, or with that of another page.
+OTHERS = {
+    "",  # redirects
+    "/live",  # a stream
+    "/jobs/{job}/log/text",  # a stream
+    "/resources/{name}",  # a part of the environments' page: at most 150 jobs
+    "/stop/results/{invocation}",  # as the preview
+    "/rerun/results/{invocation}",  # at most 100 lines
+}
+
+
+async def test_no_request_makes_a_page_of_its_job_or_definition_large_or_holds_the_loop(browser):
+    for name in await largest_definitions(browser):
+        job_id = await submit(browser, name)
+        await browser.wait_for(job_id, "SUCCEEDED")
+        for path in OF_REQUEST:
+            await check(browser, "/ui" + path.format(definition=name, job=job_id))
+    await check(browser, "/ui/definitions/arguments:2?with=1")
+
+
+async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
+    await define(browser, "any")
+    array = await submit(browser, "any", arrayProperties={"size": 10_000})
+    waiting = [await submit(browser, "any", dependsOn=[{"jobId": array}]) for _ in range(120)]
+    await submit(browser, "any", dependsOn=[{"jobId": it} for it in waiting[:20]])
+    for path in OF_JOBS:
+        await check(browser, "/ui" + path.format(job=array, waiting=waiting[0]))
+
+
+def test_each_page_is_measured():
+    routes = {
+        re.sub(r":[^{}]*(\{[^{}]*\})?\}", "}", it.path)
+        for table in TABLES
+        for it in table._routes
+        if it.method == "GET"
+    }
+    pages = {it for it in routes - OTHERS if "{node}" not in it}  # the page of a node is that of a job
+    patterns = {it: re.sub(r"\{\w+\}", "[^/]+", it) for it in pages}
+    requested = [it.partition("?")[0] for it in (*OF_REQUEST, *OF_JOBS)]
+    assert {it for it in pages if not any(re.fullmatch(patterns[it], each) for each in requested)} == set()
