@@ -236,7 +236,7 @@ class CheckpointService:
         if job.stop is not None:
             raise Invalid(f"Job {job_id} is being stopped: a checkpoint cannot be requested.")
         await self._record(job_id, job, caller)
-        await self._checkpoints.record_request(whole, self._clock.now())
+        await self._checkpoints.record_request(whole)
         await self._engine.signal(job, f"SIG{job.spec.checkpoints.signal}")
 
     async def delete(self, job_id: JobId, checkpoint_id: str, *, caller: Caller) -> None:

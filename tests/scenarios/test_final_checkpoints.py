@@ -171,6 +171,44 @@ async def test_a_start_waits_until_the_directory_can_be_written(world, monkeypat
     await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
+@pytest.mark.parametrize("seconds", [-3600, -1, 3600])
+async def test_a_final_checkpoint_is_found_after_the_clock_of_the_disk_was_set(world, seconds):
+    job = await running(world)
+    world.step_disk_clock(seconds)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == ("final", None)
+    assert await world.checkpoint_names(job) == ["final"]
+
+
+@pytest.mark.parametrize("seconds", [-3600, -1, 3600])
+async def test_a_final_checkpoint_is_found_although_the_clock_is_set_while_it_is_awaited(world, seconds):
+    job = await running(world, lasting(output=("ready",), checkpoints=("step-1",), on_request="final", request_delay=4))
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+    await world.wait_for_signal(job)
+
+    world.step_disk_clock(seconds)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert done.stop.final_checkpoint == "final"
+    assert await world.checkpoint_names(job) == ["final"]
+
+
+async def test_a_checkpoint_from_between_the_order_and_the_signal_is_not_the_final_one(world):
+    job = await running(world, lasting(output=("ready",), on_request="final", request_delay=4))
+    await world.crash_in_commit(world.terminate(job, checkpoint=True))
+    world.write_checkpoint(job, "automatic")
+
+    await world.boot()
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert done.stop.final_checkpoint == "final"
+
+
 @pytest.mark.fault("CK11")
 async def test_a_user_above_0_without_capabilities_writes_checkpoints(world):
     script = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")

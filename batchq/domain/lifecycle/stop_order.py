@@ -149,6 +149,13 @@ def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
     )
 
 
+def last_pause(job: Job) -> StopOrder | None:
+    """The pause that ended the last attempt; None: the attempt under way is the first one, or no pause ended it."""
+    if not job.attempts or not job.attempts[-1].paused:
+        return None
+    return next((it for it in job.stop_orders if it.attempt == job.attempts[-1].number), None)
+
+
 def awaits_final_checkpoint(job: Job) -> bool:
     """Whether a final checkpoint of the attempt under way was requested, and none has been seen."""
     order = job.stop
