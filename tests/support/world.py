@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from batchq.compute.docker.create_request import SharedNetwork, shared_network_name
 from batchq.compute.docker.operation_pools import LIMITS, Limits
 from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.simulated.engine import nanoseconds
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
@@ -323,7 +324,7 @@ class World:
         assert folder is not None, f"{job_id} has no checkpoint directory"
         (folder / name).write_text("x")
         if self.virtual:
-            os.utime(folder / name, (self.clock.now().timestamp(),) * 2)
+            os.utime(folder / name, ns=(nanoseconds(self.clock.now()),) * 2)
 
     async def checkpoint_names(self, job_id: JobId) -> list[str]:
         """The names of the job's checkpoints, oldest first."""
