@@ -9,7 +9,8 @@ from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.job import Status
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
-from tests.support.scripts import Script, lasting
+from tests.support.builders import task
+from tests.support.scripts import Script, contained, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
 SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
@@ -252,3 +253,14 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
     await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number > 1)
     await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
     assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
+
+
+async def test_a_later_container_of_a_task_does_not_continue_from_a_checkpoint_that_is_being_written(simulated):
+    first = contained("app", Script(seconds=1, checkpoints=("step-1",)))
+    later = contained("later", Script(seconds=0, prints_environment=("BATCHQ_RESUME_FROM",)), after={"app": "START"})
+    job = await simulated.submit(task=task(first, later), tags=CHECKPOINTS)
+
+    await simulated.wait_for(job, Status.SUCCEEDED)
+
+    assert await simulated.output(job, container_key="0/later") == [""]
+    assert await simulated.checkpoint_names(job) == ["step-1"]
