@@ -257,10 +257,11 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
 
 async def test_a_later_container_of_a_task_does_not_continue_from_a_checkpoint_that_is_being_written(simulated):
     first = contained("app", Script(seconds=1, checkpoints=("step-1",)))
-    later = contained("later", Script(seconds=0, prints_environment=("BATCHQ_RESUME_FROM",)), after={"app": "START"})
+    prints = Script(seconds=0, output=("ready",), prints_environment=SHOWN)
+    later = contained("later", prints, after={"app": "START"})
     job = await simulated.submit(task=task(first, later), tags=CHECKPOINTS)
 
     await simulated.wait_for(job, Status.SUCCEEDED)
 
-    assert await simulated.output(job, container_key="0/later") == [""]
+    assert await simulated.output(job, container_key="0/later") == ["ready", MOUNT_POINT]
     assert await simulated.checkpoint_names(job) == ["step-1"]
