@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.job import Status
+from batchq.domain.stop_orders import StopProgress
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
 from tests.support.builders import task
@@ -69,6 +70,8 @@ async def test_a_program_that_the_signal_ends_writes_its_checkpoint_before(world
 
     done = await world.wait_for(job, Status.FAILED)
     assert (done.stop.final_checkpoint, done.attempts[-1].exit_code) == ("final", 3)
+    history = [it.status if it.stop is None else it.stop.progress for it in await world.store.history(job)]
+    assert history.index(StopProgress.CHECKPOINT_SEEN) < history.index(Status.FAILED)
 
 
 @pytest.mark.fault("CK08")
@@ -90,6 +93,29 @@ async def test_a_clean_stop_deletes_the_directory(world):
     await world.wait_for(job, Status.FAILED)
     await world.wait_until_idle()
     assert world.checkpoints.directory(job) is None
+
+
+async def test_checkpoints_from_after_the_final_one_are_kept_too(world):
+    job = await running(world, replace(EXITS_LATER, term_checkpoint="last"))
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert done.stop.final_checkpoint == "final"
+    assert await world.checkpoint_names(job) == ["final", "last"]
+
+
+async def test_the_newest_checkpoint_is_kept_if_the_final_one_that_was_requested_is_missing(world):
+    script = lasting(output=("ready",), checkpoints=("step-1", "step-2"), request_exit=7)
+    job = await running(world, script)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none when the container ended")
+    assert await world.checkpoint_names(job) == ["step-2"]
 
 
 async def test_a_queued_job_that_does_not_keep_its_checkpoints_loses_those_of_its_attempts(world):

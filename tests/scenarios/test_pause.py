@@ -371,6 +371,32 @@ async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the
     await world.wait_for_output(job, f"{MOUNT_POINT}/final")
 
 
+async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the_order_of_checkpoints_is_lost(world):
+    job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
+    world.step_disk_clock(-3600)
+    await world.pause(job)
+    await world.wait_until(job, lambda it: it.held)
+    folder = world.checkpoints.directory(job)
+    folder.with_name(f"{job}.marks").unlink()
+
+    await world.resume(job)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/final")
+
+
+async def test_the_next_attempt_continues_from_a_checkpoint_that_was_written_after_the_final_one(world):
+    script = replace(WRITES, term_checkpoint="last", term_delay=1)
+    job = await world.start(script, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
+    await world.pause(job)
+    await world.wait_until(job, lambda it: it.held)
+
+    await world.resume(job)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/last")
+
+
 async def test_a_node_that_is_terminated_while_the_job_pauses_is_stopped_alone_and_recorded(world):
     leader = contained("app", lasting(output=("ready",), on_request="final", request_delay=6))
     other = contained("app", replace(IGNORES_SIGTERM, seconds=None), stop_timeout=timedelta(hours=1))
