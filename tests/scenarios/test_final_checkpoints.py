@@ -198,6 +198,7 @@ async def test_a_start_waits_until_the_directory_can_be_written(world, monkeypat
     await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
+@pytest.mark.fault("CK12")
 @pytest.mark.parametrize("seconds", [-3600, -1, 3600])
 async def test_a_final_checkpoint_is_found_after_the_clock_of_the_disk_was_set(world, seconds):
     job = await running(world)
@@ -211,6 +212,7 @@ async def test_a_final_checkpoint_is_found_after_the_clock_of_the_disk_was_set(w
     assert await world.checkpoint_names(job) == ["final"]
 
 
+@pytest.mark.fault("CK12")
 @pytest.mark.parametrize("seconds", [-3600, -1, 3600])
 async def test_a_final_checkpoint_is_found_although_the_clock_is_set_while_it_is_awaited(world, seconds):
     job = await running(world, lasting(output=("ready",), checkpoints=("step-1",), on_request="final", request_delay=4))

@@ -220,6 +220,7 @@ def test_a_disk_that_hangs_delays_one_check_and_the_next_ones_fail(store, monkey
     assert guard.free() == 2**40
 
 
+@pytest.mark.fault("CK13")
 async def test_a_disk_that_hangs_ends_each_read_and_each_mark_with_an_error(store, folder, monkeypatch):
     answer = threading.Event()
     monkeypatch.setattr(checkpoint_files, "READ_TIMEOUT", 0.05)
