@@ -322,6 +322,22 @@ async def test_a_terminate_that_takes_over_a_pause_applies_its_grace_period(worl
     assert (await world.engine_calls(job)).count("stop") == 1
 
 
+async def test_a_terminate_that_takes_over_the_pause_of_a_task_applies_to_each_container(world):
+    endless = replace(IGNORES_SIGTERM, seconds=None)
+    first = contained("app", endless, stop_timeout=timedelta(hours=1))
+    job = await world.submit(task=task(first, contained("side", endless)), grace=timedelta(hours=1))
+    for key in ("0/app", "0/side"):
+        await world.wait_for_output(job, "ready", key)
+    await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
+    await world.pause(job)
+    await world.wait_until(job, lambda it: all(each.next_step_at is not None for each in it.attempt.containers))
+
+    await world.terminate(job, grace=timedelta(seconds=1))
+
+    done = await world.wait_for(job, Status.FAILED, is_terminated=True)
+    assert [it.exit_code for it in done.attempts[0].containers] == [137, 137]
+
+
 async def test_a_terminate_that_takes_over_a_pause_sends_its_own_signal(world):
     script = lasting(None, output=("ready",), request_exit=7)
     job = await world.start(script, tags={"batchq:checkpoints": "true"}, grace=timedelta(hours=1))
