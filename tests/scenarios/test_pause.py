@@ -413,7 +413,8 @@ async def test_the_next_attempt_continues_from_a_checkpoint_that_was_written_aft
     await world.wait_for_output(job, f"{MOUNT_POINT}/last")
 
 
-async def test_a_node_that_is_terminated_while_the_job_pauses_is_stopped_alone_and_recorded(world):
+@pytest.mark.parametrize("how", [{"grace": timedelta(seconds=1)}, {"force": True}], ids=["grace", "force"])
+async def test_a_node_that_is_terminated_while_the_job_pauses_is_stopped_alone_and_recorded(world, how):
     leader = contained("app", lasting(output=("ready",), on_request="final", request_delay=6))
     other = contained("app", replace(IGNORES_SIGTERM, seconds=None), stop_timeout=timedelta(hours=1))
     job = await world.submit(nodes=gang(2, leader=task(leader), each=task(other)), tags=SIGNAL)
@@ -422,7 +423,7 @@ async def test_a_node_that_is_terminated_while_the_job_pauses_is_stopped_alone_a
     await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
     await world.pause(job)
 
-    await world.terminate(f"{job}#1", "this one", grace=timedelta(seconds=1))
+    await world.terminate(f"{job}#1", "this one", **how)
 
     paused = await world.wait_until(job, lambda it: it.held)
     main, worker = paused.attempts[0].containers

@@ -341,7 +341,7 @@ def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now:
     if container.state is AttemptContainerState.ENDED or (container.stop_ordered and not container.steps):
         return container
     alone = container.terminated_by
-    if job.stop is None and not container.stop_ordered:
+    if alone is None and (job.is_pausing or (job.stop is None and not container.stop_ordered)):
         alone = stop_order.terminate_order(job, event, now)
     ordered = replace(container, terminated_by=None if alone is None else stop_order.forced(alone, event, now))
     if container.state is AttemptContainerState.WAITING:
