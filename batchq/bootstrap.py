@@ -52,7 +52,7 @@ from batchq.services.jobs import JobService
 from batchq.services.training import CheckpointService, MetricsService
 from batchq.settings import Runtime, Settings, load_prices
 from batchq.store import inspection, log_files
-from batchq.store.checkpoint_files import CheckpointFiles, changed_at, modified_at
+from batchq.store.checkpoint_files import CheckpointFiles, modified_at
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
 from batchq.store.reserve import SIZE as RESERVE
@@ -179,8 +179,9 @@ def make_disk_guard(settings: Settings) -> DiskGuard:
 
 def make_checkpoints(settings: Settings, clock: Clock) -> CheckpointFiles:
     """The checkpoint directories. Simulated containers set the times of their files; real ones cannot be trusted."""
-    simulated = settings.runtime is Runtime.SIMULATED
-    return CheckpointFiles(settings.checkpoint_root, now=clock.now, changed_at=modified_at if simulated else changed_at)
+    if settings.runtime is Runtime.SIMULATED:
+        return CheckpointFiles(settings.checkpoint_root, now=clock.now, changed_at=modified_at)
+    return CheckpointFiles(settings.checkpoint_root)
 
 
 def make_accounts(settings: Settings) -> tuple[Callable[[], Directory], AccountPolicies]:

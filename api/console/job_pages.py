@@ -71,6 +71,8 @@ class JobResults(Struct, frozen=True, kw_only=True):
 async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     caller, job_id = visit.caller, job_id_of(visit.path)
     job = await context.jobs.find(job_id, caller=caller)
+    if job is None and await context.checkpoints.outlive(job_id, caller=caller):
+        return await _remaining_checkpoints(context, job_id, caller)
     if job is None:
         raise await context.jobs.missing(job_id, caller=caller)
     whole = node_of(job_id)[0]
@@ -105,6 +107,13 @@ async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "statuses": list(Status),
     }
     return Page(template="job.html", title=job_title(job), values=values)
+
+
+async def _remaining_checkpoints(context: ConsoleContext, job_id: JobId, caller: Caller) -> Page:
+    """The checkpoints of a job whose record was removed."""
+    found = await context.checkpoints.list(job_id, caller=caller)
+    results = JobResults(cost=None, metrics={}, checkpoints=found[: -MAX_CHECKPOINTS - 1 : -1])
+    return Page(template="removed_job.html", title=f"Job {job_id}", values={"job_id": job_id, "results": results})
 
 
 def _stays(history: Sequence[HistoryEntry], now: datetime) -> dict[int, tuple[Status, timedelta]]:

@@ -34,6 +34,7 @@ from batchq.api.training_jobs import IMAGE, bucket_folder, identical_nodes
 from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.job import RetryStrategy
+from batchq.domain.training import CHECKPOINTS_TAG
 from batchq.services.direct_submission import DirectWork
 from batchq.services.submissions import Submission
 
@@ -191,7 +192,8 @@ def _retries(annotations: Mapping[str, str]) -> int:
 
 
 def _tags(project: str, description: str | None) -> tuple[tuple[str, str], ...]:
-    return ((PROJECT_TAG, project), *([(DESCRIPTION_TAG, description)] if description else []))
+    described = ((DESCRIPTION_TAG, description),) if description else ()
+    return (PROJECT_TAG, project), (CHECKPOINTS_TAG, "true"), *described
 
 
 def _document(given: CreateTrainingJob) -> str:

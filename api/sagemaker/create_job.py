@@ -201,8 +201,7 @@ def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
     tags = {it.Key: it.Value for it in body.Tags or ()}
     if len(tags) > MAX_TAGS or len(tags) < len(body.Tags or ()):
         raise validation_exception(f"Tags must have at most {MAX_TAGS} different keys.")
-    own = {} if body.CheckpointConfig is None else {CHECKPOINTS_TAG: "true"}
-    return tuple((tags | own).items())
+    return tuple((tags | {CHECKPOINTS_TAG: "true"}).items())
 
 
 def _document(

@@ -130,8 +130,8 @@ async def stop_sagemaker_job(
 ) -> Answer:
     """Stops a training job.
 
-    Its containers get SIGTERM, and SIGKILL 120 s later. A job with a CheckpointConfig is requested to write a final
-    checkpoint, by the signal that its tags declare, if any.
+    Its containers get SIGTERM, and SIGKILL 120 s later. The job is requested to write a final checkpoint, by the signal
+    that its tags declare, if any.
     """
     job = await _find(context, request, body)
     status = training_job_status(job)

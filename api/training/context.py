@@ -191,6 +191,17 @@ async def find_job(context: TrainingContext, call: Call[Input]) -> Job:
     return await read_job(context, JobId(text), call.caller)
 
 
+async def id_of_checkpoints(context: TrainingContext, call: Call[Input]) -> JobId:
+    """The job that the path names, whose record may have been removed. Raises HttpRefusal as `find_job`."""
+    try:
+        return (await find_job(context, call)).id
+    except TrainingRefusal:
+        job_id = JobId(call.path["jobId"])
+        if _ID.fullmatch(job_id) is None or not await context.checkpoints.outlive(job_id, caller=call.caller):
+            raise
+        return job_id
+
+
 async def read_job(context: TrainingContext, job_id: JobId, caller: Caller) -> Job:
     """The job as it is now. Raises HttpRefusal for an unknown job, and for an array."""
     found = await context.jobs.describe([job_id], caller=caller)

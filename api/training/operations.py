@@ -19,6 +19,7 @@ from batchq.api.training.context import (
     JOBS,
     TrainingContext,
     find_job,
+    id_of_checkpoints,
     impossible,
     profile,
     read_job,
@@ -196,9 +197,12 @@ _KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
 async def list_training_checkpoints(
     context: TrainingContext, call: Call[ListTrainingCheckpointsQuery]
 ) -> ListCheckpointsAnswer:
-    """Lists the checkpoints of a training job."""
-    query, job = call.input, await find_job(context, call)
-    found = await context.checkpoints.list(job.id, caller=call.caller)
+    """Lists the checkpoints of a training job.
+
+    Checkpoints of a job whose record was removed after the retention period are listed for operators.
+    """
+    query, job_id = call.input, await id_of_checkpoints(context, call)
+    found = await context.checkpoints.list(job_id, caller=call.caller)
     rows = sorted(found, key=_KEYS[query.sort_by], reverse=query.sort_order == "desc")
     complete = [it.id for it in found if it.complete]
     size = sum(it.size_bytes for it in found)
@@ -232,9 +236,9 @@ async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) 
 @operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT)
 async def get_checkpoint(context: TrainingContext, call: Call[None]) -> TrainingCheckpoint:
     """Describes a checkpoint of a training job."""
-    job, checkpoint_id = await find_job(context, call), call.path["checkpointId"]
+    job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
     try:
-        return checkpoint_answer(await context.checkpoints.get(job.id, checkpoint_id, caller=call.caller))
+        return checkpoint_answer(await context.checkpoints.get(job_id, checkpoint_id, caller=call.caller))
     except NotFound:
         raise training_resource_not_found("checkpoint", checkpoint_id) from None
 
@@ -242,9 +246,9 @@ async def get_checkpoint(context: TrainingContext, call: Call[None]) -> Training
 @operations.add("DeleteTrainingCheckpoint", "DELETE", CHECKPOINT)
 async def delete_training_checkpoint(context: TrainingContext, call: Call[None]) -> None:
     """Deletes a checkpoint of a training job."""
-    job, checkpoint_id = await find_job(context, call), call.path["checkpointId"]
+    job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
     try:
-        await context.checkpoints.delete(job.id, checkpoint_id, caller=call.caller)
+        await context.checkpoints.delete(job_id, checkpoint_id, caller=call.caller)
     except NotFound:
         raise training_resource_not_found("checkpoint", checkpoint_id) from None
 

@@ -242,7 +242,7 @@ def container_outcome(order: BulkStopOrder, job: Job, container: TaskContainer) 
     found = next(it for it in job.attempt.containers if it.name == container.name)
     if found.state is AttemptContainerState.ENDED:
         return Outcome.ALREADY_FINISHED, f"Job {named} has already ended."
-    if job.stop is not None or container.essential:
+    if container.essential or (job.stop is not None and not job.is_pausing):
         return Outcome.STOPPING, note(order, job) or "it is essential, so the whole job ends"
     standing = found.terminated_by
     if standing is not None and not (order.force and standing.forced_at is None):

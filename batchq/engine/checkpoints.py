@@ -1,5 +1,8 @@
 """What remains of training jobs: final checkpoints, the deletion of checkpoints, and the last metrics. Decision 0046.
 
+A final checkpoint is one that was written after the first signal which requests it. The checkpoints that exist before
+are recorded before that signal is sent, so no file's time is compared with the server's clock (decision 0066).
+
 While a job that is being stopped is expected to write a checkpoint, its directory is read every half second. It is also
 read once the container has ended, before the end is reported, so the job ends with its final checkpoint known.
 
@@ -13,6 +16,7 @@ start, because the container still exists.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
@@ -21,12 +25,13 @@ from batchq.domain.job import FINISHED, Attempt, Job
 from batchq.domain.lifecycle.container_rules import leading_tag
 from batchq.domain.lifecycle.ladder import awaits_checkpoint, may_repeat_at
 from batchq.domain.lifecycle.reconcile import ladder_of
-from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
+from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint, last_pause
+from batchq.domain.stop_orders import StopOrder
 from batchq.domain.training import METRICS_FILE, MetricValue
 from batchq.engine.mailbox import JobEvent, MetricsRead
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import Invalid, StoreFailed
-from batchq.ports.checkpoints import Checkpoint, CheckpointStore
+from batchq.ports.checkpoints import CheckpointStore, Mark, Moment
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 
@@ -34,7 +39,6 @@ log = logging.getLogger(__name__)
 POLL_INTERVAL = 0.5  # seconds between two reads of the directory of a job that is to write a checkpoint
 SWEEP_INTERVAL = 3600.0  # seconds between two sweeps
 SWEEP_BATCH = 200  # directories of one step of a sweep
-DISK_CLOCK_LAG = timedelta(milliseconds=20)  # by which timestamps of files may be behind the clock
 #: Reads the last metrics of an attempt whose log is stored, by name. Raises StoreFailed.
 ReadMetrics = Callable[[Job, Attempt], Awaitable[Mapping[str, MetricValue]]]
 
@@ -73,7 +77,7 @@ class Checkpoints:
             self._added.set()
         else:
             self._awaiting.pop(job.id, None)
-        if job.status in FINISHED:
+        if job.status in FINISHED or (job.attempt is None and unseen_final(job)):
             self._tasks.spawn(f"checkpoints of {job.id}", self._finish_or_log(job))
 
     async def watch(self) -> None:
@@ -101,6 +105,15 @@ class Checkpoints:
                 log.warning("the checkpoint directories are not swept now: %s", failure)
             await self._clock.sleep(SWEEP_INTERVAL)
 
+    async def mark_stop(self, job: Job) -> None:
+        """Record the checkpoints that exist before the first signal that requests a final one. An error is logged."""
+        if not awaits_final_checkpoint(job):
+            return
+        try:
+            await self.files.mark(job.id, _moment(job, Mark.STOP))
+        except StoreFailed as failure:
+            log.warning("job %s: its checkpoints are not recorded before the signal: %s", job.id, failure)
+
     async def may_signal(self, job: Job, tag: Tag, unanswered_at: datetime | None) -> bool:
         """Whether the checkpoint signal that is due for a container may be sent.
 
@@ -118,54 +131,59 @@ class Checkpoints:
 
         `ended`: the container has ended. An error of the disk is logged.
         """
-        if not awaits_final_checkpoint(job) or job.attempt is None:
+        if not awaits_final_checkpoint(job):
             return False
         try:
-            found = await self._final(job, ended=ended)
+            return await self._post_final(job, ended=ended)
         except StoreFailed as failure:
             log.warning("job %s: its final checkpoint is not looked up now: %s", job.id, failure)
             return False
-        if found is not None:
-            self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=job.attempt.number, name=found.name)))
-        return found is not None
 
-    async def _final(self, job: Job, *, ended: bool) -> Checkpoint | None:
-        """The newest complete checkpoint from after the checkpoint signal; None: there is none.
-
-        Of a container that has ended, or gets no such signal: from after the stop order.
-        """
-        order = job.stop
-        assert order is not None, f"{job.id} is not being stopped"
-        requested_at = order.ordered_at if ended or not awaits_checkpoint(order) else order.checkpoint_requested_at
-        if requested_at is None:
-            return None
-        found = await self.files.entries(job.id, ended=ended)
-        since = requested_at - DISK_CLOCK_LAG
-        return next((it for it in reversed(found) if it.complete and it.created_at >= since), None)
+    async def _post_final(self, job: Job, *, ended: bool) -> bool:
+        """Post the newest complete checkpoint from after the request, if it exists; whether it does."""
+        found = await self.files.entries(job.id, ended=ended, since=_moment(job, Mark.STOP))
+        final = next((it for it in reversed(found) if it.complete), None)
+        if final is None:
+            return False
+        moment = _moment(job, Mark.FINAL)
+        with suppress(StoreFailed):  # then the next attempt continues from the final checkpoint
+            await self.files.mark(job.id, moment)
+        self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=moment.attempt, name=final.name)))
+        return True
 
     async def _finish_or_log(self, job: Job) -> None:
         try:
             await self._finish(job)
         except StoreFailed as failure:
-            log.warning("job %s: its checkpoints are not deleted yet: %s", job.id, failure)
+            log.warning("job %s: its checkpoints are not searched or deleted yet: %s", job.id, failure)
 
     async def _finish(self, job: Job) -> None:
         """Delete the temporary entries of a finished job, or all that its stop order does not keep.
 
-        A final checkpoint that was not reported before the end is reported first; then its commit begins this again.
+        A final checkpoint that was not reported before the end of the attempt is reported first; then its commit begins
+        this again. Nothing is deleted of a paused job.
         """
+        if unseen_final(job) and await self._post_final(job, ended=True):
+            return
+        if job.status not in FINISHED:
+            return
         order = job.stop
-        if order is not None and order.final_checkpoint_requested and order.final_checkpoint is None and job.attempts:
-            found = await self._final(job, ended=True)
-            if found is not None:
-                attempt = job.attempts[-1].number
-                self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=attempt, name=found.name)))
-                return
         if order is None or order.keep_checkpoints:
             await self.files.discard_temporary(job.id)
-            return
-        kept = [METRICS_FILE] if order.final_checkpoint is None else [METRICS_FILE, order.final_checkpoint]
-        await self.files.discard_except(job.id, kept)
+        else:
+            kept = await self._kept(job, order) if order.final_checkpoint_requested else ()
+            await self.files.discard_except(job.id, (METRICS_FILE, *kept))
+
+    async def _kept(self, job: Job, order: StopOrder) -> Sequence[str]:
+        """The names that a request for a final checkpoint keeps: that checkpoint, and all from after the request.
+
+        Without any the newest checkpoint: the moment of the request may not be recorded.
+        """
+        final = () if order.final_checkpoint is None else (order.final_checkpoint,)
+        moment = _moment(job, Mark.STOP) if job.attempts else None
+        later = () if moment is None else await self.files.entries(job.id, ended=True, since=moment)
+        names = (*final, *(it.name for it in later))
+        return names or [it.name for it in (await self.files.entries(job.id, ended=True))[-1:]]
 
     async def _sweep(self, ids: Sequence[JobId]) -> None:
         known = await self._store.jobs(ids)
@@ -191,6 +209,21 @@ class Checkpoints:
             found = await self.files.entries(job_id, ended=True)
             ended = found[-1].created_at if found else None
         return ended is not None and ended <= self._clock.now() - self._retention
+
+
+def unseen_final(job: Job) -> bool:
+    """Whether the last attempt of a job ended before the final checkpoint that was requested of it was seen."""
+    if not job.attempts or job.attempt is not None:
+        return False
+    order = last_pause(job) if job.attempts[-1].paused else job.stop
+    return order is not None and order.final_checkpoint_requested and order.final_checkpoint is None
+
+
+def _moment(job: Job, mark: Mark) -> Moment:
+    """The moment of the attempt under way, else of the last attempt. AssertionError for a job without attempts."""
+    attempt = job.latest_attempt
+    assert attempt is not None, f"{job.id} has no attempt"
+    return Moment(attempt=attempt.number, mark=mark)
 
 
 class FinalMetrics:

@@ -318,9 +318,13 @@ def _awaits_hold(unit: UnitOfWork, job: Job, message: Message) -> bool:
 def _check_state(unit: UnitOfWork, message: JobEvent) -> None:
     """Raise StateChanged if the request expects another state. The order of an array comes before it."""
     if message.expected is not None:
-        job = unit.apply_parent_order(message.job_id)
-        if job is None or stop_state(job) != message.expected:
-            raise StateChanged(f"The state of job {message.job_id} has changed: nothing is ordered.")
+        _require_state(message, unit.apply_parent_order(message.job_id))
+
+
+def _require_state(message: JobEvent, job: Job | None) -> None:
+    """Raise StateChanged if the request expects another state than that of `job`; None: the job does not exist."""
+    if message.expected is not None and (job is None or stop_state(job) != message.expected):
+        raise StateChanged(f"The state of job {message.job_id} has changed: nothing is ordered.")
 
 
 def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
@@ -333,6 +337,7 @@ def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
         return
     if not isinstance(message.event, on.CancelRequested | on.TerminateRequested | on.StopForced):
         return
+    _require_state(message, arrays.unspawned_child(array, message.job_id))
     after = arrays.store_child_order(array, child[1], message.event, unit.now)
     if after is not array:
         caller, unit.caller = unit.caller, None

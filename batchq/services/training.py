@@ -204,6 +204,10 @@ class CheckpointService:
         final = {it.final_checkpoint for it in (() if job is None else job.stop_orders)}
         return tuple(replace(it, type=CheckpointType.FINAL) if it.name in final else it for it in found)
 
+    async def outlive(self, job_id: JobId, *, caller: Caller) -> bool:
+        """Whether the record of the job was removed, and its checkpoints exist and are visible to the caller."""
+        return caller.reaches_all and not await self._store.jobs([job_id]) and self._has_directory(job_id)
+
     async def get(self, job_id: JobId, checkpoint_id: str, *, caller: Caller) -> Checkpoint:
         """One checkpoint of a job. Raises NotFound and StoreFailed."""
         for it in await self.list(job_id, caller=caller):
@@ -236,7 +240,7 @@ class CheckpointService:
         if job.stop is not None:
             raise Invalid(f"Job {job_id} is being stopped: a checkpoint cannot be requested.")
         await self._record(job_id, job, caller)
-        await self._checkpoints.record_request(whole, self._clock.now())
+        await self._checkpoints.record_request(whole)
         await self._engine.signal(job, f"SIG{job.spec.checkpoints.signal}")
 
     async def delete(self, job_id: JobId, checkpoint_id: str, *, caller: Caller) -> None:

@@ -1,7 +1,8 @@
 """The checkpoint store on disk: one directory for each job below a root directory that only the server can enter.
 
     ROOT/JOB           mode 0777, mounted in the containers of the job
-    ROOT/JOB.requests  the times at which checkpoints were requested, one a line
+    ROOT/JOB.marks     which checkpoints existed at which moments (`checkpoint_marks`)
+    ROOT/.clock        a file that is touched to read the clock of the disk
     ROOT/.deleted      what is being deleted (`checkpoint_removal`)
 
 Containers choose names, sizes, depths and links in JOB, also while the server reads or deletes. So JOB is accessed by
@@ -14,7 +15,8 @@ import os
 import re
 import stat
 import sys
-from bisect import bisect_left
+import threading
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -42,7 +44,8 @@ from batchq.domain.training import (
 )
 from batchq.errors import Invalid, StoreFailed
 from batchq.host import DiskGuard
-from batchq.ports.checkpoints import Checkpoint, CheckpointType, PreparedDirectory
+from batchq.ports.checkpoints import Checkpoint, CheckpointType, Moment, PreparedDirectory
+from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
 from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
 from batchq.store.log_files import FreeSpace, free
 
@@ -51,13 +54,13 @@ MAX_CHECKPOINTS = 1000  # checkpoints that one call returns: the newest ones
 MAX_FILES = 20_000  # files below checkpoints that one call inspects
 MAX_PASSES = 1000  # reads of MAX_NAMES names in one deletion; the next deletion continues
 MAX_DEPTH = 16  # directories below a checkpoint that are inspected
-MAX_REQUESTS = 100  # requests of a job that are remembered
 QUIET = timedelta(seconds=2)  # without a change, after which a checkpoint counts as complete
 ROOT_MODE, JOB_MODE = 0o700, 0o777
 MAX_METRICS = 1024 * 1024  # bytes of METRICS_FILE that are read, the last ones
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-REQUESTS = ".requests"
+MARKS, CLOCK = ".marks", ".clock"
+READ_TIMEOUT = 10.0  # seconds for which a read waits for the disk
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_-]{0,127}")
 MAX_THREADS = 2
 NOT_READABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
@@ -79,12 +82,21 @@ class CheckpointFiles:
     """The CheckpointStore in a directory. File access blocks: reads and deletions have threads of their own."""
 
     def __init__(
-        self, root: Path, *, now: Callable[[], datetime], changed_at: Callable[[os.stat_result], int] = changed_at
+        self,
+        root: Path,
+        *,
+        now: Callable[[], datetime] | None = None,
+        changed_at: Callable[[os.stat_result], int] = changed_at,
     ) -> None:
-        """`root` is created with the first job's directory. `now` returns the time of the disk's timestamps."""
+        """`root` is created with the first job's directory.
+
+        `now` returns the time by the clock of the timestamps; None: that of a file that is touched.
+        """
         self._root = root
-        self._now = now
+        self._now = self._disk_time if now is None else now
         self._changed_at = changed_at
+        #: Held while the marks of a job are changed.
+        self._marking = threading.Lock()
         self._readers = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="checkpoints")
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="checkpoint-removal")
 
@@ -97,25 +109,29 @@ class CheckpointFiles:
         path = self._path(job_id)
         return path if path.is_dir() else None
 
-    async def prepare(self, job_id: JobId, *, ended: bool) -> PreparedDirectory:
-        path = self._path(job_id)
-        await self._in_thread(self._readers, partial(_create, self._root, path), f"the directory of {job_id}")
-        found = await self.entries(job_id, ended=ended)
-        # A name that is escaped is not the name of the file.
-        newest = next((it for it in reversed(found) if it.complete and "\\" not in it.name), None)
-        return PreparedDirectory(path=path, resume_from=None if newest is None else f"{MOUNT_POINT}/{newest.name}")
+    async def prepare(
+        self, job_id: JobId, *, ended: bool, final: tuple[Moment, str] | None = None
+    ) -> PreparedDirectory:
+        work = partial(self._prepare, job_id, self._path(job_id), ended=ended, final=final)
+        return await self._in_thread(self._readers, work, f"the directory of {job_id}")
 
-    async def entries(self, job_id: JobId, *, ended: bool) -> tuple[Checkpoint, ...]:
-        work = partial(self._entries, job_id, self._path(job_id), ended=ended)
+    async def mark(self, job_id: JobId, moment: Moment) -> None:
+        def unless_marked(marks: Marks) -> Marks:
+            return marks if marks.at(moment) is not None else self._marked(job_id, marks).with_moment(moment)
+
+        await self._in_thread(self._readers, partial(self._mark, job_id, unless_marked), f"the marks of {job_id}")
+
+    async def entries(self, job_id: JobId, *, ended: bool, since: Moment | None = None) -> tuple[Checkpoint, ...]:
+        work = partial(self._entries, job_id, self._path(job_id), ended=ended, since=since)
         return await self._in_thread(self._readers, work, f"the checkpoints of {job_id}")
 
     async def metrics(self, job_id: JobId) -> bytes:
         work = partial(_end_of_metrics, self._path(job_id))
         return await self._in_thread(self._readers, work, f"the metrics of {job_id}")
 
-    async def record_request(self, job_id: JobId, at: datetime) -> None:
-        work = partial(_add_request, self._requests(job_id), at)
-        await self._in_thread(self._readers, work, f"the checkpoint requests of {job_id}")
+    async def record_request(self, job_id: JobId) -> None:
+        work = partial(self._mark, job_id, lambda marks: self._marked(job_id, marks).with_request())
+        await self._in_thread(self._readers, work, f"the marks of {job_id}")
 
     async def discard(self, job_id: JobId, names: Collection[str]) -> None:
         await self._remove(job_id, lambda it: escaped(it) in names and is_checkpoint(it), empty=False)
@@ -140,12 +156,16 @@ class CheckpointFiles:
 
     async def _remove(self, job_id: JobId, selects: Callable[[str], bool], *, empty: bool) -> None:
         """Delete the selected entries; with `empty`, then the directory if it is empty."""
-        work = partial(_remove, self._root, self._path(job_id), selects, self._requests(job_id) if empty else None)
+        work = partial(_remove, self._root, self._path(job_id), selects, self._marks(job_id) if empty else None)
         await self._in_thread(self._remover, work, f"the deletion of checkpoints of {job_id}")
 
     async def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[], T], about: str) -> T:
+        """Run the work in a thread. A reader's caller does not wait longer than READ_TIMEOUT for a disk that hangs."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(threads, work)
+            done = asyncio.get_running_loop().run_in_executor(threads, work)
+            return await asyncio.wait_for(done, None if threads is self._remover else READ_TIMEOUT)
+        except TimeoutError as failure:
+            raise StoreFailed(f"{about}: the disk does not answer within {READ_TIMEOUT:g} s") from failure
         except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread
             raise StoreFailed(f"{about}: {failure}") from failure
 
@@ -155,32 +175,76 @@ class CheckpointFiles:
             raise Invalid(f"invalid job id: {job_id}")
         return self._root / job_id
 
-    def _requests(self, job_id: JobId) -> Path:
-        return self._path(job_id).with_name(f"{job_id}{REQUESTS}")
+    def _marks(self, job_id: JobId) -> Path:
+        return self._path(job_id).with_name(f"{job_id}{MARKS}")
 
-    def _entries(self, job_id: JobId, path: Path, *, ended: bool) -> tuple[Checkpoint, ...]:
-        found: list[Checkpoint] = []
+    def _disk_time(self) -> datetime:
+        """The time by the clock of the disk: that of the last change of a file that is touched now."""
+        file = self._root / CLOCK
+        file.touch(mode=0o600)
+        return _time(self._changed_at(file.stat()))
+
+    def _prepare(
+        self, job_id: JobId, path: Path, *, ended: bool, final: tuple[Moment, str] | None
+    ) -> PreparedDirectory:
+        _create(self._root, path)
+        # A name that is escaped is not the name of the file.
+        names = [it.name for it in self._entries(job_id, path, ended=ended) if it.complete and "\\" not in it.name]
+        if final is not None and final[1] in names:
+            later = self._entries(job_id, path, ended=ended, since=final[0])
+            names += [] if any(it.complete for it in later) else [final[1]]
+        self._mark(job_id, lambda marks: replace(self._marked(job_id, marks), moments={} if ended else marks.moments))
+        return PreparedDirectory(path=path, resume_from=f"{MOUNT_POINT}/{names[-1]}" if names else None)
+
+    def _mark(self, job_id: JobId, change: Callable[[Marks], Marks]) -> None:
+        """Change the stored marks of a job that has a directory."""
+        file = self._marks(job_id)
+        with self._marking:
+            if self._path(job_id).is_dir() and (after := change(before := read_marks(file))) is not before:
+                write_marks(file, after)
+
+    def _marked(self, job_id: JobId, marks: Marks) -> Marks:
+        """The marks with one more, at which the present checkpoints exist."""
+        found = self._scan(self._path(job_id))
+        return marks.marked({escaped(name): size.changed_at for name, size in found})
+
+    def _scan(self, path: Path) -> list[tuple[str, "_Size"]]:
+        """The checkpoints in a directory, by name; empty without the directory."""
+        found: list[tuple[str, _Size]] = []
         with _opened(path) as folder:
             if folder is None:
-                return ()
-            scan, quiet_since = _Scan(self._changed_at), self._now() - QUIET
+                return found
+            scan = _Scan(self._changed_at)
             for name in _names(folder, MAX_NAMES):
                 size = scan.size_of(folder, name) if is_checkpoint(name) else None
                 if size is not None:
-                    at = _time(size.changed_at)
-                    found.append(
-                        Checkpoint(
-                            id=checkpoint_id(job_id, name),
-                            name=escaped(name),
-                            size_bytes=size.bytes,
-                            created_at=at,
-                            epoch=epoch_of(name),
-                            step=step_of(name),
-                            complete=ended or at <= quiet_since,
-                        )
-                    )
-        found.sort(key=lambda it: (it.created_at, it.name))
-        return _with_types(found[-MAX_CHECKPOINTS:], _read_requests(self._requests(job_id)))
+                    found.append((name, size))
+        return found
+
+    def _entries(
+        self, job_id: JobId, path: Path, *, ended: bool, since: Moment | None = None
+    ) -> tuple[Checkpoint, ...]:
+        found, marks = self._scan(path), read_marks(self._marks(job_id))
+        if not found:
+            return ()
+        now = None if ended else self._now()  # after the scan: no entry is newer unless the clock was set back
+        ordered: list[tuple[int, Checkpoint]] = []
+        for name, size in found:
+            at = _time(size.changed_at)
+            checkpoint = Checkpoint(
+                id=checkpoint_id(job_id, name),
+                name=escaped(name),
+                size_bytes=size.bytes,
+                created_at=at,
+                epoch=epoch_of(name),
+                step=step_of(name),
+                complete=now is None or not now - QUIET < at <= now,
+            )
+            ordered.append((marks.period(checkpoint.name, size.changed_at), checkpoint))
+        ordered.sort(key=lambda it: (it[0], it[1].created_at, it[1].name))
+        ordered = _with_types(ordered[-MAX_CHECKPOINTS:], marks.requests)
+        first = 0 if since is None else marks.at(since)
+        return tuple(it for period, it in ordered if first is not None and period > first)
 
 
 class _Size(Struct, frozen=True, kw_only=True):
@@ -272,10 +336,10 @@ def _create(root: Path, path: Path) -> None:
         os.fchmod(folder, JOB_MODE)
 
 
-def _remove(root: Path, path: Path, selects: Callable[[str], bool], requests: Path | None) -> None:
+def _remove(root: Path, path: Path, selects: Callable[[str], bool], marks: Path | None) -> None:
     """Delete the selected entries of a job's directory.
 
-    With `requests`, the file of the job's checkpoint requests, a directory that is then empty is deleted with it.
+    With `marks`, the file of the job's marks, a directory that is then empty is deleted with it.
     """
     with _opened(path) as folder:
         if folder is None:
@@ -283,10 +347,10 @@ def _remove(root: Path, path: Path, selects: Callable[[str], bool], requests: Pa
         with deleted_directory(root) as deleted:
             _move_to_deleted(folder, deleted, selects)
             empty_deleted(deleted)
-    if requests is not None:
+    if marks is not None:
         with suppress(OSError):  # not empty
             path.rmdir()
-            requests.unlink(missing_ok=True)
+            marks.unlink(missing_ok=True)
 
 
 def _move_to_deleted(folder: int, deleted: int, selects: Callable[[str], bool]) -> None:
@@ -311,27 +375,13 @@ def _jobs(root: Path, after: JobId | None, limit: int) -> tuple[JobId, ...]:
     return tuple(map(JobId, nsmallest(limit, (it for it in names if after is None or it > after))))
 
 
-def _add_request(file: Path, at: datetime) -> None:
-    file.parent.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
-    times = [*_read_requests(file), at][-MAX_REQUESTS:]
-    written = file.with_name(f".{file.name}")
-    written.write_text("".join(f"{it.isoformat()}\n" for it in times))
-    written.replace(file)
-
-
-def _read_requests(file: Path) -> list[datetime]:
-    """The times at which checkpoints were requested, oldest first."""
-    try:
-        lines = file.read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return sorted(datetime.fromisoformat(it) for it in lines)
-
-
-def _with_types(found: list[Checkpoint], requests: list[datetime]) -> tuple[Checkpoint, ...]:
-    """The checkpoints, oldest first: the first one from each request on is MANUAL."""
-    first = {bisect_left(found, it, key=lambda entry: entry.created_at) for it in requests}
-    return tuple(replace(it, type=CheckpointType.MANUAL) if index in first else it for index, it in enumerate(found))
+def _with_types(ordered: list[tuple[int, Checkpoint]], requests: Collection[int]) -> list[tuple[int, Checkpoint]]:
+    """The checkpoints with their periods, oldest first: the first one after the mark of each request is MANUAL."""
+    first = {bisect_right(ordered, mark, key=lambda it: it[0]) for mark in requests}
+    return [
+        (period, replace(it, type=CheckpointType.MANUAL) if index in first else it)
+        for index, (period, it) in enumerate(ordered)
+    ]
 
 
 def _time(nanoseconds: int) -> datetime:

@@ -156,7 +156,7 @@ class PlannedCheckpoint(Struct, frozen=True):
             return False
         with suppress(FileNotFoundError):
             self.path.write_text(f"{self.at}\n")
-            os.utime(self.path, (self.at.timestamp(), self.at.timestamp()))
+            os.utime(self.path, ns=(nanoseconds(self.at),) * 2)
             return True
         return False
 

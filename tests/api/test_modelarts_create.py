@@ -371,3 +371,9 @@ async def test_an_odd_value_that_is_only_returned_does_no_harm(default_queue, ht
     if status == 201:
         shown, _, _ = await http.send("GET", f"{JOBS}/{answer['metadata']['id']}")
         assert shown == 200
+
+
+async def test_every_job_has_a_checkpoint_directory(server, create):
+    _, answer = await create()
+
+    assert (await server.engine.job(answer["metadata"]["id"])).spec.checkpoints is not None

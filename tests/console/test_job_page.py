@@ -6,6 +6,7 @@ from batchq.compute.simulated.script import Script, script_variable
 from tests.console.conftest import console_of
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
+from tests.support import builders
 
 
 async def test_a_failed_job_shows_why_before_all_else(browser):
@@ -113,6 +114,18 @@ async def test_metrics_and_checkpoints_are_results(browser):
     results = re.search(r'aria-labelledby="results">.*?</section>', page.body, re.DOTALL)[0]
     assert "<dt>loss</dt><dd>0.5" in results
     assert "epoch-1.pt" in results
+
+
+async def test_the_checkpoints_of_a_job_whose_record_was_removed_have_a_page(tmp_path):
+    job_id = builders.job_id(77)
+    async with console_of(tmp_path / "data") as browser:
+        folder = tmp_path / "data-checkpoints" / job_id
+        folder.mkdir(parents=True)
+        (folder / "epoch-1.pt").write_text("x")
+        page = await browser.open(f"/ui/jobs/{job_id}")
+        assert "was removed after the retention period" in page.text
+        assert "epoch-1.pt" in page.text
+        await browser.open(f"/ui/jobs/{builders.job_id(78)}", status=404)
 
 
 async def test_a_job_with_prices_has_a_cost(tmp_path):

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from batchq.errors import Invalid
-from batchq.ports.checkpoints import CheckpointType
+from batchq.ports.checkpoints import CheckpointType, Mark, Moment
 from batchq.store.checkpoint_files import CheckpointFiles
 from tests.support.builders import job_id
 from tests.support.inline import InlineCheckpointFiles
 
 JOB, OTHER = job_id(1), job_id(2)
+STOP, FINAL = (Moment(attempt=1, mark=it) for it in Mark)
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -25,7 +26,7 @@ class Disk:
         self.root = root
 
     async def folder(self, job=JOB):
-        return (await self.store.prepare(job, ended=True)).path
+        return self.store.directory(job) or (await self.store.prepare(job, ended=True)).path
 
     async def write(self, name, *, at=NOON, size=3, job=JOB):
         path = (await self.folder(job)) / name
@@ -125,12 +126,93 @@ async def test_users_of_any_id_can_write_into_the_directory_and_no_other_user_en
 async def test_the_first_checkpoint_after_a_request_is_manual(disk):
     for minute in range(4):
         await disk.write(f"step-{minute}", at=NOON + timedelta(minutes=minute))
-    await disk.store.record_request(JOB, NOON + timedelta(minutes=1.5))
-    await disk.store.record_request(JOB, NOON + timedelta(minutes=9))
+        if minute in (1, 3):
+            await disk.store.record_request(JOB)
 
     types = [it.type for it in await disk.store.entries(JOB, ended=True)]
 
     assert types == [CheckpointType.AUTOMATIC] * 2 + [CheckpointType.MANUAL, CheckpointType.AUTOMATIC]
+
+
+async def test_checkpoints_that_were_written_or_changed_after_a_moment_are_selected_whatever_the_clock_shows(disk):
+    for name in ("before", "changed"):
+        await disk.write(name, at=NOON)
+    await disk.store.mark(JOB, STOP)
+    await disk.write("changed", at=NOON - timedelta(minutes=1))
+    await disk.store.mark(JOB, STOP)
+    await disk.write("after", at=NOON - timedelta(hours=1))
+
+    assert [it.name for it in await disk.store.entries(JOB, ended=True, since=STOP)] == ["after", "changed"]
+    assert await disk.store.entries(JOB, ended=True, since=FINAL) == ()
+
+
+async def test_checkpoints_from_after_a_moment_are_newer_than_those_from_before_although_the_clock_was_set_back(disk):
+    await disk.write("a", at=NOON)
+    await disk.store.mark(JOB, STOP)
+    await disk.write("b", at=NOON - timedelta(hours=1))
+    await disk.store.mark(JOB, FINAL)
+    await disk.write("c", at=NOON - timedelta(hours=2))
+
+    assert await disk.names() == ["a", "b", "c"]
+
+
+async def test_each_attempt_continues_from_what_the_last_one_wrote_although_the_clock_was_set_back(disk):
+    for hours, name in enumerate(("a", "b")):
+        await disk.store.prepare(JOB, ended=True)
+        await disk.write(name, at=NOON - timedelta(hours=hours))
+
+    assert (await disk.store.prepare(JOB, ended=True)).resume_from == "/opt/ml/checkpoints/b"
+
+
+async def test_an_attempt_continues_from_the_final_checkpoint_of_the_pause_unless_a_newer_one_was_written(disk):
+    await disk.write("a", at=NOON)
+    await disk.store.mark(JOB, STOP)
+    await disk.write("automatic", at=NOON)
+    await disk.write("final", at=NOON - timedelta(hours=1))
+    await disk.store.mark(JOB, FINAL)
+
+    final = (await disk.store.prepare(JOB, ended=False, final=(FINAL, "final"))).resume_from
+    await disk.write("later", at=NOON - timedelta(hours=2))
+    later = (await disk.store.prepare(JOB, ended=True, final=(FINAL, "final"))).resume_from
+
+    assert [final, later] == ["/opt/ml/checkpoints/final", "/opt/ml/checkpoints/later"]
+    assert (await disk.store.prepare(JOB, ended=True, final=(FINAL, "gone"))).resume_from == later
+
+
+async def test_the_moments_of_an_attempt_end_with_the_first_container_of_the_next_one(disk):
+    await disk.write("a")
+    await disk.store.mark(JOB, STOP)
+    await disk.store.prepare(JOB, ended=False)
+    await disk.write("b", at=NOON + timedelta(minutes=1))
+    assert [it.name for it in await disk.store.entries(JOB, ended=True, since=STOP)] == ["b"]
+
+    await disk.store.prepare(JOB, ended=True)
+
+    assert await disk.store.entries(JOB, ended=True, since=STOP) == ()
+
+
+async def test_a_damaged_file_of_marks_counts_as_no_marks(disk):
+    await disk.write("a")
+    await disk.store.mark(JOB, STOP)
+    (disk.root / f"{JOB}.marks").write_bytes(b"{\xff")
+
+    assert await disk.store.entries(JOB, ended=True, since=STOP) == ()
+    await disk.store.mark(JOB, STOP)
+    assert await disk.names() == ["a"]
+
+
+async def test_a_mark_of_a_job_without_a_directory_has_no_effect(disk):
+    await disk.store.mark(JOB, STOP)
+    await disk.store.record_request(JOB)
+
+    assert not disk.root.exists()
+
+
+async def test_a_checkpoint_from_before_the_clock_was_set_back_is_complete(disk):
+    await disk.write("a", at=NOON)
+    disk.now = NOON - timedelta(hours=1)
+
+    assert [it.complete for it in await disk.store.entries(JOB, ended=False)] == [True]
 
 
 async def test_named_checkpoints_are_deleted(disk):
@@ -155,7 +237,7 @@ async def test_everything_but_the_named_entries_is_deleted(disk):
 
 async def test_an_empty_directory_is_deleted_with_its_last_entry(disk):
     await disk.write("a/inside")
-    await disk.store.record_request(JOB, NOON)
+    await disk.store.record_request(JOB)
 
     await disk.store.discard_except(JOB, [])
     await disk.store.discard_except(JOB, [])
@@ -176,7 +258,7 @@ async def test_temporary_entries_are_deleted_alone(disk):
 async def test_jobs_with_a_directory_are_read_in_pages(disk):
     for number in range(1, 4):
         await disk.folder(job_id(number))
-    await disk.store.record_request(JOB, NOON)
+    await disk.store.record_request(JOB)
 
     first = await disk.store.jobs(after=None, limit=2)
 
@@ -198,7 +280,7 @@ async def test_an_id_that_is_not_one_component_of_a_path_is_refused(disk, bad):
 
 
 async def test_the_time_of_a_change_is_that_of_the_disk_and_not_of_the_container(tmp_path):
-    store = CheckpointFiles(tmp_path / "checkpoints", now=lambda: datetime.now(UTC))
+    store = CheckpointFiles(tmp_path / "checkpoints")
     folder = (await store.prepare(JOB, ended=True)).path
     (folder / "a").write_text("x")
     os.utime(folder / "a", (0, 0))

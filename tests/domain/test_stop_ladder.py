@@ -198,3 +198,26 @@ def test_force_of_one_node_kills_that_node_alone():
     assert effects_of(job, alone) == ["kill 1/app"]
     assert (forced.stop, states(forced)["0/app"]) == (None, "RUNNING")
     assert part(forced, "1/app").terminated_by.forced_by == "ada"
+
+
+def pausing(*events):
+    return after(running(), on.PauseRequested(reason="later"), *events)
+
+
+def test_the_grace_period_of_a_terminate_counts_from_the_delivery_of_the_pauses_stop_signal():
+    job, _ = apply_events(pausing(), signal_delivered(), now=at(0))
+
+    longer, effects = apply_events(job, terminate("enough", grace=timedelta(minutes=9)), now=at(5))
+    over, _ = apply_events(job, terminate("enough", grace=timedelta(seconds=1)), now=at(5))
+
+    assert (longer.stop.next_step_at, over.stop.next_step_at) == (at(0) + timedelta(minutes=9), at(5))
+    assert effects == ()
+
+
+def test_a_terminate_changes_no_step_of_a_pause_that_has_come_to_its_kill():
+    job = pausing(signal_delivered(), grace_expired())
+
+    ended, effects = apply_events(job, terminate("enough", grace=timedelta(minutes=9), signal="SIGINT"), now=at(60))
+
+    assert (ended.stop.steps, ended.stop.next_step_at) == (job.stop.steps, job.stop.next_step_at)
+    assert effects == ()

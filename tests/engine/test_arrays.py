@@ -10,7 +10,7 @@ from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, LeaveSafeMode, SurveyCompleted
-from batchq.errors import Invalid
+from batchq.errors import Invalid, StateChanged
 from batchq.ports.jobs import Changes, Restoration
 from tests.engine.harness import HOST, ONE, SURVEYED, TWO, answer, harness_with, submit
 from tests.support.builders import ADMIN, NOON
@@ -234,3 +234,20 @@ async def test_an_order_for_a_failed_array_reaches_the_children_before_the_failu
         (Status.FAILED, "this one first"),
         (Status.FAILED, status_reasons.dependency_failed(child_id(ONE, 3))),
     ]
+
+
+async def test_an_order_for_a_child_that_is_not_spawned_applies_only_in_the_expected_state():
+    harness = await harness_with()
+    await harness.process(submit(TWO), submit(ONE, array_size=3, depends_on=[Dependency(job_id=TWO)]))
+    child = child_id(ONE, 1)
+    orders = [
+        JobEvent(job_id=child, event=TERMINATE, answer=answer(), expected=it) for it in ("RUNNING.1", "PENDING.0")
+    ]
+
+    await harness.process(orders[0])
+    assert (await parent_of(harness)).child_orders == ()
+    with pytest.raises(StateChanged):
+        await orders[0].answer
+
+    await harness.process(orders[1])
+    assert [it.indices for it in (await parent_of(harness)).child_orders] == [(1,)]

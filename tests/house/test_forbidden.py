@@ -13,7 +13,7 @@ BLIND = re.compile(r"\bexcept\s*(:|[^\n]*Exception\b)")
 BLIND_WITH_REASON = re.compile(r"# noqa: BLE001 - \w+")
 A_DEVELOPERS_MACHINE = re.compile(rf"(?<![\w./-])/wor[k]/|{re.escape(str(ROOT))}/")
 # These modules open other files than those of the database.
-FILES = {"log_files.py", "checkpoint_files.py", "checkpoint_removal.py"}
+FILES = {"log_files.py", "checkpoint_files.py", "checkpoint_marks.py", "checkpoint_removal.py"}
 TEXT = {".py", ".md", ".toml", ".txt", ".sql", ".html", ".js", ".css", ".json", ""}
 
 

@@ -26,7 +26,7 @@ MAX_PACKAGE_LINES = {
     "batchq/logs": 1_350,
     "batchq/ports": 1_400,
     "batchq/services": 3_550,
-    "batchq/store": 5_550,
+    "batchq/store": 5_630,
     "compute": 250,
     "compute/docker": 4_850,
     "compute/simulated": 800,

@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.job import Status
+from batchq.domain.stop_orders import StopProgress
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
-from tests.support.scripts import Script, lasting
+from tests.support.builders import task
+from tests.support.scripts import Script, contained, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
 SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
@@ -68,6 +70,8 @@ async def test_a_program_that_the_signal_ends_writes_its_checkpoint_before(world
 
     done = await world.wait_for(job, Status.FAILED)
     assert (done.stop.final_checkpoint, done.attempts[-1].exit_code) == ("final", 3)
+    history = [it.status if it.stop is None else it.stop.progress for it in await world.store.history(job)]
+    assert history.index(StopProgress.CHECKPOINT_SEEN) < history.index(Status.FAILED)
 
 
 @pytest.mark.fault("CK08")
@@ -89,6 +93,29 @@ async def test_a_clean_stop_deletes_the_directory(world):
     await world.wait_for(job, Status.FAILED)
     await world.wait_until_idle()
     assert world.checkpoints.directory(job) is None
+
+
+async def test_checkpoints_from_after_the_final_one_are_kept_too(world):
+    job = await running(world, replace(EXITS_LATER, term_checkpoint="last"))
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert done.stop.final_checkpoint == "final"
+    assert await world.checkpoint_names(job) == ["final", "last"]
+
+
+async def test_the_newest_checkpoint_is_kept_if_the_final_one_that_was_requested_is_missing(world):
+    script = lasting(output=("ready",), checkpoints=("step-1", "step-2"), request_exit=7)
+    job = await running(world, script)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none when the container ended")
+    assert await world.checkpoint_names(job) == ["step-2"]
 
 
 async def test_a_queued_job_that_does_not_keep_its_checkpoints_loses_those_of_its_attempts(world):
@@ -171,6 +198,46 @@ async def test_a_start_waits_until_the_directory_can_be_written(world, monkeypat
     await world.wait_for(job, Status.SUCCEEDED, exit_codes=[0])
 
 
+@pytest.mark.fault("CK12")
+@pytest.mark.parametrize("seconds", [-3600, -1, 3600])
+async def test_a_final_checkpoint_is_found_after_the_clock_of_the_disk_was_set(world, seconds):
+    job = await running(world)
+    world.step_disk_clock(seconds)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == ("final", None)
+    assert await world.checkpoint_names(job) == ["final"]
+
+
+@pytest.mark.fault("CK12")
+@pytest.mark.parametrize("seconds", [-3600, -1, 3600])
+async def test_a_final_checkpoint_is_found_although_the_clock_is_set_while_it_is_awaited(world, seconds):
+    job = await running(world, lasting(output=("ready",), checkpoints=("step-1",), on_request="final", request_delay=4))
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+    await world.wait_for_signal(job)
+
+    world.step_disk_clock(seconds)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert done.stop.final_checkpoint == "final"
+    assert await world.checkpoint_names(job) == ["final"]
+
+
+async def test_a_checkpoint_from_between_the_order_and_the_signal_is_not_the_final_one(world):
+    job = await running(world, lasting(output=("ready",), on_request="final", request_delay=4))
+    await world.crash_in_commit(world.terminate(job, checkpoint=True))
+    world.write_checkpoint(job, "automatic")
+
+    await world.boot()
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert done.stop.final_checkpoint == "final"
+
+
 @pytest.mark.fault("CK11")
 async def test_a_user_above_0_without_capabilities_writes_checkpoints(world):
     script = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
@@ -214,3 +281,15 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
     await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number > 1)
     await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
     assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
+
+
+async def test_a_later_container_of_a_task_does_not_continue_from_a_checkpoint_that_is_being_written(simulated):
+    first = contained("app", Script(seconds=1, checkpoints=("step-1",)))
+    prints = Script(seconds=0, output=("ready",), prints_environment=SHOWN)
+    later = contained("later", prints, after={"app": "START"})
+    job = await simulated.submit(task=task(first, later), tags=CHECKPOINTS)
+
+    await simulated.wait_for(job, Status.SUCCEEDED)
+
+    assert await simulated.output(job, container_key="0/later") == ["ready", MOUNT_POINT]
+    assert await simulated.checkpoint_names(job) == ["step-1"]

@@ -3,14 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import status_reasons
+from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import Invalid
-from tests.support.builders import task
+from tests.support.builders import gang, task
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 
 EXITS_143 = Script(seconds=60, on_term=143, output=("ready",))
@@ -288,3 +290,160 @@ async def is_held_once(world, job):
     await world.resume(job)
     again = await world.wait_for(job, Status.RUNNING)
     assert (again.attempt.number, again.hold) == (2, None)
+
+
+WRITES = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
+
+
+async def test_a_terminate_that_takes_over_a_pause_keeps_the_final_checkpoint_of_the_pause(world):
+    job = await world.start(WRITES, tags=SIGNAL)
+    (world.checkpoints.directory(job) / "metrics.jsonl").write_text("{}\n")
+    await world.pause(job)
+    await world.wait_for_checkpoint(job, "final")
+    await world.sleep(1)  # the checkpoint is older than the order, and not complete yet
+
+    await world.terminate(job, keep_checkpoints=False)
+
+    done = await world.wait_for(job, Status.FAILED, is_terminated=True)
+    await world.wait_until_idle()
+    assert done.stop.final_checkpoint == "final"
+    assert sorted(it.name for it in world.checkpoints.directory(job).iterdir()) == ["final", "metrics.jsonl"]
+
+
+async def test_a_terminate_that_takes_over_a_pause_applies_its_grace_period(world):
+    job = await world.start(IGNORES_SIGTERM, grace=timedelta(hours=1))
+    await world.pause(job)
+    await world.wait_for_signal(job)
+
+    await world.terminate(job, grace=timedelta(seconds=1))
+
+    done = await world.wait_for(job, Status.FAILED, exit_codes=[137])
+    assert done.stop.longest == timedelta(seconds=1)
+    assert (await world.engine_calls(job)).count("stop") == 1
+
+
+async def test_a_terminate_that_takes_over_the_pause_of_a_task_applies_to_each_container(world):
+    endless = replace(IGNORES_SIGTERM, seconds=None)
+    first = contained("app", endless, stop_timeout=timedelta(hours=1))
+    job = await world.submit(task=task(first, contained("side", endless)), grace=timedelta(hours=1))
+    for key in ("0/app", "0/side"):
+        await world.wait_for_output(job, "ready", key)
+    await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
+    await world.pause(job)
+    await world.wait_until(job, lambda it: all(each.next_step_at is not None for each in it.attempt.containers))
+
+    await world.terminate(job, grace=timedelta(seconds=1))
+
+    done = await world.wait_for(job, Status.FAILED, is_terminated=True)
+    assert [it.exit_code for it in done.attempts[0].containers] == [137, 137]
+
+
+async def test_a_terminate_that_takes_over_a_pause_sends_its_own_signal(world):
+    script = lasting(None, output=("ready",), request_exit=7)
+    job = await world.start(script, tags={"batchq:checkpoints": "true"}, grace=timedelta(hours=1))
+    await world.pause(job)
+    await world.wait_for_signal(job)
+
+    await world.terminate(job, signal="SIGINT")
+
+    await world.wait_for(job, Status.FAILED, is_terminated=True, exit_codes=[7])
+    assert (await world.engine_calls(job)).count("stop") == 2
+
+
+async def test_a_terminate_that_takes_over_a_pause_before_the_stop_signal_replaces_that_signal(world):
+    script = lasting(None, output=("ready",), on_request="final", request_delay=2, request_exit=7)
+    job = await world.start(script, tags=SIGNAL, grace=timedelta(hours=1))
+    await world.pause(job)
+    await world.wait_for_signal(job)
+
+    await world.terminate(job, signal="SIGQUIT", grace=timedelta(seconds=9))
+
+    done = await world.wait_for(job, Status.FAILED, is_terminated=True, exit_codes=[7])
+    assert [it.signal for it in done.stop.steps] == ["SIGUSR1", "SIGQUIT"]
+    assert done.stop.steps[-1].wait == timedelta(seconds=9)
+
+
+async def test_the_final_checkpoint_of_a_paused_task_is_found_after_its_end(world):
+    script = lasting(output=("ready",), on_request="final", request_exit=3)
+    job = await world.submit(task=task(contained("app", script)), tags=SIGNAL)
+    await world.wait_for_output(job, "ready", "0/app")
+    await world.wait_for(job, Status.RUNNING)
+
+    await world.pause(job)
+
+    paused = await world.wait_until(job, lambda it: it.held and it.stop_orders[0].final_checkpoint is not None)
+    assert (paused.stop_orders[0].final_checkpoint, paused.stop_orders[0].checkpoint_error) == ("final", None)
+
+
+async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the_clock_was_set_back(world):
+    job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
+    world.step_disk_clock(-3600)
+    await world.pause(job)
+    await world.wait_until(job, lambda it: it.held)
+
+    await world.resume(job)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/final")
+
+
+async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the_order_of_checkpoints_is_lost(world):
+    job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
+    world.step_disk_clock(-3600)
+    await world.pause(job)
+    await world.wait_until(job, lambda it: it.held)
+    folder = world.checkpoints.directory(job)
+    folder.with_name(f"{job}.marks").unlink()
+
+    await world.resume(job)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/final")
+
+
+async def test_the_next_attempt_continues_from_a_checkpoint_that_was_written_after_the_final_one(world):
+    script = replace(WRITES, term_checkpoint="last", term_delay=1)
+    job = await world.start(script, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
+    await world.pause(job)
+    await world.wait_until(job, lambda it: it.held)
+
+    await world.resume(job)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/last")
+
+
+@pytest.mark.parametrize("how", [{"grace": timedelta(seconds=1)}, {"force": True}], ids=["grace", "force"])
+async def test_a_node_that_is_terminated_while_the_job_pauses_is_stopped_alone_and_recorded(world, how):
+    leader = contained("app", lasting(output=("ready",), on_request="final", request_delay=6))
+    other = contained("app", replace(IGNORES_SIGTERM, seconds=None), stop_timeout=timedelta(hours=1))
+    job = await world.submit(nodes=gang(2, leader=task(leader), each=task(other)), tags=SIGNAL)
+    for key in ("0/app", "1/app"):
+        await world.wait_for_output(job, "ready", key)
+    await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
+    await world.pause(job)
+
+    await world.terminate(f"{job}#1", "this one", **how)
+
+    paused = await world.wait_until(job, lambda it: it.held)
+    main, worker = paused.attempts[0].containers
+    assert (main.terminated_by, worker.terminated_by.reason) == (None, "this one")
+    assert worker.exit_code == 137
+
+
+async def test_a_container_that_is_terminated_after_a_pause_stopped_it_is_recorded_with_its_grace_period(world):
+    app = contained("app", replace(IGNORES_SIGTERM, seconds=None))
+    side = contained("side", replace(IGNORES_SIGTERM, seconds=None), essential=False, stop_timeout=timedelta(hours=1))
+    job = await world.submit(task=task(app, side))
+    for key in ("0/app", "0/side"):
+        await world.wait_for_output(job, "ready", key)
+    await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
+    await world.pause(job)
+
+    order = BulkStopOrder(kind=Kind.TERMINATE, reason="this one", grace=timedelta(seconds=1))
+    (found,) = await world.outcomes(order, f"{job}.side")
+    assert (found.outcome, found.note) == (Outcome.CONTAINER_STOPPING, "")
+
+    paused = await world.wait_until(job, lambda it: it.held)
+    _, ended = paused.attempts[0].containers
+    assert (ended.terminated_by.reason, ended.exit_code) == ("this one", 137)

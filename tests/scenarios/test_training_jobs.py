@@ -295,3 +295,16 @@ async def test_a_job_without_a_checkpoint_signal_makes_no_checkpoint_on_request(
     answer = await training.ask("POST", f"/{job}/checkpoints")
 
     assert (answer.status, answer["error"]) == (422, "SEMANTIC_ERROR")
+
+
+async def test_operators_list_and_delete_the_checkpoints_of_a_job_whose_record_was_removed(world, training):
+    ((await world.checkpoints.prepare(NOWHERE, ended=True)).path / "epoch-1").write_text("x")
+
+    (found,) = (await training.ask("GET", f"/{NOWHERE}/checkpoints"))["checkpoints"]
+    path = f"/{NOWHERE}/checkpoints/{found['checkpointId']}"
+    shown = await training.ask("GET", path)
+    deleted = await training.ask("DELETE", path)
+
+    assert (shown["name"], deleted.status) == ("epoch-1", 204)
+    assert (await training.ask("GET", path)).status == 404
+    assert (await training.ask("GET", f"/{NOWHERE}")).status == 404

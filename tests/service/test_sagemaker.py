@@ -249,6 +249,16 @@ REFUSED = {
 }
 
 
+def test_a_job_without_checkpoint_config_has_a_checkpoint_directory(service, sagemaker, create, ended):
+    name = create(Script(seconds=0.1, checkpoints=("epoch-1",)))
+    ended(name)
+
+    (job,) = [it for it in service.native("listjobs", {"maxResults": 1000})[1]["jobs"] if it["jobName"] == name]
+
+    found = service.native(f"jobs/{job['jobId']}/checkpoints")[1]["checkpoints"]
+    assert [it["name"] for it in found] == ["epoch-1"]
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_request_that_cannot_be_carried_out_creates_nothing(service, sagemaker, create, case):
     before = len(service.native("listjobs", {"maxResults": 1000})[1]["jobs"])

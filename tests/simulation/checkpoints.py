@@ -17,12 +17,14 @@ from tests.simulation.container_checks import was_forced
 from tests.simulation.run_log import Checks, RunLog
 from tests.support.inline import InlineCheckpointFiles
 
+AT_START = "step-"  # the names of checkpoints that a container writes when it starts
+
 
 def script(rng: Random) -> dict[str, object]:
     """The checkpoints of a container's script: some are late, temporary, or never written."""
     number = rng.randrange(1000)
     return {
-        "checkpoints": rng.choice([(), (f"step-{number}",), (f"step-{number}", "half.tmp")]),
+        "checkpoints": rng.choice([(), (f"{AT_START}{number}",), (f"{AT_START}{number}", "half.tmp")]),
         "on_request": rng.choice([None, f"requested-{number}", f"requested-{number}", f"requested-{number}.part"]),
         "request_delay": rng.choice([0, 0.5, 3, 12]),
         "request_exit": rng.choice([None, None, None, 0, 7]),
@@ -52,7 +54,11 @@ class CheckpointChecks(Checks):
         resumes_from = basename(own.get("BATCHQ_RESUME_FROM", ""))
         self.run_log.counts["attempts resumed"] += resumes_from != ""
         if resumes_from != ("" if newest is None else newest.path.name):
-            self.fail("I34 an attempt continues from the newest checkpoint", launch.tag, f"{resumes_from} {newest}")
+            self.fail(
+                "I34 an attempt continues from the newest checkpoint",
+                launch.tag,
+                f"{resumes_from}, not {newest and (newest.path.name, newest.at)}",
+            )
 
     def committed(self, before: Job | None, after: Job) -> None:
         known = () if before is None else before.stop_orders
@@ -93,12 +99,25 @@ class CheckpointChecks(Checks):
             return
         wrote = {it.path.name for it in self._complete(job_id)}
         finals = {it.final_checkpoint for it in job.stop_orders if it.final_checkpoint}
-        if not _keeps(job) and not set(names) <= finals:
+        answers = self._answers(job)
+        if not _keeps(job) and not self._may_remain(job, set(names), answers | finals):
             self.fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
-        if not (wrote if _keeps(job) else finals & wrote) <= set(names):
+        if not (wrote if _keeps(job) else (finals | answers) & wrote) <= set(names):
             self.fail("I35 what the order keeps is not deleted", job_id, f"{names} {wrote} {job}")
         if any(map(is_temporary, names)):
             self.fail("I35 temporary entries are deleted at the end", job_id, names)
+
+    def _answers(self, job: Job) -> set[str]:
+        """The checkpoints that the last attempt wrote after a request for a final one: those after a signal."""
+        if not any(it.final_checkpoint_requested and not it.keep_checkpoints for it in job.stop_orders):
+            return set()
+        last = [it for it in self._complete(job.id) if it.container.launch.tag.attempt == len(job.attempts)]
+        return {it.path.name for it in last if not it.path.name.startswith(AT_START)}
+
+    def _may_remain(self, job: Job, names: set[str], kept: set[str]) -> bool:
+        """Without a final checkpoint that was requested, one checkpoint remains: the newest."""
+        requested = any(it.final_checkpoint_requested and not it.keep_checkpoints for it in job.stop_orders)
+        return names <= kept or (requested and not kept and len(names) == 1)
 
     def _complete(self, job_id: JobId) -> list[PlannedCheckpoint]:
         return [it for name, it in self._written[job_id].items() if not is_temporary(name)]

@@ -92,6 +92,9 @@ class Choices:
         self.clocks = Random(f"{seed} clocks")
         #: How often the machine's clock is set between two servers.
         self.clock_set_rate = self.clocks.choice([NONE, NONE, 0.3, 0.7])
+        self.disk_clocks = Random(f"{seed} disk clocks")
+        #: How often the clock of the checkpoints' disk is set while containers run.
+        self.disk_clock_set_rate = self.disk_clocks.choice([NONE, 0.3, 0.7])
         self.second_servers = Random(f"{seed} twins")
         #: Whether a second server of the same instance runs containers on the engine.
         self.has_second_server = self.second_servers.random() < 0.3
@@ -119,6 +122,12 @@ class Choices:
     def sets_clock(self) -> bool:
         """Whether the machine's clock is set before the next server starts."""
         return self.luck is not NO_FAULTS and self.clocks.random() < self.clock_set_rate
+
+    def steps_disk_clock(self) -> timedelta:
+        """How far the clock of the checkpoints' disk is set ahead or back now."""
+        if self.luck is NO_FAULTS or self.disk_clocks.random() >= self.disk_clock_set_rate:
+            return timedelta()
+        return timedelta(seconds=self.disk_clocks.choice([-1, 1, self.disk_clocks.randint(-7200, 7200)]))
 
     def skew(self) -> timedelta:
         """How far the machine's clock is ahead: whole seconds, so that two never differ by less than is noticed."""

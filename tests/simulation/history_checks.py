@@ -104,7 +104,7 @@ class AuditChecks(Checks):
             if audited.count(job.id) < 1:
                 self.fail("each submission has an audit record", job)
         for about in audited:
-            if about.partition("#")[0] not in changed:
+            if _whole(about) not in changed:
                 self.fail("an audit record names a changed job", about)
         for job in changes.updated:
             self._ordered(job, audited)
@@ -114,8 +114,13 @@ class AuditChecks(Checks):
         """Only orders of users have audit records; orders by a time limit or by the job's array have none."""
         before = self._orders.get(job.id, frozenset())
         by_user = any(user for _, _, user in _orders(job) - before)
-        if by_user and job.child is None and job.id not in {it.partition("#")[0] for it in audited}:
+        if by_user and job.child is None and job.id not in set(map(_whole, audited)):
             self.fail("each stop order of a user has an audit record", job)
+
+
+def _whole(about: str) -> str:
+    """The id of the job of a node `ID#INDEX` or a container `ID.NAME`."""
+    return about.partition("#")[0].partition(".")[0]
 
 
 def _orders(job: Job) -> frozenset[tuple[StopKind, str, UserName]]:

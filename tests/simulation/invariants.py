@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from batchq.domain.ids import JobId, Tag, node_of, parent_of
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import FINISHED, AttemptContainerState, Job, Status
+from batchq.domain.lifecycle.container_rules import main_node
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import Changes
@@ -328,10 +329,14 @@ class Invariants(Checks):
             self.run_log.fail("I1 acknowledged is durable", name)
 
     def terminated(self, job_id: JobId) -> None:
-        """A terminate of a node other than the main one stops that node alone."""
+        """A terminate of a node other than the main one stops that node alone, also while the job pauses."""
         whole, node = node_of(job_id)
         job = self.jobs.get(whole)
-        if node is not None and job is not None and job.stop is None:
+        if node is not None and job is not None and (job.stop is None or (job.is_pausing and node != main_node(job))):
+            containers = () if job.attempt is None or job.stop is None else job.attempt.containers
+            alive = [it for it in containers if it.node == node and it.state is not AttemptContainerState.ENDED]
+            if any(it.terminated_by is None for it in alive):
+                self.fail("I7 an acknowledged terminate of a node is durable", job)
             return
         if job is not None and not is_over(job):
             if job.stop is None or job.is_pausing:

@@ -61,6 +61,7 @@ class RandomScenario:
             self._world.spawn(self._world.client.act(), "a user")
 
     def _disturb(self) -> None:
+        self._world.may_step_disk_clock()
         world, luck = self._choices.world, self._choices.luck
         if world.random() < luck.manual_changes:
             world.choice([self._kill_by_hand, self._remove_by_hand, self._take_a_name, self._add_orphan])()

@@ -40,8 +40,10 @@ class World:
             self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
         self.invariants.resources.host = HOST
         self.invariants.resources.account_limit = choices.account_limit
+        #: How far the clock of the checkpoints' disk is ahead of that of the machine.
+        self._disk_clock = MachineClock(self.clock.now, timedelta())
         self.archive = InlineLogFiles()
-        self.checkpoints = temporary_checkpoints(self._machine_time, self._machine_changed_at, of=ObservedCheckpoints)
+        self.checkpoints = temporary_checkpoints(self._disk_time, self._disk_changed_at, of=ObservedCheckpoints)
         self.checkpoints.checks = self.invariants.checkpoints
         self.connection = database_in_memory()
         self.machine = FaultyEngine(
@@ -147,12 +149,23 @@ class World:
             grace=self._grace,
         )
 
-    def _machine_time(self) -> datetime:
-        return self.invariants.times.shown(self.clock.now())
+    def may_step_disk_clock(self) -> None:
+        """Set the clock of the disk while containers write checkpoints, or not."""
+        step = self.choices.steps_disk_clock()
+        if step:
+            self._disk_clock.set(self._disk_clock.skew + step)
+            self.run_log.write(f"the clock of the disk is set by {step.total_seconds():.0f}")
+            self.run_log.counts["disk clock settings"] += 1
 
-    def _machine_changed_at(self, found: os.stat_result) -> int:
-        """When a file was changed, by the machine's clock, in nanoseconds since the epoch."""
-        return nanoseconds(self.invariants.times.shown(EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000)))
+    def _disk_time(self) -> datetime:
+        return self._shown_by_disk(self.clock.now())
+
+    def _disk_changed_at(self, found: os.stat_result) -> int:
+        """When a file was changed, by the clock of the disk, in nanoseconds since the epoch."""
+        return nanoseconds(self._shown_by_disk(EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000)))
+
+    def _shown_by_disk(self, at: datetime) -> datetime:
+        return self.invariants.times.shown(at) + (self._disk_clock.shown(at) - at)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -4,12 +4,12 @@ import os
 import threading
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import pytest
 
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import StoreFailed
+from batchq.ports.checkpoints import Mark, Moment
 from batchq.store import checkpoint_files, checkpoint_removal
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.store.log_files import MAX_DISK_WAIT
@@ -30,7 +30,7 @@ def outside(tmp_path):
 
 @pytest.fixture
 def store(tmp_path):
-    store = CheckpointFiles(tmp_path / "checkpoints", now=lambda: datetime.now(UTC))
+    store = CheckpointFiles(tmp_path / "checkpoints")
     yield store
     store.close()
 
@@ -218,3 +218,17 @@ def test_a_disk_that_hangs_delays_one_check_and_the_next_ones_fail(store, monkey
     while guard.problem is not None:
         time.sleep(0.01)
     assert guard.free() == 2**40
+
+
+@pytest.mark.fault("CK13")
+async def test_a_disk_that_hangs_ends_each_read_and_each_mark_with_an_error(store, folder, monkeypatch):
+    answer = threading.Event()
+    monkeypatch.setattr(checkpoint_files, "READ_TIMEOUT", 0.05)
+    monkeypatch.setattr(checkpoint_files, "_names", lambda *_: iter(()) if answer.wait(60) else None)
+    moment = Moment(attempt=1, mark=Mark.STOP)
+    try:
+        for call in (store.entries(JOB, ended=True), store.mark(JOB, moment), store.prepare(JOB, ended=True)):
+            with pytest.raises(StoreFailed, match="does not answer within"):
+                await call
+    finally:
+        answer.set()

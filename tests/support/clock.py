@@ -18,6 +18,8 @@ import time
 from asyncio.events import Handle
 from datetime import datetime, timedelta
 
+from batchq.clock import SystemClock
+from batchq.domain.times import EPOCH
 from batchq.ports.clock import Boot
 from tests.support.builders import NOON
 
@@ -200,3 +202,40 @@ class _Waiting(selectors.DefaultSelector):
         sockets = len(self.get_map()) > 1  # beside the loop's own
         threads = [it for it in threading.enumerate() if it not in self._others and not it.name.startswith("asyncio_")]
         return OUTSIDE_TIMEOUT if sockets or threads else 0
+
+
+class DiskClock:
+    """The clock of a disk of simulated containers, which can be set. The world's clock is the true time.
+
+    The simulated engine writes each file with the true time as its time of modification.
+    """
+
+    def __init__(self, now):
+        self._now = now
+        self._set = [(now(), timedelta())]
+
+    def step(self, seconds):
+        """Set the clock ahead, or back if `seconds` is negative."""
+        self._set.append((self._now(), self._set[-1][1] + timedelta(seconds=seconds)))
+
+    def now(self):
+        return self._shown(self._now())
+
+    def changed_at(self, found):
+        """When the file was changed, by this clock, in nanoseconds since the epoch."""
+        true = EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000)
+        return (self._shown(true) - EPOCH) // timedelta(microseconds=1) * 1000
+
+    def _shown(self, at):
+        return at + next((skew for since, skew in reversed(self._set) if since <= at), timedelta())
+
+
+class ShiftedClock(SystemClock):
+    """The system clock of a server that is ahead of the clock of the disk, or behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.ahead = timedelta()
+
+    def now(self):
+        return super().now() + self.ahead

@@ -5,6 +5,7 @@ container, no unhandled message, no call in progress, no job that is not finishe
 """
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -18,10 +19,10 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from batchq.clock import SystemClock
 from batchq.compute.docker.create_request import SharedNetwork, shared_network_name
 from batchq.compute.docker.operation_pools import LIMITS, Limits
 from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.simulated.engine import nanoseconds
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
@@ -46,7 +47,7 @@ from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
-from tests.support.clock import VirtualClock
+from tests.support.clock import DiskClock, ShiftedClock, VirtualClock
 from tests.support.containers import leaves_nothing, left_over, until, until_answered
 from tests.support.in_process_server import InProcessServer, Store
 from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoints
@@ -72,7 +73,8 @@ class World:
         checkpoints: CheckpointStore | None = None,
     ) -> None:
         """`checkpoints`: None: files with the times of the clock, in a temporary directory."""
-        self.checkpoints = checkpoints or temporary_checkpoints(clock.now)
+        self._disk_clock = DiskClock(clock.now)
+        self.checkpoints = checkpoints or temporary_checkpoints(self._disk_clock.now, self._disk_clock.changed_at)
         self.store = StoreProxy(store)
         self.machine = runtime
         self.runtime = RecordingRuntime(runtime)
@@ -302,9 +304,27 @@ class World:
     async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:
         await self.jobs.cancel(job_id, reason, caller=self.caller)
 
-    async def terminate(self, job_id: JobId, reason: str = "stop it", **more: bool) -> None:
-        """`more`: checkpoint, keep_checkpoints, force."""
+    async def terminate(self, job_id: JobId, reason: str = "stop it", **more: Any) -> None:
+        """`more`: checkpoint, keep_checkpoints, force, signal, grace."""
         await self.jobs.terminate(job_id, reason, caller=self.caller, **more)
+
+    def step_disk_clock(self, seconds: float) -> None:
+        """Set the clock of the checkpoints' disk ahead of the server's, or back.
+
+        The clock of a real disk is not set: that of the server is set in the opposite direction.
+        """
+        if isinstance(self.clock, ShiftedClock):
+            self.clock.ahead -= timedelta(seconds=seconds)
+        else:
+            self._disk_clock.step(seconds)
+
+    def write_checkpoint(self, job_id: JobId, name: str) -> None:
+        """Write a checkpoint of the job, as its program does."""
+        folder = self.checkpoints.directory(job_id)
+        assert folder is not None, f"{job_id} has no checkpoint directory"
+        (folder / name).write_text("x")
+        if self.virtual:
+            os.utime(folder / name, ns=(nanoseconds(self.clock.now()),) * 2)
 
     async def checkpoint_names(self, job_id: JobId) -> list[str]:
         """The names of the job's checkpoints, oldest first."""
@@ -618,12 +638,12 @@ async def docker(
     store = await SqliteStore.open(directory)
     runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits, network=network)
     archive = LogFiles(directory / "logs")
-    checkpoints = CheckpointFiles(directory / "checkpoints", now=SystemClock().now)
+    checkpoints = CheckpointFiles(directory / "checkpoints")
     world = World(
         store=store,
         runtime=runtime,
         archive=archive,
-        clock=SystemClock(),
+        clock=ShiftedClock(),
         survey_interval=survey_interval,
         checkpoints=checkpoints,
     )

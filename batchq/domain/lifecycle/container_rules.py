@@ -284,7 +284,25 @@ def order_container_stop(
     ordered = replace(container, terminated_by=alone)
     if container.state is AttemptContainerState.WAITING:
         return ended_container(ordered, now, None)
-    return replace(ordered, stop_ordered=True, steps=container.steps or _steps(job, container, own))
+    steps = () if alone is not None else container.steps
+    return replace(ordered, stop_ordered=True, steps=steps or _steps(job, container, own))
+
+
+def take_over_stop(
+    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested
+) -> AttemptContainer:
+    """Let a TerminateJob take over the stop of a container that a pause has ordered: the grace period and the signal.
+
+    Unchanged if the container has ended, or another TerminateJob stops it alone.
+    """
+    if container.state is AttemptContainerState.ENDED or container.terminated_by is not None:
+        return container
+    if own.node is not None or own.container is not None:
+        container = replace(container, terminated_by=stop_order.terminate_order(job, own, now))
+    if not container.steps or not (own.grace is not None or own.signal):
+        return container
+    last = _steps(job, container, own)[-1]
+    return ladder.with_last_step(container, replace(last, signal=own.signal or container.steps[-1].signal), now)
 
 
 def order_stop_of_job(
@@ -323,7 +341,7 @@ def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now:
     if container.state is AttemptContainerState.ENDED or (container.stop_ordered and not container.steps):
         return container
     alone = container.terminated_by
-    if job.stop is None and not container.stop_ordered:
+    if alone is None and (job.is_pausing or (job.stop is None and not container.stop_ordered)):
         alone = stop_order.terminate_order(job, event, now)
     ordered = replace(container, terminated_by=None if alone is None else stop_order.forced(alone, event, now))
     if container.state is AttemptContainerState.WAITING:

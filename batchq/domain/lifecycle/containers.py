@@ -28,6 +28,7 @@ from batchq.domain.lifecycle.container_rules import (
     main_node,
     order_container_stop,
     order_stop_of_job,
+    take_over_stop,
     task_container_of,
     task_of,
     waiting_for,
@@ -223,16 +224,32 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Stop the job if the request names the main node, an essential container of a task, or neither.
 
-    Any other node or container stops alone, and the job continues.
+    Any other node or container stops alone, and the job continues. A pause is taken over.
     """
-    if job.stop is not None and not (job.is_pausing and _names_job(job, event.node)):
+    if job.stop is not None and not job.is_pausing:
         return job
     if event.container is not None and not _is_essential(job, event.container):
-        return each(job, lambda it: order_container_stop(job, it, now, event) if it.name == event.container else it)
-    if _names_job(job, event.node):
-        whole, ordered = replace(event, node=None, container=None), stop_order.order_stop(job, event, now)
+        return each(job, lambda it: _stop_container(job, it, event, now) if it.name == event.container else it)
+    if not _names_job(job, event.node):
+        return each(job, lambda it: _stop_container(job, it, event, now) if it.node == event.node else it)
+    whole, ordered = replace(event, node=None, container=None), stop_order.order_stop(job, event, now)
+    if not job.is_pausing:
         return each(ordered, lambda it: order_stop_of_job(ordered, it, now, whole))
-    return each(job, lambda it: order_container_stop(job, it, now, event) if it.node == event.node else it)
+    return each(
+        ordered,
+        lambda it: (
+            take_over_stop(ordered, it, now, whole) if it.stop_ordered else order_stop_of_job(ordered, it, now, whole)
+        ),
+    )
+
+
+def _stop_container(
+    job: Job, container: AttemptContainer, event: on.TerminateRequested, now: datetime
+) -> AttemptContainer:
+    """Stop one container alone, also one that a pause stops already."""
+    if job.is_pausing and container.stop_ordered:
+        return take_over_stop(job, container, now, event)
+    return order_container_stop(job, container, now, event)
 
 
 def _pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:

@@ -117,6 +117,27 @@ def expired(stop: Stopped, now: datetime) -> Stopped:
     return stop if stop.next_step_at is None else advanced(stop, now)
 
 
+def with_last_step(stop: Stopped, last: SignalStep, now: datetime) -> Stopped:
+    """Stop with another last step, because a later order names another stop signal or grace period.
+
+    A stop signal that is under way is followed by the other signal; with the same signal only its wait changes. No
+    change once SIGKILL is due, and without steps.
+    """
+    step = under_way(stop)
+    if step is None:
+        return stop
+    if stop.step + 1 < len(stop.steps):
+        return replace(stop, steps=(*stop.steps[:-1], last))
+    if last.signal != step.signal:
+        return replace(stop, steps=(*stop.steps, last), step=stop.step + 1, next_step_at=None)
+    due = stop.next_step_at
+    return replace(
+        stop,
+        steps=(*stop.steps[:-1], last),
+        next_step_at=None if due is None else max(now, due - step.wait + last.wait),
+    )
+
+
 def killed(stop: Stopped, now: datetime) -> Stopped:
     """Store that SIGKILL is sent at `now`, and again after KILL_AGAIN."""
     return replace(stop, step=len(stop.steps), killed_at=stop.killed_at or now, next_step_at=now + KILL_AGAIN)

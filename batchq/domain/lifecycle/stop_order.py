@@ -75,8 +75,19 @@ def _order_time(requested_at: datetime | None, now: datetime) -> datetime:
 
 
 def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Store a TerminateJob's stop order."""
-    return _with_end(job, terminate_order(job, event, now))
+    """Store a TerminateJob's stop order. That of a pause continues with the grace period and signal of the request."""
+    ordered = _with_end(job, terminate_order(job, event, now))
+    if job.stop is None or not (event.grace is not None or event.signal):
+        return ordered
+    return with_changed_order(ordered, lambda it: ladder.with_last_step(it, _last_step(job, it, event), now))
+
+
+def _last_step(job: Job, order: StopOrder, event: on.TerminateRequested) -> SignalStep:
+    """The last step of the ladder that `order` took over from a pause, with what the request names."""
+    signal = event.signal or (order.steps[-1].signal if order.steps else None)
+    grace = job.spec.stop_grace if event.grace is None else event.grace
+    rules, checkpoint = job.spec.checkpoints, order.final_checkpoint_requested
+    return ladder.ladder(rules, signal=signal, grace=grace, checkpoint=checkpoint)[-1]
 
 
 def latest_order(job: Job) -> StopOrder | None:
@@ -152,6 +163,13 @@ def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
         forced_by=event.user,
         checkpoint_error=FORCED if missing else order.checkpoint_error,
     )
+
+
+def last_pause(job: Job) -> StopOrder | None:
+    """The pause that ended the last attempt; None: the attempt under way is the first one, or no pause ended it."""
+    if not job.attempts or not job.attempts[-1].paused:
+        return None
+    return next((it for it in job.stop_orders if it.attempt == job.attempts[-1].number), None)
 
 
 def awaits_final_checkpoint(job: Job) -> bool:

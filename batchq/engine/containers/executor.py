@@ -264,12 +264,14 @@ class Executor:
     async def _may_send(self, stop: do.StopContainer, ops: ContainerOps, unanswered_at: datetime | None) -> bool:
         """Save that a checkpoint signal is sent, before it is; other signals are sent at once. Raises Unavailable.
 
-        False: it is not sent now, because it may be delivered already, or the ladder has changed. `unanswered_at`: when
-        the last call ended without an answer; None: no call did.
+        Before any signal the checkpoints are recorded that exist before the request for a final one. False: it is not
+        sent now, because it may be delivered already, or the ladder has changed. `unanswered_at`: when the last call
+        ended without an answer; None: no call did.
         """
         tag, job = stop.tag, self._saved_job(stop.tag.job_id)
         if job is None or job.attempt is None or job.attempt.number != tag.attempt:
             return True
+        await self._checkpoints.mark_stop(job)
         stopped = ladder_of(job, tag)
         if stopped is None or not awaits_checkpoint(stopped) or stopped.step != stop.step:
             return True

@@ -21,6 +21,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartPhase, StartProgress
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.stop_order import last_pause
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.translation import events_of_inspection, is_first, launch_spec, with_checkpoints
@@ -38,7 +39,7 @@ from batchq.errors import (
     StartRefused,
     Unavailable,
 )
-from batchq.ports.checkpoints import CheckpointStore
+from batchq.ports.checkpoints import CheckpointStore, Mark, Moment
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, Created
 
@@ -72,7 +73,7 @@ class Start:
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
         self._accounts = accounts
-        self._checkpoints, self._is_first = checkpoints, is_first(job, tag)
+        self._checkpoints, self._is_first, self._final = checkpoints, is_first(job, tag), _final_checkpoint(job)
         self._breaker = breaker
         #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
@@ -198,7 +199,7 @@ class Start:
         """Create the job's checkpoint directory and add it to the launch. Raises Unavailable."""
         if self._spec.checkpoints is None or self._launch.checkpoint_directory is not None:
             return
-        prepared = await self._checkpoints.prepare(self._tag.job_id, ended=self._is_first)
+        prepared = await self._checkpoints.prepare(self._tag.job_id, ended=self._is_first, final=self._final)
         self._launch = with_checkpoints(self._launch, prepared)
 
     def _policy_refusal(self) -> StartRefused | None:
@@ -327,6 +328,14 @@ class Start:
         return on.StartFailed(
             attempt=self._tag.attempt, container_key=self._tag.container_key, reason=reason, exit_code=exit_code
         )
+
+
+def _final_checkpoint(job: Job) -> tuple[Moment, str] | None:
+    """The final checkpoint of the pause that ended the last attempt, and when it was found; None: there is none."""
+    pause = last_pause(job)
+    if pause is None or pause.attempt is None or pause.final_checkpoint is None:
+        return None
+    return Moment(attempt=pause.attempt, mark=Mark.FINAL), pause.final_checkpoint
 
 
 async def _wait_for_all(tasks: Collection[asyncio.Task[None]]) -> None:
