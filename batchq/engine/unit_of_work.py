@@ -105,6 +105,8 @@ class UnitOfWork:
         self.submitted: dict[SubmissionKey, JobId] = {}
         #: The id of the container engine to be saved; None: unchanged.
         self.engine_id: str | None = None
+        #: When the last survey began, to be saved; None: unchanged.
+        self.surveyed_at: datetime | None = None
         #: The containers without a job that a survey in safe mode found; None: no such survey was handled.
         self.unknown_containers: frozenset[Tag] | None = None
         #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
@@ -306,6 +308,7 @@ class UnitOfWork:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
+            surveyed_at=self.surveyed_at,
             bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),
