@@ -4,7 +4,7 @@ A server that was down, or whose engine does not answer, does not know whether c
 until the last survey that saw one of its containers run, and until its end once the engine has reported that.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from batchq.domain.ids import JobId
@@ -27,8 +27,8 @@ class Sightings:
         self._saved_at: datetime | None = None
         #: As `_saved_at` at the start of this server.
         self._of_earlier_server: datetime | None = None
-        #: By job: the attempt, and when the last survey began in which one of its containers ran.
-        self._seen: Mapping[JobId, tuple[int, datetime]] = {}
+        #: By active job: when the last survey of this server began in which one of its containers ran.
+        self._seen: Mapping[JobId, datetime] = {}
 
     def load(self, saved_at: datetime | None) -> None:
         """Load the stored survey: at the start, and whenever memory may differ from the store."""
@@ -40,20 +40,19 @@ class Sightings:
         """Record an accepted survey, and store its time if the stored one is old and jobs with prices run."""
         running = {it.tag for it in surveyed if it.running}
         priced = [it for it in unit.active().values() if it.spec.prices is not None]
-        self._seen = {it.id: found for it in priced if (found := self._sighting(it, running, began)) is not None}
+        seen = {it.id: began for it in priced if not running.isdisjoint(tags_under_way(it))}
+        earlier = {it.id: self._seen[it.id] for it in priced if it.id in self._seen}
+        self._seen = earlier | seen
         self.surveyed_at, self.engine_answers = began, True
         is_old = self._saved_at is None or not timedelta() <= began - self._saved_at < SAVE_INTERVAL
-        if is_old and any(at == began for _, at in self._seen.values()):
+        if is_old and seen:
             unit.surveyed_at = began
 
     def known_until(self, job: Job) -> datetime | None:
         """Until when the job's active attempt is known to have run; None: it has not started."""
         started = None if job.attempt is None else job.attempt.started_at
-        if started is None or job.attempt is None:
-            return None
-        number, at = self._seen.get(job.id, (0, None))
-        seen = at if number == job.attempt.number else self._of_earlier_server
-        return started if seen is None else max(started, seen)
+        seen = self._seen.get(job.id, self._of_earlier_server)
+        return started if started is None or seen is None else max(started, seen)
 
     def expected_until(self, job: Job, now: datetime) -> datetime | None:
         """As `known_until`, but `now` for an attempt that runs as far as the engine has reported."""
@@ -64,11 +63,3 @@ class Sightings:
 
     def on_committed(self, committed: Committed) -> None:
         self._saved_at = committed.unit.surveyed_at or self._saved_at
-
-    def _sighting(self, job: Job, running: Collection[object], began: datetime) -> tuple[int, datetime] | None:
-        """The attempt and the last survey in which it ran; None: no survey of this server has seen it run."""
-        assert job.attempt is not None, f"{job.id} is active and has no attempt"
-        if any(it in running for it in tags_under_way(job)):
-            return job.attempt.number, began
-        known = self._seen.get(job.id)
-        return known if known is not None and known[0] == job.attempt.number else None
