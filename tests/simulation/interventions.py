@@ -1,0 +1,101 @@
+"""A user who pauses and resumes jobs all the time, machines that restart in a pause, and operators after a restore.
+
+A restore has the data of the moment at which the server ended: nothing is lost, and the next server is in safe mode.
+"""
+
+from contextlib import suppress
+
+from batchq.domain.job import FINISHED, Job
+from batchq.errors import BatchqError
+from batchq.ports.jobs import Restoration
+from batchq.store import job_writes
+from tests.simulation.client import NoReply
+from tests.simulation.planned_faults import InjectedError
+from tests.simulation.server import Server
+from tests.simulation.submissions import FAIR
+from tests.simulation.world import World
+from tests.support.builders import ADMIN
+
+POLL = 0.4  # seconds between two looks for a job that is being paused
+
+
+class Interventions:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._choices = world.choices
+        self._run_log = world.run_log
+        world.between_servers = self.restore
+
+    def begin(self) -> None:
+        """Begin to intervene; every task ends with the world."""
+        self._tasks = [
+            self._world.spawn(self._pause_and_resume(), "pauses"),
+            self._world.spawn(self._restart_machine_in_pauses(), "restarts of the machine"),
+            self._world.spawn(self._leave_safe_mode_now_and_then(), "the operator after a restore"),
+        ]
+
+    async def end(self) -> None:
+        """End the interventions, and leave safe mode."""
+        for task in self._tasks:
+            task.cancel()
+        while self._in_safe_mode():
+            await self._leave_safe_mode()
+            await self._world.clock.sleep(1)
+
+    def restore(self) -> None:
+        """Called between two servers."""
+        if self._choices.restores():
+            job_writes.put_restoration(self._world.connection, Restoration(at=self._world.clock.now()))
+            self._run_log.write("the data is restored from a backup")
+            self._run_log.counts["restores"] += 1
+            self._run_log.counts["restores with paused jobs"] += any(it.hold is not None for it in self._unfinished())
+
+    async def _pause_and_resume(self) -> None:
+        rng, interval = self._choices.pauses, self._choices.pause_interval
+        while interval is not None:
+            await self._world.clock.sleep(rng.uniform(0, 2 * interval))
+            jobs = self._unfinished()
+            shared = [it for it in jobs if it.spec.queue == FAIR]
+            found = rng.choice([jobs, shared])
+            if found:
+                what = rng.choice(["pause", "pause", "resume_job"])
+                job = rng.choice([it for it in found if it.hold is not None] or found if what != "pause" else found)
+                self._run_log.counts[f"fair share: {what}"] += job.spec.queue == FAIR
+                self._world.spawn(self._hold(what, job), "a user who pauses")
+
+    async def _hold(self, what: str, job: Job) -> None:
+        try:
+            await self._world.client.hold(what, job.id, patience=self._choices.pauses.choice([None, 30.0, 0.0]))
+        except (NoReply, BatchqError) as why:
+            self._run_log.write(f"client {what} got {type(why).__name__}")
+
+    async def _restart_machine_in_pauses(self) -> None:
+        rng = self._choices.pauses
+        while self._choices.machine_restart_rate:
+            await self._world.clock.sleep(POLL)
+            if any(it.is_pausing for it in self._unfinished()) and rng.random() < self._choices.machine_restart_rate:
+                self._run_log.write("the machine restarts in a pause")
+                self._run_log.counts["machine restarts in a pause"] += 1
+                self._world.machine.runtime.restart_machine()
+
+    async def _leave_safe_mode_now_and_then(self) -> None:
+        while self._choices.restore_rate:
+            await self._world.clock.sleep(self._choices.restore_choices.uniform(1, 30))
+            if self._in_safe_mode():
+                await self._leave_safe_mode()
+
+    async def _leave_safe_mode(self) -> None:
+        with suppress(NoReply, BatchqError, InjectedError):
+            await self._world.client.request(_leave)
+            self._run_log.write("operator left safe mode")
+
+    def _in_safe_mode(self) -> bool:
+        server = self._world.server
+        return server is not None and server.ready and server.engine.loop.state.safe_mode.active
+
+    def _unfinished(self) -> list[Job]:
+        return [it for it in self._world.invariants.jobs.values() if it.status not in FINISHED]
+
+
+async def _leave(server: Server) -> None:
+    await server.engine.leave_safe_mode(purge=True, caller=ADMIN)
