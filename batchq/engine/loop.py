@@ -46,7 +46,6 @@ from batchq.engine.mailbox import (
 from batchq.engine.propagation import ArrayCoordinator, propagate
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.scheduler import Scheduler
-from batchq.engine.sightings import Sightings
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Supervisor
 from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
@@ -88,14 +87,13 @@ class EngineLoop:
         #: Called for each job that is loaded or saved.
         self._on_saved = on_saved
         self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
-        sightings = Sightings()
-        self.arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts, sightings)
+        self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store)
+        self.arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts, self.state.sightings)
         request_unit = partial(mailbox.post, ContinueWork())
         self.scheduler = Scheduler(
             store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
         )
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
-        self.state, self.history_feed = EngineState(catalog, engine_check, sightings), HistoryFeed(store)
         self._handler = MessageHandler(
             self.state, catalog, self.budgets, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
         )

@@ -31,7 +31,7 @@ MAX_ORPHANS = 3  # orphans at once; if there are more, none is removed
 class EngineState:
     """Written by the message handlers and `on_committed`; all other code only reads it."""
 
-    def __init__(self, catalog: CatalogView, engine_check: EngineCheck, sightings: Sightings) -> None:
+    def __init__(self, catalog: CatalogView, engine_check: EngineCheck) -> None:
         #: Jobs that are STARTING or RUNNING, as last saved.
         self.active: dict[JobId, Job] = {}
         #: The resources of the host that jobs may use; None while the container engine does not answer.
@@ -53,7 +53,7 @@ class EngineState:
         #: The identity of the container engine on which the unfinished attempts run.
         self.engine_check = engine_check
         #: Until when active attempts are known to have run.
-        self.sightings = sightings
+        self.sightings = Sightings()
         #: Detects submissions that may be repetitions.
         self.idempotency = IdempotencyFilter()
         #: Containers without a known job.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from batchq.domain.job import FINISHED, Job
 from batchq.errors import BatchqError
 from batchq.ports.jobs import Restoration
-from batchq.store import job_writes
+from batchq.store import job_reads, job_writes
 from tests.simulation.client import NoReply
 from tests.simulation.planned_faults import InjectedError
 from tests.simulation.server import Server
@@ -90,8 +90,8 @@ class Interventions:
             self._run_log.write("operator left safe mode")
 
     def _in_safe_mode(self) -> bool:
-        server = self._world.server
-        return server is not None and server.ready and server.engine.loop.state.safe_mode.active
+        """Whether the present server, or the next one, is in safe mode."""
+        return job_reads.restoration(self._world.connection).at is not None
 
     def _unfinished(self) -> list[Job]:
         return [it for it in self._world.invariants.jobs.values() if it.status not in FINISHED]
