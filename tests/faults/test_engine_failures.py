@@ -111,13 +111,14 @@ async def test_an_engine_with_another_data_root_is_another_engine(world, other_e
 
     await exchange_engine(world, other)
 
+    await world.wait_for_engine(up=False)
     assert "this is not the container engine that 1 jobs run on" in world.engine.health().engine
     assert (await world.job(job)).status is Status.RUNNING
 
     await exchange_engine(world, theirs)
     await other.close()
 
-    assert world.engine.health().engine is None
+    await world.wait_for_engine(up=True)
     await world.finish(job, Status.SUCCEEDED)
 
 
