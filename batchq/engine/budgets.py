@@ -163,10 +163,12 @@ class Budgets:
 
         Also whether another limit may be reached by now, which only the next survey shows.
         """
+        expected = [it.budget for it in self.statuses(active, now) if reached(it.budget, it.spent, now)]
+        if not expected:
+            return (), False
         sums = self._with_active(active, now, self._sightings.known_until)
-        known = [it.key for it in self._budgets.values() if reached(it, self._spent(it, sums, now), now)]
-        expected = [it.budget.key for it in self.statuses(active, now) if reached(it.budget, it.spent, now)]
-        return tuple(sorted(known)), not set(expected) <= set(known)
+        known = tuple(it.key for it in expected if reached(it, self._spent(it, sums, now), now))
+        return known, len(known) < len(expected)
 
     def covered(self, key: BudgetKey) -> frozenset[AccountName] | None:
         """The accounts that a budget covers; None: all."""
