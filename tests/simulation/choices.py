@@ -92,6 +92,9 @@ class Choices:
         self.restore_choices = Random(f"{seed} restores")
         #: How often the data is restored between two servers.
         self.restore_rate = self.restore_choices.choice([NONE, NONE, NONE, 0.3])
+        self.absences = Random(f"{seed} absences")
+        #: How often a running container is removed between two servers; above 0 the engine is also away at times.
+        self.absence_rate = self.absences.choice([NONE, 0.5])
         self.looks = Random(f"{seed} looks")
         self.conflicts = Random(f"{seed} crossings")
         self.conflict_rate = self.conflicts.choice([NONE, 0.02, 0.1])

@@ -269,6 +269,10 @@ class Client:
     async def set_budget_until_acknowledged(self, budget: Budget) -> None:
         await self._until_acknowledged(lambda: self._set_budget(budget.key, budget))
 
+    async def set_budget(self, budget: Budget) -> None:
+        """Set this budget, once."""
+        await self._set_budget(budget.key, budget)
+
     async def _set_budget(self, key: BudgetKey, budget: Budget | None) -> None:
         await self.request(lambda it: it.engine.set_budget(key, budget, caller=ADMIN))
         self._run_log.write(f"client set the budget of {key}")
