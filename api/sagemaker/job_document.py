@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from batchq.api.sagemaker.create_job import DIALECT
 from batchq.api.training_jobs import first_start, is_marked, stored_document
+from batchq.domain.cost import run_time
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_orders import StopKind
@@ -186,7 +187,7 @@ def _transitions(job: Job, history: Sequence[HistoryEntry]) -> list[Answer]:
 
 def _training_seconds(job: Job) -> int:
     """The time that the attempts which have ended ran; at least 1 if one ran, as AWS has it, else 0."""
-    ran = [it.stopped_at - it.started_at for it in job.attempts if it.started_at and it.stopped_at]
+    ran = [run_time(it, it.stopped_at) for it in job.attempts if it.started_at and it.stopped_at]
     return max(1, math.ceil(sum(it.total_seconds() for it in ran))) if ran else 0
 
 

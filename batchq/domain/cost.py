@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
@@ -115,7 +116,37 @@ def run_time(attempt: Attempt, now: datetime) -> timedelta:
     """How long the containers of an attempt have run until `now`; zero for an attempt that never ran."""
     if attempt.started_at is None:
         return timedelta()
-    return max((attempt.stopped_at or now) - attempt.started_at, timedelta())
+    return max((_charged_end(attempt) or now) - attempt.started_at, timedelta())
+
+
+def _charged_end(attempt: Attempt) -> datetime | None:
+    """The end of the time that an attempt costs; None: it has not ended."""
+    return attempt.charged_until or attempt.stopped_at
+
+
+def charged_until_seen(job: Job, attempt: Attempt, seen_at: datetime | None) -> Attempt:
+    """The ended attempt, charged until `seen_at` if the engine did not report when its containers ended.
+
+    `seen_at`: until when it is known to have run; None: until its start. As for `stopped_at` the main node counts.
+    """
+    ends = _reported_ends(job, attempt)
+    if attempt.started_at is None or attempt.stopped_at is None or None not in ends:
+        return attempt
+    latest = max(it for it in (*ends, attempt.started_at, seen_at) if it is not None)
+    return replace(attempt, charged_until=min(latest, attempt.stopped_at))
+
+
+def _reported_ends(job: Job, attempt: Attempt) -> Sequence[datetime | None]:
+    """When the started containers of the main node ended, as the engine reported it.
+
+    None for a container that vanished, that was given up, or that ended with the engine or the machine.
+    """
+    if not attempt.containers:
+        with_host = attempt.status_reason == status_reasons.HOST_TERMINATED
+        return [None if attempt.exit_code is None or with_host else attempt.stopped_at]
+    main = 0 if job.spec.nodes is None else job.spec.nodes.main
+    started = [it for it in attempt.containers if it.node == main and it.started_at is not None]
+    return [None if it.exit_code is None or it.host_lost else it.stopped_at for it in started]
 
 
 def byte_hours(size_bytes: int, stored_at: datetime, now: datetime) -> int:
@@ -125,7 +156,7 @@ def byte_hours(size_bytes: int, stored_at: datetime, now: datetime) -> int:
 
 def cost_by_day(job: Job, attempt: Attempt) -> Iterator[tuple[date, Amounts]]:
     """The cost of an attempt that has ended, divided to the days (UTC) on which its containers ran."""
-    prices, start, end = job.spec.prices, attempt.started_at, attempt.stopped_at
+    prices, start, end = job.spec.prices, attempt.started_at, _charged_end(attempt)
     if prices is None or start is None or end is None or end <= start:
         return
     rates = hourly(prices, job.spec.resources)
@@ -198,5 +229,6 @@ def cost_between(job: Job, attempt: Attempt, since: datetime | None, until: date
     if prices is None or start is None:
         return Amounts()
     start = start if since is None else max(start, since)
-    end = until if attempt.stopped_at is None else min(attempt.stopped_at, until)
+    ended = _charged_end(attempt)
+    end = until if ended is None else min(ended, until)
     return hourly(prices, job.spec.resources).times(_hours(max(end - start, timedelta())))

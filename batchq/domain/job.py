@@ -226,6 +226,8 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: datetime | None = None
     #: When the attempt ended; None until then.
     stopped_at: datetime | None = None
+    #: When a survey last saw it run, if it ended and the engine did not report when: it costs until then. Else None.
+    charged_until: datetime | None = None
     exit_code: int | None = None
     #: AWS: the reason of the container, as `OutOfMemoryError: ...`.
     reason: str | None = None

@@ -1,17 +1,19 @@
 """Budgets and spending in memory, as last saved: which limits are reached, and which jobs may not start.
 
 The commit that stores the end of an attempt also stores its cost; the sums are held here. What active jobs have cost so
-far is added whenever it is needed.
+far is added whenever it is needed. A limit is applied to what they are known to have cost: surveys saw them run. So a
+server that was down, or whose engine was away, charges no time in which no container ran. Decisions 0047, 0064.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, UserName
 from batchq.domain.access.audit import AuditRecord
@@ -36,13 +38,13 @@ from batchq.domain.budgets import (
     stop_reason,
 )
 from batchq.domain.bulk_stop import BulkStopOrder
-from batchq.domain.cost import ZERO, Spending, hourly, spending_of
+from batchq.domain.cost import ZERO, Spending, charged_until_seen, hourly, spending_of
 from batchq.domain.ids import JobId
-from batchq.domain.job import Job, JobSpec
-from batchq.domain.scheduling.fairshare import Change
+from batchq.domain.job import Attempt, Job, JobSpec
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.bulk_stops import CandidateReader
 from batchq.engine.mailbox import BudgetReached, BulkStopRequest, CatalogChanged, SetBudget
+from batchq.engine.sightings import Sightings
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import Committed, UnitOfWork
@@ -54,6 +56,7 @@ log = logging.getLogger(__name__)
 
 MAX_BUDGETS = 1000
 CHECK_INTERVAL = 10.0  # seconds between checks of the budgets
+SURVEY_TIME = 0.5  # seconds from the request of a survey to the next check
 OPERATIONS = {BudgetLimit.SOFT: "BudgetSoftLimit", BudgetLimit.HARD: "BudgetHardLimit"}  # in audit records
 Sums = defaultdict[SpendingKey, Decimal]
 StagedBudgets = dict[BudgetKey, Budget | None]
@@ -75,9 +78,10 @@ class BudgetStatus(Struct, frozen=True, kw_only=True):
 class Budgets:
     """The budgets and the sums of spending, as last saved."""
 
-    def __init__(self, store: CostStore, accounts: AccountPolicies) -> None:
+    def __init__(self, store: CostStore, accounts: AccountPolicies, sightings: Sightings) -> None:
         self._store = store
         self._accounts = accounts
+        self._sightings = sightings
         self._budgets: dict[BudgetKey, Budget] = {}
         #: What ended attempts cost in all.
         self._whole = Sums(Decimal)
@@ -94,17 +98,26 @@ class Budgets:
         self._month = month_of(now)
         self._of_month = Sums(Decimal, await self._store.spending_totals(self._month.date()))
 
-    def stage(self, unit: UnitOfWork, changes: Iterable[Change]) -> None:
+    def stage(self, unit: UnitOfWork) -> None:
         """Add what the attempts cost that ended in this unit of work."""
         sums: dict[tuple[object, ...], Spending] = {}
-        for before, after in changes:
+        for before, after in unit.job_changes():
             if after.spec.prices is None or not after.attempts:
                 continue
             known = 0 if before is None else len(before.attempts)
-            for it in spending_of(after, after.attempts[known:]):
+            ended = tuple(self._charged(before, after, it) for it in after.attempts[known:])
+            if ended != after.attempts[known:]:
+                unit.update(after, replace(after, attempts=(*after.attempts[:known], *ended)))
+            for it in spending_of(after, ended):
                 group = (it.day, it.owner, it.queue, it.definition, it.currency)
                 sums[group] = it if group not in sums else it.plus(sums[group].amounts)
         unit.spending = tuple(sums.values())
+
+    def _charged(self, before: Job | None, after: Job, ended: Attempt) -> Attempt:
+        """The attempt, charged until it was last seen to run if the engine did not report its end."""
+        is_under_way = before is not None and before.attempt is not None and before.attempt.number == ended.number
+        seen_at = self._sightings.known_until(before) if before is not None and is_under_way else None
+        return charged_until_seen(after, ended, seen_at)
 
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
@@ -135,21 +148,27 @@ class Budgets:
         return exhausted_budgets(((it, below(AccountName(it.key.name))) for it in present), now)
 
     def statuses(self, active: Iterable[Job], now: datetime) -> tuple[BudgetStatus, ...]:
-        """All budgets, by key, each with what is spent of it. `active`: the jobs with an attempt under way."""
-        self._begin_month(now)
-        whole, month = self._with_active(active, now)
+        """All budgets, by key, each with what is spent of it. `active`: the jobs with an attempt under way.
+
+        An attempt that runs as far as the engine has reported costs until `now`.
+        """
+        sums = self._with_active(active, now, lambda it: self._sightings.expected_until(it, now))
         return tuple(
-            BudgetStatus(
-                budget=it,
-                spent=self._sum(it, whole if period_start(it, now) is None else month),
-                crossings=present_crossings(it, now),
-            )
+            BudgetStatus(budget=it, spent=self._spent(it, sums, now), crossings=present_crossings(it, now))
             for _, it in sorted(self._budgets.items())
         )
 
-    def due(self, active: Iterable[Job], now: datetime) -> tuple[BudgetKey, ...]:
-        """The budgets with a limit that is reached and whose crossing is not stored."""
-        return tuple(it.budget.key for it in self.statuses(active, now) if reached(it.budget, it.spent, now))
+    def due(self, active: Collection[Job], now: datetime) -> tuple[tuple[BudgetKey, ...], bool]:
+        """The budgets with a limit that is reached and whose crossing is not stored.
+
+        Also whether another limit may be reached by now, which only the next survey shows.
+        """
+        expected = [it.budget for it in self.statuses(active, now) if reached(it.budget, it.spent, now)]
+        if not expected:
+            return (), False
+        sums = self._with_active(active, now, self._sightings.known_until)
+        known = tuple(it.key for it in expected if reached(it, self._spent(it, sums, now), now))
+        return known, len(known) < len(expected)
 
     def covered(self, key: BudgetKey) -> frozenset[AccountName] | None:
         """The accounts that a budget covers; None: all."""
@@ -170,8 +189,8 @@ class Budgets:
         budget = self._budgets.get(message.key)
         if budget is None or message.key in unit.budgets:
             return None
-        whole, month = self._with_active(active.values(), unit.now)
-        spent = self._sum(budget, whole if period_start(budget, unit.now) is None else month)
+        sums = self._with_active(active.values(), unit.now, self._sightings.known_until)
+        spent = self._spent(budget, sums, unit.now)
         limits = reached(budget, spent, unit.now)
         if not limits:
             return None
@@ -195,32 +214,40 @@ class Budgets:
         if self._month is None or month > self._month:
             self._month, self._of_month = month, Sums(Decimal)
 
-    def _with_active(self, active: Iterable[Job], now: datetime) -> tuple[Sums, Sums]:
-        """The spending in all and in the present month, that of active attempts included."""
+    def _with_active(
+        self, active: Iterable[Job], now: datetime, until: Callable[[Job], datetime | None]
+    ) -> tuple[Sums, Sums]:
+        """The spending in all and in the present month, that of active attempts included.
+
+        `until`: until when the attempt of a job counts.
+        """
+        self._begin_month(now)
         jobs = [it for it in active if it.spec.prices is not None]
         self._rates = rates = {it.id: self._rates.get(it.id) or _rate(it) for it in jobs}
         held, before, month = Sums(Decimal), Sums(Decimal), self._month or now
         for job in jobs:
-            start = None if job.attempt is None else job.attempt.started_at
-            if start is not None:
+            start, end = None if job.attempt is None else job.attempt.started_at, until(job)
+            if start is not None and end is not None:
                 key, rate = rates[job.id]
-                held[key] += rate * ((now - start) // _MICROSECOND)
+                held[key] += rate * ((end - start) // _MICROSECOND)
                 if start < month:
-                    before[key] += rate * ((month - start) // _MICROSECOND)
+                    before[key] += rate * ((min(end, month) - start) // _MICROSECOND)
         whole, of_month = self._whole.copy(), self._of_month.copy()
         for key, amount in held.items():
             whole[key] += amount / _MICROSECONDS_PER_HOUR
             of_month[key] += (amount - before[key]) / _MICROSECONDS_PER_HOUR
         return whole, of_month
 
-    def _sum(self, budget: Budget, sums: Mapping[SpendingKey, Decimal]) -> Decimal:
+    def _spent(self, budget: Budget, sums: tuple[Sums, Sums], now: datetime) -> Decimal:
+        """What is spent of the budget in its period, of the sums in all and in the present month."""
+        amounts = sums[0] if period_start(budget, now) is None else sums[1]
         name, directory = budget.key.name, self._accounts.quotas().directory
         if budget.key.scope is BudgetScope.QUEUE:
-            counted: Sequence[SpendingKey] = [it for it in sums if it.queue == name]
+            counted: Sequence[SpendingKey] = [it for it in amounts if it.queue == name]
         else:
             below = directory.below(AccountName(name))
-            counted = [it for it in sums if name == ROOT or it.account in below]
-        return sum((sums[it] for it in counted if it.currency == budget.currency), ZERO)
+            counted = [it for it in amounts if name == ROOT or it.account in below]
+        return sum((amounts[it] for it in counted if it.currency == budget.currency), ZERO)
 
 
 def _rate(job: Job) -> tuple[SpendingKey, Decimal]:
@@ -256,12 +283,14 @@ class BudgetMonitor:
         candidate_reader: CandidateReader,
         *,
         clock: Clock,
+        survey_now: Callable[[], None],
         post: Callable[[BudgetReached | CatalogChanged], None],
     ) -> None:
         self._budgets = budgets
         self._state = state
         self._candidate_reader = candidate_reader
         self._clock = clock
+        self._survey_now = survey_now
         self._post = post
         self._changed = asyncio.Event()
         self._exhausted: tuple[ExhaustedBudget, ...] = ()
@@ -269,31 +298,35 @@ class BudgetMonitor:
     async def run(self) -> None:
         while True:
             self._changed.clear()
-            await self.check()
-            await wait_at_most(CHECK_INTERVAL, self._changed, self._clock)
+            must_survey = await self.check()
+            if must_survey:
+                self._survey_now()
+            await wait_at_most(SURVEY_TIME if must_survey else CHECK_INTERVAL, self._changed, self._clock)
 
     def check_soon(self) -> None:
         """Check at once: a budget has changed."""
         self._changed.set()
 
-    async def check(self) -> None:
-        """Order the stop of the jobs of each budget with a limit that is reached.
+    async def check(self) -> bool:
+        """Order the stop of the jobs of each budget with a limit that is reached. Returns whether a survey is needed.
 
-        Not in safe mode: it is not known which jobs have run since the backup.
+        Not before the first survey, and not in safe mode: it is not known which containers have run.
         """
-        if self._state.safe_mode.active:
-            return
+        if self._state.safe_mode.active or self._state.sightings.surveyed_at is None:
+            return False
         now = self._clock.now()
         exhausted = self._budgets.exhausted(now)
         if not set(self._exhausted) <= set(exhausted):  # a month has begun
             self._post(CatalogChanged())
         self._exhausted = exhausted
-        for key in self._budgets.due(self._state.active.values(), now):
+        due, must_survey = self._budgets.due(self._state.active.values(), now)
+        for key in due:
             selection = job_filter(key, self._budgets.covered(key))
             try:
                 candidates = await self._candidate_reader.candidates(selection)
             except StoreFailed as failure:
                 log.warning("the limits of the budget of %s are not applied now: %s", key, failure)
-                return
+                break
             log.warning("the spending of %s has reached a limit of its budget", key)
             self._post(BudgetReached(key=key, selection=selection, candidates=candidates))
+        return must_survey

@@ -107,7 +107,14 @@ class Engine:
 
     def _create_budget_monitor(self) -> BudgetMonitor:
         loop = self.loop
-        return BudgetMonitor(loop.budgets, loop.state, loop.candidate_reader, clock=self._clock, post=self.mailbox.post)
+        return BudgetMonitor(
+            loop.budgets,
+            loop.state,
+            loop.candidate_reader,
+            clock=self._clock,
+            survey_now=self._watcher.survey_now,
+            post=self.mailbox.post,
+        )
 
     def _create_watcher(self, runtime: ContainerRuntime, survey_interval: float) -> Watcher:
         return Watcher(
@@ -245,6 +252,10 @@ class Engine:
     def budget_statuses(self) -> tuple[BudgetStatus, ...]:
         """All budgets with what is spent of them, by key."""
         return self.loop.budgets.statuses(self.active_jobs(), self._clock.now())
+
+    def charged_until(self, job: Job, now: datetime) -> datetime:
+        """Until when the active attempt of a job costs at `now`: as far as it is expected to have run."""
+        return self.loop.state.sightings.expected_until(job, now) or now
 
     async def stop_many(
         self, order: BulkStopOrder, selection: JobFilter, *, caller: Caller

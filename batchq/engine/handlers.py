@@ -114,7 +114,7 @@ class MessageHandler:
             case BulkStopRequest() | SetBudget() | BudgetReached():
                 self._handle_limit(unit, message)
             case EngineLost():
-                self._state.host = None
+                self._engine_is_away()
             case CatalogChanged():
                 self._state.catalog_changed = True
             case ContinueWork():
@@ -180,6 +180,7 @@ class MessageHandler:
             return
         for job in unit.active().values():
             unit.update(job, bounded_deadlines(job, unit.now))
+        self._state.sightings.record(unit, message.began_at, message.containers)
         self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
         host = usable(message.capacity)
         self._state.catalog_changed = self._state.catalog_changed or self._state.host != host
@@ -218,7 +219,10 @@ class MessageHandler:
         if self._state.host is not None or self._logged_engine_error != self._state.engine_check.error:
             log.warning("%s", self._state.engine_check.error)
         self._logged_engine_error = self._state.engine_check.error
-        self._state.host = None
+        self._engine_is_away()
+
+    def _engine_is_away(self) -> None:
+        self._state.host, self._state.sightings.engine_answers = None, False
 
     def _leave_safe_mode(self, unit: UnitOfWork, message: LeaveSafeMode) -> None:
         """Accept the engine that answers, or else leave safe mode. Raises Invalid.

@@ -87,13 +87,13 @@ class EngineLoop:
         #: Called for each job that is loaded or saved.
         self._on_saved = on_saved
         self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
-        self.arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts)
+        self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store)
+        self.arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts, self.state.sightings)
         request_unit = partial(mailbox.post, ContinueWork())
         self.scheduler = Scheduler(
             store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
         )
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
-        self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store)
         self._handler = MessageHandler(
             self.state, catalog, self.budgets, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
         )
@@ -211,7 +211,7 @@ class EngineLoop:
             await self._propagate(unit)
         self.state.safe_mode.drop_starts(unit)
         unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
-        self.budgets.stage(unit, unit.job_changes())
+        self.budgets.stage(unit)
         changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - state.SUBMISSIONS_KEPT_FOR))
         if not changes.empty:
             began = perf_counter()

@@ -98,6 +98,8 @@ class SurveyCompleted(Struct, frozen=True, kw_only=True):
     #: The engine's id and clock.
     engine: EngineIdentity = UNKNOWN_ENGINE
     containers: tuple[SurveyedContainer, ...]
+    #: When the survey began, by the server's clock.
+    began_at: datetime
     #: The containers that jobs were known to run when the survey began.
     expected: frozenset[Tag]
     #: The total resources of the engine's host.

@@ -15,6 +15,7 @@ from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
 from batchq.engine.containers.watcher import EngineCheck
+from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView
@@ -51,6 +52,8 @@ class EngineState:
         self.safe_mode = SafeMode(catalog)
         #: The identity of the container engine on which the unfinished attempts run.
         self.engine_check = engine_check
+        #: Until when active attempts are known to have run.
+        self.sightings = Sightings()
         #: Detects submissions that may be repetitions.
         self.idempotency = IdempotencyFilter()
         #: Containers without a known job.
@@ -67,6 +70,7 @@ class EngineState:
         self.idempotency.load(now, empty=self.next_order == 0)
         self.safe_mode.restoration = await store.restoration()
         self.engine_check.known_id = await store.engine_id()
+        self.sightings.load(await store.surveyed_at())
         anchor = await store.clock_anchor()
         self.clock_since = None if anchor is None else anchor.since
 
@@ -79,6 +83,7 @@ class EngineState:
         self.counts.update((it.before, it.job) for it in committed.transitions)
         self.safe_mode.on_committed(committed)
         self.engine_check.on_committed(committed)
+        self.sightings.on_committed(committed)
 
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:

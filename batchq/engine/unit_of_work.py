@@ -85,6 +85,8 @@ class UnitOfWork:
     spending: tuple[Spending, ...] = ()
     #: The state of safe mode to be saved; None: unchanged.
     restoration: Restoration | None = None
+    #: When the last survey began, to be saved; None: unchanged.
+    surveyed_at: datetime | None = None
     #: Whether more resources may be free than at the last placement pass.
     placement_due = False
     #: Whether jobs behind blocked heads are searched.
@@ -306,6 +308,7 @@ class UnitOfWork:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
+            surveyed_at=self.surveyed_at,
             bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),

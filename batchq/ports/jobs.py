@@ -153,6 +153,8 @@ class Changes(Struct, frozen=True, kw_only=True):
     restoration: Restoration | None = None
     #: The container engine that attempts run on, if it has changed; None: no change.
     engine_id: str | None = None
+    #: When the last survey of the container engine began, to be stored; None: no change.
+    surveyed_at: datetime | None = None
     #: New bulk stops. The store selects their targets last, so that the selection sees all other changes.
     bulk_stops: tuple[tuple[BulkStop, JobFilter], ...] = ()
     #: Targets that were selected in advance, by the number of the bulk stop: only changed jobs are matched again.
@@ -172,7 +174,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     def empty(self) -> bool:
         """Whether there is nothing to commit. Audit records and candidates alone are not committed."""
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
-        kept = (self.restoration, self.engine_id)
+        kept = (self.restoration, self.engine_id, self.surveyed_at)
         orders = (self.bulk_stops, self.progress, self.budgets)
         return not any(rows) and not any(it is not None for it in kept) and not any(orders)
 
@@ -298,6 +300,9 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
 
     async def engine_id(self) -> str | None:
         """The container engine that the unfinished attempts run on; None before the first attempt."""
+
+    async def surveyed_at(self) -> datetime | None:
+        """When the last stored survey of the container engine began; None: no survey is stored."""
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         """The job that each of these requests created; unknown keys are omitted."""

@@ -18,7 +18,8 @@ from batchq.ports.logs import LogLine
 class EngineIdentity(Struct, frozen=True, kw_only=True):
     """The identity of the container engine that the runtime is connected to."""
 
-    #: Constant as long as the engine has the same data directory; None if the engine has no such id.
+    #: Constant as long as the engine has the same data directory, and different for another engine of the same machine.
+    #: None if the engine has no such id.
     id: str | None
     #: The engine's clock; None if the engine does not report it.
     time: datetime | None

@@ -92,7 +92,8 @@ class CostService:
         if is_parent(job):
             return await self._of_children(job, job.spec.prices.currency)
         metrics = {} if job.spec.plan == NO_PLAN else await self.metrics.current(job, caller=caller)
-        return cost_of(job, self._clock.now(), stored=await self._stored(job), metrics=metrics)
+        stored, until = await self._stored(job), self._engine.charged_until(job, self._clock.now())
+        return cost_of(job, until, stored=stored, metrics=metrics)
 
     async def report(
         self, by: CostGroup, *, since: datetime | None, until: datetime | None, caller: Caller
@@ -111,7 +112,7 @@ class CostService:
             amounts, more = await self._spending(by, first, last, caller)
         active: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
         visible = (it for it in self._engine.active_jobs() if caller.reaches(it.spec.owner))
-        for key, cost in _active_costs(visible, by, first, last, now):
+        for key, cost in self._active_costs(visible, by, first, last, now):
             amounts[key] += cost
             active[key] += cost.total
         rows = [
@@ -144,7 +145,8 @@ class CostService:
         while True:
             page = await self._store.list_children(ChildQuery(parent=array.id, limit=CHILDREN_PAGE, before=before))
             for child in page:
-                cost = cost_of(child, now, stored=await self._stored(child))
+                until = self._engine.charged_until(child, now)
+                cost = cost_of(child, until, stored=await self._stored(child))
                 if cost is not None:
                     total += Amounts(gpu=cost.gpu, compute=cost.compute)
                     storage += cost.storage
@@ -161,18 +163,17 @@ class CostService:
             byte_hours(it.size_bytes, it.created_at, now) for it in await self._checkpoints.entries(job.id, ended=ended)
         )
 
-
-def _active_costs(
-    jobs: Iterable[Job], by: CostGroup, first: date, last: date, now: datetime
-) -> Iterable[tuple[tuple[str, str], Amounts]]:
-    """The group and the cost of each attempt under way, in the days from `first` to `last`."""
-    since = datetime.combine(first, time(), tzinfo=UTC)
-    until = now if last >= now.date() else datetime.combine(last + _DAY, time(), tzinfo=UTC)
-    for job in jobs:
-        if job.attempt is not None and job.spec.prices is not None:
-            cost = cost_between(job, job.attempt, since, until)
-            if cost.total:
-                yield (_group(job, by), job.spec.prices.currency), cost
+    def _active_costs(
+        self, jobs: Iterable[Job], by: CostGroup, first: date, last: date, now: datetime
+    ) -> Iterable[tuple[tuple[str, str], Amounts]]:
+        """The group and the cost of each attempt under way, in the days from `first` to `last`."""
+        since = datetime.combine(first, time(), tzinfo=UTC)
+        until = now if last >= now.date() else datetime.combine(last + _DAY, time(), tzinfo=UTC)
+        for job in jobs:
+            if job.attempt is not None and job.spec.prices is not None:
+                cost = cost_between(job, job.attempt, since, min(until, self._engine.charged_until(job, now)))
+                if cost.total:
+                    yield (_group(job, by), job.spec.prices.currency), cost
 
 
 def _group(job: Job, by: CostGroup) -> str:

@@ -18,7 +18,13 @@ SQL = load_statements("clock_shift.sql")
 PAGE = 500  # jobs in memory at a time
 
 _MICROSECOND = timedelta(microseconds=1)
-_COLUMNS = ("shift_finished_at", "shift_submissions", "shift_consumable_resource_updates", "shift_audit_log")
+_COLUMNS = (
+    "shift_finished_at",
+    "shift_submissions",
+    "shift_consumable_resource_updates",
+    "shift_audit_log",
+    "shift_surveyed_at",
+)
 
 Connection = sqlite3.Connection
 

@@ -19,7 +19,7 @@ from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.times import EPOCH, microseconds
+from batchq.domain.times import EPOCH, from_microseconds, microseconds
 from batchq.errors import Unreadable
 from batchq.ports.jobs import FailureGroup, Failures, Restoration, SubmissionKey, WaitingQuery
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
@@ -212,6 +212,11 @@ def restoration(connection: Connection) -> Restoration:
 def engine_id(connection: Connection) -> str | None:
     row = connection.execute(SQL["engine_id"]).fetchone()
     return None if row is None else str(row[0])
+
+
+def surveyed_at(connection: Connection) -> datetime | None:
+    row = connection.execute(SQL["surveyed_at"]).fetchone()
+    return None if row is None else from_microseconds(row[0])
 
 
 def decode_jobs(found: Iterable[Any]) -> tuple[Job, ...]:

@@ -37,6 +37,8 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
         put_restoration(connection, changes.restoration)
     if changes.engine_id is not None:
         connection.execute(SQL["put_engine_id"], {"value": rows.text(changes.engine_id)})
+    if changes.surveyed_at is not None:
+        connection.execute(SQL["put_surveyed_at"], {"value": microseconds(changes.surveyed_at)})
     return first_number
 
 

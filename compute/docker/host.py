@@ -49,18 +49,24 @@ def capacity(client: Client) -> Resources:
 
 
 def identity(client: Client) -> EngineIdentity:
-    """The identity of the engine. Only Docker's id is used: Podman reports a new one at each call."""
+    """The identity of the engine: Docker's id and its data root. Podman's id is not used: it is new at each call."""
     return identity_in(client.info())
 
 
 def identity_in(engine: object) -> EngineIdentity:
-    """The identity in a reply to `/info`."""
-    name, is_docker = member(engine, "ID", of=object), member(engine, "InitBinary", of=object)
+    """The identity in a reply to `/info`.
+
+    Docker up to 20.10 reads its ID from a file of the machine, so all engines of a machine have the same ID. Each of
+    them has a data root of its own.
+    """
+    name, root = member(engine, "ID", of=object), member(engine, "DockerRootDir", of=object)
     try:
         time = time_of(engine, "SystemTime")
     except EngineUnknown:
         time = None
-    return EngineIdentity(id=name if isinstance(name, str) and name and is_docker else None, time=time)
+    if not isinstance(name, str) or not name or not member(engine, "InitBinary", of=object):
+        return EngineIdentity(id=None, time=time)
+    return EngineIdentity(id=f"{name} {root}" if isinstance(root, str) and root else name, time=time)
 
 
 def supports_swappiness(client: Client) -> bool:

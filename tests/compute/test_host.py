@@ -90,10 +90,17 @@ def test_a_clock_set_back_proves_no_loss_of_the_host():
 @pytest.mark.fault("CO03")
 @pytest.mark.parametrize(
     ("members", "engine_id"),
-    [({"ID": "ABCD"}, "ABCD"), ({"ID": "random", "InitBinary": ""}, None), ({"ID": ""}, None), ({}, None)],
-    ids=["Docker", "Podman", "empty", "none"],
+    [
+        ({"ID": "ABCD", "DockerRootDir": "/var/lib/docker"}, "ABCD /var/lib/docker"),
+        ({"ID": "ABCD", "DockerRootDir": "/data/docker"}, "ABCD /data/docker"),
+        ({"ID": "ABCD"}, "ABCD"),
+        ({"ID": "random", "InitBinary": "", "DockerRootDir": "/var/lib/containers"}, None),
+        ({"ID": "", "DockerRootDir": "/var/lib/docker"}, None),
+        ({}, None),
+    ],
+    ids=["Docker", "another data root", "no data root", "Podman", "empty", "none"],
 )
-def test_only_a_lasting_id_identifies_an_engine(members, engine_id):
+def test_a_lasting_id_and_the_data_root_identify_an_engine(members, engine_id):
     assert host.identity(Client(**members)).id == engine_id
 
 

@@ -92,6 +92,7 @@ async def test_all_decisive_times_are_shifted_once(store):
             submissions=((key, blocked.id, then),),
             shares=((SHARE, ShareUse(as_of=then)),),
             audit_records=(requested,),
+            surveyed_at=then,
         )
     )
     await store.ingest_audit_records([noted])
@@ -105,6 +106,7 @@ async def test_all_decisive_times_are_shifted_once(store):
     assert (stored[blocked.id].blocked_at, stored[blocked.id].created_at) == (at, at)
     assert stored[waits.id] == waits
     assert (await store.shares())[SHARE].as_of == at
+    assert await store.surveyed_at() == at
     assert (await store.resources(JobQueue))[0].created_at == at
     assert [it.record.at for it in await store.audit_records(AuditQuery(limit=10))] == [at, then]
     await store.commit(Changes(inserted=(job(number=3),), delete_submissions_before=at))
@@ -126,6 +128,17 @@ async def test_unreadable_rows_are_left_to_the_engine(tmp_path):
 
     assert await store.clock_anchor() is not None
     await store.close()
+
+
+@pytest.mark.fault("BU07")
+async def test_the_time_of_the_last_survey_is_stored(store):
+    assert await store.surveyed_at() is None
+
+    await store.commit(Changes(surveyed_at=NOON - DAY))
+    await store.commit(Changes(surveyed_at=NOON))
+    await store.commit(Changes())
+
+    assert await store.surveyed_at() == NOON
 
 
 @pytest.mark.fault("CO03")

@@ -8,11 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain import budgets
+from batchq.domain import budgets, status_reasons
 from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
 from batchq.domain.bulk_stop import Kind
-from batchq.domain.cost import Amounts, byte_hours, cost_between, cost_by_day, cost_of, hourly, rounded, spending_of
-from batchq.domain.job import Status
+from batchq.domain.cost import (
+    Amounts,
+    byte_hours,
+    charged_until_seen,
+    cost_between,
+    cost_by_day,
+    cost_of,
+    hourly,
+    rounded,
+    run_time,
+    spending_of,
+)
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
 from batchq.domain.prices import prices_of
 from batchq.domain.training import MetricValue, TrainingPlan, metric_rules, training_plan
 from batchq.errors import Invalid
@@ -76,6 +87,62 @@ def test_an_attempt_that_never_ran_costs_nothing():
     assert list(spending_of(never, never.attempts)) == []
 
 
+SEEN = NOON + 2 * HOUR
+END = NOON + 9 * HOUR
+
+
+def part(key, hours, **of):
+    ended = {"state": AttemptContainerState.ENDED, "started_at": NOON, "stopped_at": NOON + hours * HOUR}
+    return AttemptContainer(key=key, **ended | of)
+
+
+@pytest.mark.parametrize(
+    ("members", "charged"),
+    [
+        ({"exit_code": 1}, None),
+        ({}, SEEN),
+        ({"exit_code": 255, "status_reason": status_reasons.HOST_TERMINATED}, SEEN),
+        ({"started_at": None}, None),
+        ({"containers": (part("0/a", 9, exit_code=0), part("0/b", 3, exit_code=1))}, None),
+        ({"containers": (part("0/a", 9), part("0/b", 1, exit_code=0))}, SEEN),
+        ({"containers": (part("0/a", 9), part("0/b", 3, exit_code=0)), "exit_code": 0}, NOON + 3 * HOUR),
+        ({"containers": (part("0/a", 9, exit_code=137, host_lost=True),), "exit_code": 137}, SEEN),
+        ({"containers": (part("0/a", 9, exit_code=0), part("0/b", 9, started_at=None))}, None),
+        ({"containers": (part("0/a", 9, exit_code=0), part("1/a", 9))}, None),
+    ],
+    ids=[
+        "exited",
+        "vanished",
+        "with its host",
+        "never ran",
+        "all exited",
+        "one vanished",
+        "one vanished after an exit",
+        "one with its host",
+        "one never ran",
+        "another node vanished",
+    ],
+)
+def test_an_attempt_whose_end_was_not_reported_is_charged_until_it_was_seen(members, charged):
+    ended = attempt(**{"started_at": NOON, "stopped_at": END} | members)
+    whole = replace(ran(NOON, END), attempts=(ended,))
+
+    found = charged_until_seen(whole, ended, SEEN)
+
+    assert found.charged_until == charged
+    end = charged or END
+    assert run_time(found, END) == (timedelta() if found.started_at is None else end - NOON)
+    whole = replace(whole, attempts=(found,))
+    days = sum(it.total for _, it in cost_by_day(whole, found))
+    assert days == cost_between(whole, found, None, END).total == cost_of(whole, END).total
+
+
+def test_an_attempt_that_was_never_seen_to_run_costs_nothing_if_its_end_was_not_reported():
+    ended = attempt(started_at=NOON, stopped_at=END)
+
+    assert charged_until_seen(ran(NOON, END), ended, None).charged_until == NOON
+
+
 def test_the_cost_of_a_part_of_an_attempt():
     done = ran(NOON, NOON + 4 * HOUR)
     rate = hourly(PRICES, done.spec.resources).total
@@ -107,6 +174,17 @@ def test_savings_follow_from_the_progress(metrics, saved):
     cost = cost_of(done, NOON, metrics=values)
 
     assert cost.estimated_savings == (None if saved is None else saved * cost.total)
+
+
+def test_savings_without_progress_follow_from_the_timeout_of_the_last_attempt():
+    first = attempt(number=1, exit_code=1, started_at=NOON, stopped_at=NOON + HOUR)
+    last = attempt(number=2, exit_code=1, started_at=NOON + 2 * HOUR, stopped_at=NOON + 5 * HOUR)
+    done = ran(NOON, NOON + HOUR, timeout=10 * HOUR)
+    done = replace(done, attempts=(first, last), stopped_at=last.stopped_at)
+
+    cost = cost_of(done, NOON + 9 * HOUR)
+
+    assert cost.estimated_savings == 7 * hourly(PRICES, done.spec.resources).total
 
 
 def test_steps_come_before_epochs():

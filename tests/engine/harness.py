@@ -100,7 +100,7 @@ def unit_with(job, **changes):
 
 
 ONE, TWO = job_id(1_000_000), job_id(1_000_001)
-SURVEYED = SurveyCompleted(containers=(), expected=frozenset(), capacity=HOST)
+SURVEYED = SurveyCompleted(containers=(), began_at=NOON, expected=frozenset(), capacity=HOST)
 
 
 class LoopHarness:

@@ -1,6 +1,7 @@
 """Arrays in the engine: children are spawned, and get orders, in bounded batches, and none starts in between."""
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -9,10 +10,10 @@ from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine import propagation
-from batchq.engine.mailbox import ContinueWork, JobEvent, LeaveSafeMode, SurveyCompleted
+from batchq.engine.mailbox import ContinueWork, JobEvent, LeaveSafeMode
 from batchq.errors import Invalid, StateChanged
 from batchq.ports.jobs import Changes, Restoration
-from tests.engine.harness import HOST, ONE, SURVEYED, TWO, answer, harness_with, submit
+from tests.engine.harness import ONE, SURVEYED, TWO, answer, harness_with, submit
 from tests.support.builders import ADMIN, NOON
 
 CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
@@ -123,7 +124,7 @@ async def test_safe_mode_attaches_the_container_of_an_unspawned_child():
     await harness.store.commit(Changes(restoration=Restoration(at=NOON)))
     await harness.loop.load()
     tag = Tag(job_id=child_id(ONE, 2), attempt=1)
-    runs = SurveyCompleted(containers=(SurveyedContainer(tag=tag, running=True),), expected=frozenset(), capacity=HOST)
+    runs = replace(SURVEYED, containers=(SurveyedContainer(tag=tag, running=True),))
     await harness.process(runs)
     early, late = (
         LeaveSafeMode(purge=True, answer=answer(), caller=ADMIN),

@@ -9,14 +9,13 @@ from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, Status
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, tags_under_way
 from batchq.domain.scheduling.fairshare import ShareKey
-from batchq.engine.mailbox import SurveyCompleted, TimerFired, UpdateTags
+from batchq.engine.mailbox import TimerFired, UpdateTags
 from batchq.ports.jobs import Changes
 from batchq.store import rows
 from batchq.store.sqlite_store import SqliteStore
 from tests.domain.lives import exited, pending, runnable, running, starting, succeeded
 from tests.domain.part_lives import task_job
 from tests.engine.harness import (
-    HOST,
     SURVEYED,
     LoopHarness,
     answer,
@@ -293,9 +292,7 @@ async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_fre
     await harness.loop.load()
 
     await check_damaged(harness)
-    await harness.process(
-        SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
-    )
+    await harness.process(replace(SURVEYED, containers=(SurveyedContainer(tag=bad.tag, running=True),)))
 
     assert do.CleanUpContainer(tag=bad.tag) in harness.effects
     assert await harness.status(good) is Status.STARTING
@@ -308,9 +305,7 @@ async def test_a_container_missing_from_the_damaged_row_is_found_by_a_survey(dat
     await harness.loop.load()
 
     await check_damaged(harness)
-    await harness.process(
-        SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
-    )
+    await harness.process(replace(SURVEYED, containers=(SurveyedContainer(tag=bad.tag, running=True),)))
 
     assert harness.effects == [do.CleanUpContainer(tag=bad.tag)]
 

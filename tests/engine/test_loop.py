@@ -11,13 +11,12 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine.loop import FAILURE_SHOWN_FOR, RETRY_DELAY
-from batchq.engine.mailbox import JobEvent, SurveyCompleted, UpdateTags
+from batchq.engine.mailbox import JobEvent, UpdateTags
 from batchq.errors import Invalid, StoreFailed, Unavailable
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, cancel, exited, failed, placed, runnable, running, terminate
 from tests.domain.part_lives import runs, task_job
 from tests.engine.harness import (
-    HOST,
     ONE,
     SURVEYED,
     TWO,
@@ -268,7 +267,7 @@ async def test_the_loss_of_one_container_abandons_the_start_of_another():
     harness = await harness_with(job)
     app, other = (replace(job.tag, container_key=key) for key in ("0/app", "0/other"))
 
-    await harness.process(SurveyCompleted(containers=(), expected=frozenset({app}), capacity=HOST))
+    await harness.process(replace(SURVEYED, expected=frozenset({app})))
 
     about_other = [it for it in harness.effects if it.tag == other]
     assert about_other[-2:] == [do.StartContainer(tag=other), do.AbandonStart(tag=other)]

@@ -2,15 +2,19 @@
 
 import asyncio
 import signal
+from decimal import Decimal
 
 import pytest
 
 from batchq.compute.docker.create_request import container_name
+from batchq.compute.docker.runtime import DockerRuntime
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
+from batchq.domain.prices import Prices
 from tests.support import processes
 from tests.support.containers import instance_of, until
 from tests.support.scripts import Script, lasting
+from tests.support.second_engine import second_engine
 
 pytestmark = pytest.mark.docker
 
@@ -77,6 +81,52 @@ async def test_after_a_crash_of_the_machine_running_jobs_are_lost_and_queued_one
     lost = await world.wait_for(ran, Status.FAILED, status_reason=status_reasons.HOST_TERMINATED)
     assert [it.exit_code for it in lost.attempts] == [255]
     assert len((await world.wait_for(created, Status.SUCCEEDED)).attempts) == 1
+
+
+@pytest.mark.fault("BU07")
+async def test_the_time_from_a_power_cut_to_the_engines_next_start_is_not_charged(world, engine):
+    world.prices = Prices(currency="EUR", vcpu_hour=Decimal(4 * 3600))
+    job = await world.start(LONG)
+
+    await asyncio.to_thread(engine.crash)
+    crashed_at = world.clock.now()
+    await world.sleep(5)
+    await asyncio.to_thread(engine.start)
+
+    lost = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.HOST_TERMINATED)
+    assert lost.attempts[0].charged_until <= crashed_at < lost.stopped_at
+
+
+@pytest.fixture
+def other_engine():
+    """Another engine of this machine: in Docker 20.10 both read their ID from the same file."""
+    with second_engine() as other:
+        yield other
+
+
+@pytest.mark.fault("CO03")
+async def test_an_engine_with_another_data_root_is_another_engine(world, other_engine):
+    job, theirs = await world.start(lasting()), world.machine
+    other = DockerRuntime(instance=instance_of(theirs), base_url=other_engine.url)
+
+    await exchange_engine(world, other)
+
+    await world.wait_for_engine(up=False)
+    assert "this is not the container engine that 1 jobs run on" in world.engine.health().engine
+    assert (await world.job(job)).status is Status.RUNNING
+
+    await exchange_engine(world, theirs)
+    await other.close()
+
+    await world.wait_for_engine(up=True)
+    await world.finish(job, Status.SUCCEEDED)
+
+
+async def exchange_engine(world, runtime):
+    """Restart the server on another engine."""
+    await world.crash()
+    world.machine = world.runtime.runtime = runtime
+    await world.boot()
 
 
 @pytest.mark.fault("EN22")

@@ -12,12 +12,13 @@ from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, 
 from batchq.domain.catalog import Network
 from batchq.domain.cost import rounded
 from batchq.domain.explanation.codes import Code
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.prices import Prices
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN
 from tests.support.clock import SetClock
-from tests.support.scripts import LASTING
+from tests.support.scripts import LASTING, Script
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 #: A job of 0.25 vCPUs costs 1 EUR a second.
@@ -179,16 +180,24 @@ async def test_a_raised_budget_accepts_jobs_again(lab):
     await lab.finish(job)
 
 
+async def waits_below(world):
+    """A job of an account that moves below the account of the budget while the job waits."""
+    world.caller = Caller(user="bob", account="other", lineage=("other", "lab", "root"))
+    first = await world.start(millicpus=4000)
+    waits = await world.submit(LASTING, millicpus=4000)
+    moved = {"other": Account(name="other", parent="lab")}
+    world.people = replace(world.people, accounts=world.people.accounts | moved)
+    await world.finish(first)
+    await world.wait_for_why(waits, Code.BUDGET_EXHAUSTED)
+    return waits
+
+
 @pytest.mark.fault("BU06")
 async def test_jobs_of_an_account_that_moves_below_an_exhausted_one_wait_with_a_reason(lab):
     await set_budget(lab, soft=NO_MONEY)
     await crossed(lab)
-    lab.caller = Caller(user="bob", account="other", lineage=("other", "lab", "root"))
-    first = await lab.start(millicpus=4000)
-    waits = await lab.submit(LASTING, millicpus=4000)
 
-    lab.people = replace(lab.people, accounts=lab.people.accounts | {"other": Account(name="other", parent="lab")})
-    await lab.finish(first)
+    waits = await waits_below(lab)
 
     why = await lab.wait_for_why(waits, Code.BUDGET_EXHAUSTED)
     assert why.sentence == (
@@ -197,6 +206,61 @@ async def test_jobs_of_an_account_that_moves_below_an_exhausted_one_wait_with_a_
     await lab.engine.set_budget(LAB, None, caller=ADMIN)
     await lab.wait_for(waits, Status.RUNNING)
     await lab.finish(waits)
+
+
+async def test_jobs_that_wait_for_a_monthly_budget_start_when_the_month_begins(lab):
+    if not lab.virtual:
+        pytest.skip("a month cannot be waited for")
+    december = next_month(month_of(lab.clock.now()))
+    await lab.restart_with_clock(SetClock(lab.clock, december - lab.clock.now() - timedelta(minutes=2)))
+    await set_budget(lab, soft=Decimal(1), period=BudgetPeriod.MONTH)
+    await lab.run(Script(seconds=3))
+    await crossed(lab)
+    waits = await waits_below(lab)
+
+    await lab.sleep((december - lab.clock.now()).total_seconds() - 1)
+    assert (await lab.job(waits)).status is Status.RUNNABLE
+    await lab.sleep(12)
+
+    assert (await lab.job(waits)).status is Status.RUNNING
+    await lab.finish(waits)
+
+
+async def test_an_exhausted_budget_is_named_before_a_drained_queue(lab):
+    await set_budget(lab, soft=NO_MONEY)
+    await crossed(lab)
+    waits = await waits_below(lab)
+
+    await lab.catalog.drain_queue(QueueName("default"), drained=True, caller=ADMIN)
+
+    assert (await lab.why(waits)).code is Code.BUDGET_EXHAUSTED
+
+
+async def test_spending_in_another_currency_does_not_count(lab):
+    await set_budget(lab, hard=Decimal(1))
+    lab.prices = replace(PRICES, currency="USD")
+    ended = await lab.run(Script(seconds=2))
+    runs = await lab.start()
+    await lab.sleep(15)  # a survey, and a check of the budgets
+
+    assert (await lab.server.costs.of_job(ended, caller=ADMIN)).total > 1
+    assert (status(lab).spent, status(lab).budget.crossings) == (0, ())
+    await lab.finish(runs, Status.SUCCEEDED)
+
+
+async def test_a_reached_limit_stops_jobs_after_safe_mode_only(simulated):
+    simulated.prices = PRICES
+    job = await simulated.start()
+    await simulated.engine.set_budget(DEFAULT, Budget(key=DEFAULT, currency="EUR", hard=Decimal(5)), caller=ADMIN)
+    backup = simulated.backup()
+
+    await simulated.restore(backup)
+    await simulated.sleep(60)
+
+    assert (await simulated.job(job)).status is Status.RUNNING
+    assert status(simulated, DEFAULT).budget.crossings == ()
+    await simulated.leave_safe_mode(purge=False)
+    await simulated.wait_for(job, Status.FAILED, is_terminated=True)
 
 
 async def test_a_month_ends_the_exhaustion(lab):

@@ -177,6 +177,20 @@ async def test_a_report_of_other_days_is_empty(priced):
         await report(priced, since=now, until=now - timedelta(days=2))
 
 
+async def test_a_report_until_midnight_ends_with_the_day_before(simulated):
+    simulated.prices = PRICES
+    midnight = (simulated.clock.now() + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    await simulated.run(Script(seconds=2))
+    await simulated.sleep((midnight - simulated.clock.now()).total_seconds() + 1)
+    await simulated.run(Script(seconds=3))
+    await simulated.start()
+    await simulated.sleep(20)
+
+    row = (await report(simulated, until=midnight))["root"]
+
+    assert row.amounts.total == 2
+
+
 async def test_costs_of_another_user_are_not_found(priced):
     job = await priced.run(Script(seconds=2))
     eve = Caller(user="eve", account="other")

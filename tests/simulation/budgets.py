@@ -1,7 +1,7 @@
 """Random budgets and prices, and what must hold of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
 
@@ -21,7 +21,7 @@ from batchq.domain.budgets import (
     stop_kind,
     stop_reason,
 )
-from batchq.domain.cost import cost_of
+from batchq.domain.cost import cost_of, hourly, run_time
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.prices import Prices
@@ -30,6 +30,8 @@ from batchq.engine.budgets import OPERATIONS
 from batchq.engine.loop import EngineLoop
 from batchq.ports.jobs import Changes
 from tests.simulation.choices import Choices
+from tests.simulation.clocks import StoredTimes
+from tests.simulation.container_records import ContainerRecords
 from tests.simulation.run_log import Checks, RunLog
 from tests.simulation.submissions import QUEUES, TEAM
 
@@ -61,8 +63,12 @@ def change(rng: Random) -> tuple[BudgetKey, Budget | None]:
 
 
 class BudgetChecks(Checks):
-    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+    def __init__(
+        self, *, jobs: Mapping[JobId, Job], containers: ContainerRecords, times: StoredTimes, run_log: RunLog
+    ) -> None:
         super().__init__(jobs=jobs, run_log=run_log)
+        self._containers = containers
+        self._times = times
         #: As last committed.
         self.budgets: dict[BudgetKey, Budget] = {}
         #: By job: the reason of the first hard limit that found it unfinished, and the job at that time.
@@ -115,10 +121,43 @@ class BudgetChecks(Checks):
         return True
 
     def _check_spent(self, budget: Budget, at: datetime) -> None:
-        """The spending at a crossing is what the jobs in scope cost."""
-        spent, owed = budget.crossings[-1].spent, self._owed(budget, at)
-        if abs(spent - owed) > ROUNDING:
-            self.run_log.fail("BU3 a crossing has the true spending", f"{budget} and not {owed}")
+        """The spending at a crossing is what ended attempts cost, and no more than active ones have really cost."""
+        spent, jobs = budget.crossings[-1].spent, [it for it in self.jobs.values() if _covers(budget.key, it)]
+        ended = sum((self._cost(replace(it, attempt=None), at) for it in jobs), Decimal(0))
+        most = ended + sum((self._most(it, at) for it in jobs if it.attempt is not None), Decimal(0))
+        if not ended - ROUNDING <= spent <= most + ROUNDING:
+            self.run_log.fail("BU3 a crossing has the true spending", f"{budget}, and it is {ended} to {most}")
+
+    def ended(self, before: Job, after: Job) -> None:
+        """Called for each changed job: an attempt costs no time in which its container did not run."""
+        for it in after.attempts[len(before.attempts) :]:
+            self.run_log.counts["attempts charged until a survey"] += it.charged_until is not None
+            if after.spec.prices is None or it.containers or self._times.spans_setting(after.id, it.number):
+                continue
+            ran = self._ran(after, it.number)
+            if run_time(it, self._times.now()) > ran:
+                self.fail("BU6 an attempt costs what its container ran", after, f"{it} and not {ran}")
+
+    def _most(self, job: Job, at: datetime) -> Decimal:
+        """The most that the active attempt of a job can have cost: its containers have run so long."""
+        assert job.attempt is not None
+        if job.spec.prices is None:
+            return Decimal(0)
+        if self._times.spans_setting(job.id, job.attempt.number):
+            return self._cost(replace(job, attempts=()), at)
+        rate = hourly(job.spec.prices, job.spec.resources).total
+        return rate * Decimal(self._ran(job, job.attempt.number) / timedelta(hours=1))
+
+    def _ran(self, job: Job, number: int) -> timedelta:
+        """From the start of the first container of an attempt to the end of the last, or until now."""
+        ran = [it for it in self._containers.of_job(job.id) if it.ran and it.tag.attempt == number]
+        now = self._times.now()
+        ends = [now if it.died_at is None else min(it.died_at, now) for it in ran]
+        return max(ends) - min(it.it.started_at for it in ran) if ran else timedelta()
+
+    def _cost(self, job: Job, at: datetime) -> Decimal:
+        cost = cost_of(job, at)
+        return Decimal(0) if cost is None else cost.total
 
     def _check_starts(self, begun: Iterable[Job], now: datetime) -> None:
         for job in begun:
@@ -139,8 +178,7 @@ class BudgetChecks(Checks):
         return [it for it in self.jobs.values() if _covers(key, it) and it.status not in FINISHED]
 
     def _owed(self, budget: Budget, now: datetime) -> Decimal:
-        jobs = (it for it in self.jobs.values() if _covers(budget.key, it))
-        return sum((it.total for job in jobs if (it := cost_of(job, now)) is not None), Decimal(0))
+        return sum((self._cost(it, now) for it in self.jobs.values() if _covers(budget.key, it)), Decimal(0))
 
     def check_memory(self, loop: EngineLoop) -> None:
         """The budgets in memory are the stored ones."""

@@ -84,6 +84,17 @@ class Choices:
         self.budgets = Random(f"{seed} budgets")
         #: How often a user sets or removes a budget.
         self.budget_rate = self.budgets.choice([NONE, NONE, 0.2, 0.5])
+        self.pauses = Random(f"{seed} pauses")
+        #: Mean seconds between two requests of a user who pauses and resumes jobs; None: there is no such user.
+        self.pause_interval = self.pauses.choice([None, None, 0.7, 3.0])
+        #: How often the machine restarts while a job is being paused.
+        self.machine_restart_rate = self.pauses.choice([NONE, NONE, 0.05, 0.3])
+        self.restore_choices = Random(f"{seed} restores")
+        #: How often the data is restored between two servers.
+        self.restore_rate = self.restore_choices.choice([NONE, NONE, NONE, 0.3])
+        self.absences = Random(f"{seed} absences")
+        #: How often a running container is removed between two servers; above 0 the engine is also away at times.
+        self.absence_rate = self.absences.choice([NONE, 0.5])
         self.looks = Random(f"{seed} looks")
         self.conflicts = Random(f"{seed} crossings")
         self.conflict_rate = self.conflicts.choice([NONE, 0.02, 0.1])
@@ -97,7 +108,7 @@ class Choices:
         self.disk_clock_set_rate = self.disk_clocks.choice([NONE, 0.3, 0.7])
         self.second_servers = Random(f"{seed} twins")
         #: Whether a second server of the same instance runs containers on the engine.
-        self.has_second_server = self.second_servers.random() < 0.3
+        self.has_second_server = self.second_servers.random() < 0.3 and not self.restore_rate
         self.engine_kills = Random(f"{seed} engine ends")
         #: How often the engine is killed in a start.
         self.engine_kill_rate = self.engine_kills.choice([NONE, NONE, 0.03, 0.1])
@@ -118,6 +129,10 @@ class Choices:
     def changes_engine(self) -> bool:
         """Whether the next server is started on another container engine."""
         return self.luck is not NO_FAULTS and self.engines.random() < self.other_engine_rate
+
+    def restores(self) -> bool:
+        """Whether the data is restored before the next server starts."""
+        return self.luck is not NO_FAULTS and self.restore_choices.random() < self.restore_rate
 
     def sets_clock(self) -> bool:
         """Whether the machine's clock is set before the next server starts."""

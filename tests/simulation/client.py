@@ -130,7 +130,7 @@ class Client:
             await self._until_acknowledged(lambda name=name: self._resize(name, LARGEST))
         for name in sorted(self._changed.intersection(QUEUES)):
             await self._until_acknowledged(lambda name=name: self._switch(QueueName(name), State.ENABLED))
-        if self._choices.hold_rate:
+        if self._choices.hold_rate or self._choices.pause_interval is not None:
             for name in QUEUES:
                 await self._until_acknowledged(lambda name=name: self._drain(QueueName(name), drained=False))
             await self.release_all()
@@ -254,12 +254,12 @@ class Client:
         if request is None or rng.random() < 0.1:
             await self._drain(QueueName(rng.choice(sorted(QUEUES))), drained=rng.random() < 0.5)
             return
-        what, job_id = request
+        await self.hold(*request, patience=rng.choice([None, None, 30.0, 0.0]))
+
+    async def hold(self, what: str, job_id: JobId, *, patience: float | None) -> None:
+        """Hold, pause, release or resume this job."""
         reason = ("a user holds it",) if what in holds.HOLDS else ()
-        await self.request(
-            lambda it: getattr(it.jobs, what)(job_id, *reason, caller=ADMIN),
-            patience=rng.choice([None, None, 30.0, 0.0]),
-        )
+        await self.request(lambda it: getattr(it.jobs, what)(job_id, *reason, caller=ADMIN), patience=patience)
         self._invariants.holds.held(what, job_id)
         self._run_log.write(f"client requested {what} of {self._run_log.name_of(job_id)}")
 
@@ -268,6 +268,10 @@ class Client:
 
     async def set_budget_until_acknowledged(self, budget: Budget) -> None:
         await self._until_acknowledged(lambda: self._set_budget(budget.key, budget))
+
+    async def set_budget(self, budget: Budget) -> None:
+        """Set this budget, once."""
+        await self._set_budget(budget.key, budget)
 
     async def _set_budget(self, key: BudgetKey, budget: Budget | None) -> None:
         await self.request(lambda it: it.engine.set_budget(key, budget, caller=ADMIN))

@@ -98,6 +98,10 @@ class StoredTimes(Checks):
         #: None: the clock of this world is never set.
         self.machine_clock: MachineClock | None = None
 
+    def now(self) -> datetime:
+        """The true time."""
+        return self._now()
+
     def true(self, at: datetime) -> datetime:
         return at - self.skew
 

@@ -75,12 +75,22 @@ class OrderChecks(Checks):
             for order in job.stop_orders:
                 first = min(it.ordered_at for it in job.stop_orders)  # an order takes over what a pause has begun
                 times = [it for it in (first, order.signalled_at, order.killed_at) if it is not None]
-                if times != sorted(times):
+                if times != sorted(times) and not _kills_what_was_stopping(job, order):
                     self.fail("I28 an order is requested, then signalled, then kills", job, job.stop_orders)
 
     def _stay_visible(self, job: Job, known: tuple[StopOrder, ...]) -> None:
         if [_facts(it) for it in job.stop_orders[: len(known)]] != [_facts(it) for it in known]:
             self.fail("I26 an accepted stop order stays visible with its author", job, job.stop_orders)
+
+
+def _kills_what_was_stopping(job: Job, order: StopOrder) -> bool:
+    """Whether the kill of the order repeats that of a container that was being stopped before the order.
+
+    Another container of the task, which starts later, then gets its signal after that kill.
+    """
+    containers = (part for attempt in job.all_attempts for part in attempt.containers)
+    stopping = [it for it in containers if it.signalled_at is not None and it.signalled_at < order.ordered_at]
+    return any(it.killed_at is not None for it in stopping)
 
 
 def _facts(order: StopOrder) -> tuple[object, ...]:

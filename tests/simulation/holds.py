@@ -1,14 +1,18 @@
 """Random holds, pauses and drained queues, and what must hold of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from random import Random
 
-from batchq.domain.ids import JobId, child_id
+from batchq.domain.catalog import JobQueue
+from batchq.domain.ids import JobId, QueueName, child_id
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.stop_orders import StopKind
+from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from batchq.services.submissions import Submission
-from tests.simulation.run_log import Checks
+from tests.simulation.resource_checks import CATALOG_DELAY
+from tests.simulation.run_log import Checks, RunLog
 
 HOLDS = ("hold", "pause")
 RELEASES = ("release", "resume_job")
@@ -26,10 +30,27 @@ def request(rng: Random, known: Mapping[JobId, Submission]) -> tuple[str, JobId]
 
 
 class HoldChecks(Checks):
+    def __init__(self, *, jobs: Mapping[JobId, Job], now: Callable[[], datetime], run_log: RunLog) -> None:
+        super().__init__(jobs=jobs, run_log=run_log)
+        self._now = now
+        #: By drained queue: when its drain was saved.
+        self._drained: dict[QueueName, datetime] = {}
+
+    def changed(self, resource: CatalogResource) -> None:
+        """A queue was drained, or opened again."""
+        if isinstance(resource, JobQueue) and resource.drained:
+            self._drained.setdefault(resource.name, self._now())
+            self.run_log.counts["drains"] += 1
+        elif isinstance(resource, JobQueue):
+            self._drained.pop(resource.name, None)
+
     def written(self, changes: Changes, begun: Sequence[Job]) -> None:
         """Called before `jobs` has the changes. `begun`: the jobs of which an attempt begins."""
         released = {it.job_id for it in changes.history if it.hold is not None and it.hold.hold is None}
         for job in begun:
+            drained_at = self._drained.get(job.spec.queue)
+            if drained_at is not None and self._now() - drained_at > CATALOG_DELAY:
+                self.fail("I29 no job of a drained queue is placed", job, job)
             before = self.jobs.get(job.id)
             if job.hold is not None or (before is not None and before.held and job.id not in released):
                 self.fail("I29 a held job is not placed", job, job)

@@ -15,6 +15,7 @@ from batchq.domain.job import FINISHED, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.container_rules import main_node
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.stop_orders import StopKind
+from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import BudgetChecks
 from tests.simulation.bulk_stops import BulkStopChecks
@@ -50,12 +51,12 @@ class Invariants(Checks):
         self.resources = ResourceChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
-        self.holds = HoldChecks(jobs=self.jobs, run_log=run_log)
-        self.budgets = BudgetChecks(jobs=self.jobs, run_log=run_log)
+        self.holds = HoldChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.signals = SignalChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._tasks = ContainerChecks(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
         self.times = StoredTimes(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
+        self.budgets = BudgetChecks(jobs=self.jobs, containers=self.containers, times=self.times, run_log=run_log)
         self.checkpoints = CheckpointChecks(jobs=self.jobs, times=self.times, run_log=run_log)
         #: After an acknowledged stop: the last attempt that may ever begin.
         self.last_attempts: dict[JobId, int] = {}
@@ -104,6 +105,10 @@ class Invariants(Checks):
         for sweep, selection in changes.bulk_stops:
             self.bulk_stops.begun(sweep.order, selection)
 
+    def catalog_changed(self, resource: CatalogResource) -> None:
+        self.resources.changed(resource)
+        self.holds.changed(resource)
+
     def shifted(self, skew: timedelta, stored: Mapping[JobId, Job]) -> None:
         """The stored times were shifted to another clock, and nothing else has changed."""
         for job_id, job in self.jobs.items():
@@ -130,6 +135,7 @@ class Invariants(Checks):
         self._check_timeouts(before, after)
         self._check_time_limits(before, after)
         self.checkpoints.committed(before, after)
+        self.budgets.ended(before, after)
         self.jobs[after.id] = _saved(after)
         self._changed_at[after.id] = self._now(), before
         if after.status is not before.status or after.stop != before.stop:

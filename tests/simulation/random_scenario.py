@@ -12,6 +12,7 @@ from batchq.errors import BatchqError
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation import final_checks
 from tests.simulation.client import NoReply
+from tests.simulation.interventions import Interventions
 from tests.simulation.second_server import SecondServer
 from tests.simulation.server import Server
 from tests.simulation.world import World
@@ -31,6 +32,7 @@ class RandomScenario:
         self._invariants = world.invariants
         self._machine = world.machine
         self._second_server = SecondServer(world)
+        self._interventions = Interventions(world)
 
     async def run(self) -> None:
         luck = self._choices.luck
@@ -45,6 +47,7 @@ class RandomScenario:
         await final_checks.check(self._world)
 
     async def _storm(self) -> None:
+        self._interventions.begin()
         users = self._world.spawn(self._use(), "users")
         second_server = self._world.spawn(self._second_server.run(), "the second server")
         ends = self._clock.now() + timedelta(seconds=self._choices.world.choice([12, 30, 75]))
@@ -123,9 +126,9 @@ class RandomScenario:
     def _add_orphan(self) -> None:
         """Create a container of no known job; so few that the server does not suspect a wrong database.
 
-        A server leaves containers alone that appear after its first survey.
+        A server leaves containers alone that appear after its first survey. After a restore the operator purges them.
         """
-        if self._run_log.counts["orphans"] < 3:
+        if self._run_log.counts["orphans"] < 3 and not self._choices.restore_rate:
             self._run_log.counts["orphans"] += 1
             tag = Tag(job_id=builders.job_id(10**9 + self._run_log.counts["orphans"]), attempt=1)
             self._invariants.orphans[tag] = self._run_log.counts["boots"] if self._world.has_surveyed else None
@@ -139,6 +142,8 @@ class RandomScenario:
         self._world.other_engine.stop_faults()
         if self._world.on_other_engine and self._world.server is not None:
             self._world.server.leave()
+        await self._world.ready()
+        await self._interventions.end()
         await self._clock.sleep(RECOVERY_TIME)
         await self._world.ready()
         await self._world.client.restore_catalog()

@@ -111,5 +111,5 @@ class ObservedStore(SqliteStore):
 
     async def put_resource(self, resource: CatalogResource, *, caller: Caller | None) -> None:
         await self._database.write(
-            lambda it: catalog.put_resource(it, resource), then=lambda: self._invariants.resources.changed(resource)
+            lambda it: catalog.put_resource(it, resource), then=lambda: self._invariants.catalog_changed(resource)
         )

@@ -5,7 +5,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from tests.simulation.container_engine import FaultyEngine
 from tests.simulation.invariants import Invariants
 from tests.simulation.run_log import RunLog
 from tests.simulation.server import Server
+from tests.simulation.store import nothing
 from tests.simulation.submissions import DEFINITIONS, LARGEST
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, database_in_memory, temporary_checkpoints
@@ -71,6 +72,8 @@ class World:
             [1, 3, propagation.MAX_CHILDREN]
         )  # of an array, in a unit of work
         bulk_stops.MAX_STOPS = self.choices.sweeps.choice([1, 3, bulk_stops.MAX_STOPS])  # of an order
+        #: Called after the end of a server, before the next one.
+        self.between_servers: Callable[[], None] = nothing
         self._grace = timedelta(seconds=self.choices.grace())
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -128,6 +131,7 @@ class World:
                 self.run_log.counts["other engines"] += 1
             await self.server.live()
             await self.clock.sleep(self.choices.downtime())
+            self.between_servers()
 
     def _may_set_clock(self) -> None:
         clock = self.invariants.times.machine_clock

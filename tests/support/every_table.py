@@ -103,6 +103,7 @@ def _changes() -> Changes:
         streams=(log_stream(RUNNING),),
         restoration=Restoration(at=NOON),
         engine_id="an-engine",
+        surveyed_at=NOON,
         spending=(SPENDING,),
         budgets=((BUDGET.key, BUDGET),),
         audit_records=(RECORD,),

@@ -83,7 +83,7 @@ class Watcher:
 
     async def _survey_once(self) -> None:
         self._survey_due.clear()
-        expected = self._expected()
+        expected, began_at = self._expected(), self._clock.now()
         try:
             found = await self._runtime.survey()
             capacity = await self._runtime.capacity()
@@ -104,7 +104,12 @@ class Watcher:
         )
         self._post(
             SurveyCompleted(
-                engine=engine, containers=seen, expected=expected, capacity=capacity, lost_before=lost_before
+                engine=engine,
+                containers=seen,
+                began_at=began_at,
+                expected=expected,
+                capacity=capacity,
+                lost_before=lost_before,
             )
         )
 

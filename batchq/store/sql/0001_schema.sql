@@ -11,8 +11,8 @@
 
 -- ------------------------------------------------------------------------------------------------------------- server
 
--- Single values: 'instance', 'secret', 'clock', 'engine', 'restoration', 'forgotten_through' (the highest number of the
--- history that was deleted), and one row 'flag NAME' for each flag.
+-- Single values: 'instance', 'secret', 'clock', 'engine', 'surveyed_at' (in microseconds since the epoch), 'restoration',
+-- 'forgotten_through' (the highest number of the history that was deleted), and one row 'flag NAME' for each flag.
 CREATE TABLE metadata (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration'; '' for a flag

@@ -214,6 +214,9 @@ SELECT value FROM metadata WHERE name = 'restoration';
 -- engine_id
 SELECT value FROM metadata WHERE name = 'engine';
 
+-- surveyed_at
+SELECT CAST(value AS INTEGER) FROM metadata WHERE name = 'surveyed_at';
+
 -- count_in_queue
 -- Reads at most :limit rows of the index.
 SELECT count(*), coalesce(sum(millicpus), 0) FROM (
