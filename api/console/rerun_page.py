@@ -13,13 +13,20 @@ from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import Word, amounts_overrides
-from batchq.api.console.submit_page import described_definition, find_documents
+from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import job_path
 from batchq.domain.job import FINISHED, Status
 from batchq.errors import BatchqError, Invalid, NotFound
-from batchq.services.client_requests import JobDocument, Request, has_one_container, repeat, with_changes
+from batchq.services.client_requests import (
+    JobDocument,
+    Request,
+    foreign_authors,
+    has_one_container,
+    repeat,
+    with_changes,
+)
 
 MAX_JOBS = 1000  # of one order
 MAX_SHOWN = 100  # jobs that a page lists
@@ -123,6 +130,7 @@ async def _page(
     values = {
         "selection": selection,
         "jobs": jobs,
+        "authors": await _authors(context.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
         "statuses": {it.value: it for it in Status},
         "queues": sorted(context.catalog.queues_of(caller)),
@@ -132,6 +140,13 @@ async def _page(
         "invocation": new_invocation(),
     }
     return Page(template="rerun.html", title="Submit jobs again", values=values, status=status)
+
+
+async def _authors(batch: BatchCalls, jobs: Sequence[JobDocument], caller: Caller) -> list[str]:
+    """Sentences that name the other users who wrote what the jobs run, where they may limit the new jobs."""
+    arns = dict.fromkeys(it["jobDefinition"] for it in jobs)
+    definitions = [await described_definition(batch, it, caller) for it in arns]
+    return foreign_authors(jobs, filter(None, definitions), caller=caller_document(caller))
 
 
 async def _selected(batch: BatchCalls, selection: RerunSelection, caller: Caller) -> Sequence[JobDocument]:

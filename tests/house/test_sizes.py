@@ -10,7 +10,7 @@ from tests.house.rooms import ROOT, name, sources, tree
 MAX_PACKAGE_LINES = {
     "api": 3_600,
     "api/batch": 4_100,
-    "api/console": 4_500,
+    "api/console": 4_550,
     "api/logs": 550,
     "api/metrics": 600,
     "api/modelarts": 1_900,
@@ -19,18 +19,18 @@ MAX_PACKAGE_LINES = {
     "api/training": 1_650,
     "batchq": 2_100,
     "batchq/accounts": 1_000,
-    "batchq/cli": 6_650,
+    "batchq/cli": 6_700,
     "batchq/doctor": 750,
     "batchq/domain": 10_150,
     "batchq/engine": 6_950,
     "batchq/logs": 1_350,
     "batchq/ports": 1_400,
-    "batchq/services": 3_450,
+    "batchq/services": 3_500,
     "batchq/store": 5_550,
     "compute": 250,
     "compute/docker": 4_850,
     "compute/simulated": 800,
-    "tests": 84_800,
+    "tests": 85_300,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
