@@ -254,6 +254,21 @@ async def test_a_held_sequential_array_stays_held_when_a_later_child_is_cancelle
     await world.wait_for(array, Status.FAILED)
 
 
+@pytest.mark.parametrize("hold", ["hold", "pause"])
+async def test_a_sequential_array_with_a_failed_child_cannot_be_held(world, hold):
+    holder, array = await world.start(millicpus=WHOLE), await world.submit(array_size=4, after=[IN_TURN])
+    await world.wait_until(array, lambda it: it.array_state is not None and it.array_state.spawned == 4)
+    await world.cancel(child_id(array, 2))
+    await world.wait_until_idle()
+
+    with pytest.raises(Invalid, match="is an array whose children are being stopped"):
+        await getattr(world, hold)(array)
+
+    assert (await world.job(array)).hold is None
+    await world.terminate(array)
+    await world.finish(holder)
+
+
 @pytest.mark.parametrize("release", ["release", "resume"])
 async def test_a_release_of_an_array_that_is_not_held_releases_its_held_children(world, release):
     holder = await world.start(millicpus=WHOLE)

@@ -286,8 +286,8 @@ def _kept(counts: Mapping[Status, int]) -> tuple[tuple[Status, int], ...]:
 def _with_failed_child(job: Job, state: ArrayState, index: int) -> ArrayState:
     """Store the lowest index of a failed child of a SEQUENTIAL array: the children after it fail.
 
-    Not while the array has a cancel or stop order, which ends all children. A hold or release that is being applied goes
-    on with the children before the failed one.
+    Not while the array has a cancel or stop order, which ends all children. A hold or release that is being applied
+    goes on with the children before the failed one.
     """
     if job.stop_orders:
         return state
