@@ -6,7 +6,7 @@ from typing import Any, cast
 from batchq.api.batch.arns import ArnKind, BatchArns, to_job_id
 from batchq.api.batch.consumable_resources import needs_to_wire
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.job_definitions import parse_document, with_empty_lists
+from batchq.api.batch.job_definitions import parse_document, user_to_wire, with_empty_lists
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations import takes
@@ -150,9 +150,12 @@ def job_summary(job: Job, arns: BatchArns) -> Content:
 
 
 def owner_to_wire(job: Job) -> Content:
-    """The owner of a job. AWS has no such member; clients ignore members that they do not know. Decision 0025."""
-    owner = job.spec.owner
-    return {"user": owner.user, "account": owner.account}
+    """The owner and the authors of a job. AWS has no such member; clients ignore members that they do not know.
+
+    Decisions 0025 and 0068.
+    """
+    authors = [user_to_wire(it) for it in job.spec.authors]
+    return user_to_wire(job.spec.owner) | ({"authors": authors} if authors else {})
 
 
 def times_to_wire(job: Job) -> Content:

@@ -27,6 +27,7 @@ from batchq.api.batch.validation import (
     WireModel,
 )
 from batchq.api.operations import takes
+from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
@@ -260,7 +261,12 @@ def job_definition_detail(registered: JobDefinition, arns: BatchArns) -> dict[st
         "containerOrchestrationType": "ECS",
         "platformCapabilities": ["EC2"],
         **properties,
+        "batchq": {**user_to_wire(registered.owner), "author": user_to_wire(registered.author)},
     }
+
+
+def user_to_wire(user: Owner) -> dict[str, str]:
+    return {"user": user.user, "account": user.account}
 
 
 def _node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:

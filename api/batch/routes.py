@@ -103,6 +103,20 @@ UNSUPPORTED: Mapping[str, str] = {
 READ_PREFIXES = ("Describe", "List", "Get")
 
 
+class AuthorAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A user, and the account of that user at the time."""
+
+    user: str
+    account: str
+
+
+class DefinitionAdditions(AuthorAnswer, frozen=True, kw_only=True, rename="camel"):
+    """The member `batchq` of a job definition, which AWS does not have: the user who owns its name."""
+
+    #: The user who registered this revision. Jobs of the revision have only rights that this user has too.
+    author: AuthorAnswer
+
+
 class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The member `batchq` of a job in the answer to ListJobs, which AWS does not have."""
 
@@ -110,6 +124,8 @@ class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     user: str
     #: The account of that user at the time.
     account: str
+    #: The other users who wrote what the job runs; absent without any. The job has only rights that they have too.
+    authors: tuple[AuthorAnswer, ...] = ()
 
 
 class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -121,7 +137,11 @@ class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=
     stop_orders: tuple[StopOrderAnswer, ...] = ()
 
 
-ADDITIONS: Additions = {("batch", "JobDetail"): JobDetailAdditions, ("batch", "JobSummary"): JobAdditions}
+ADDITIONS: Additions = {
+    ("batch", "JobDefinition"): DefinitionAdditions,
+    ("batch", "JobDetail"): JobDetailAdditions,
+    ("batch", "JobSummary"): JobAdditions,
+}
 
 
 def required_permission(name: str) -> Permission:
@@ -234,9 +254,10 @@ class InProcessCalls:
                 shape, arns=request.arns, limits=context.limits, now=context.clock.now()
             )
             require_allowed_containers(found, caller)
+            found = replace(found, owner=caller.owner)
         submission = submit_job.batch_submission(body, found, arns=request.arns, limits=context.limits, key=None)
         queue = context.jobs.check(submission, caller=caller)
-        context.jobs.checked_spec(submission, found, queue, caller=caller)
+        await context.jobs.checked_spec(submission, found, queue, caller=caller)
 
     def _request(self, content: Mapping[str, object], operation: str, caller: Caller, invocation: str) -> BatchRequest:
         body = json.dumps(content).encode()

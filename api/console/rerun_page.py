@@ -14,7 +14,7 @@ from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import Word, amounts_overrides
-from batchq.api.console.submit_page import described_definition, find_documents
+from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, job_path
@@ -26,6 +26,7 @@ from batchq.services.client_requests import (
     JobDocument,
     LeftOut,
     Request,
+    foreign_authors,
     has_one_container,
     repeat,
     select_failed,
@@ -143,6 +144,7 @@ async def _page(
         "with_stopped": urlencode(
             [*(("job", it) for it in selection.job), ("failed", "true"), ("alsoStopped", "true")]
         ),
+        "authors": await _authors(context.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
         "statuses": {it.value: it for it in Status},
         "queues": sorted(context.catalog.queues_of(caller)),
@@ -152,6 +154,13 @@ async def _page(
         "invocation": new_invocation(),
     }
     return Page(template="rerun.html", title="Submit jobs again", values=values, status=status)
+
+
+async def _authors(batch: BatchCalls, jobs: Sequence[JobDocument], caller: Caller) -> list[str]:
+    """Sentences that name the other users who wrote what the jobs run, where they may limit the new jobs."""
+    arns = dict.fromkeys(it["jobDefinition"] for it in jobs)
+    definitions = [await described_definition(batch, it, caller) for it in arns]
+    return foreign_authors(jobs, filter(None, definitions), caller=caller_document(caller))
 
 
 async def _selected(

@@ -13,7 +13,7 @@ from batchq.api.console.forms import Form
 from batchq.domain.quantities import count_of, is_vcpus, mib_of
 from batchq.domain.times import duration_of
 from batchq.errors import Invalid
-from batchq.services.client_requests import RERUN_OF, Request, short_name
+from batchq.services.client_requests import LIKE, ORIGIN_TAGS, Request, short_name
 
 MAX_JOB_NAME = 128
 N_TO_N = "n2n"
@@ -40,6 +40,8 @@ class SubmissionForm(Form):
     image: Word = ""
     #: The id of the job whose other members are copied.
     like: Word = ""
+    #: The other users who wrote what the job runs, as the page named them.
+    authors: Lines = ""
     name: Word = ""
     queue: Word = ""
     command: Lines = ""
@@ -78,7 +80,7 @@ class SubmissionForm(Form):
             "dependsOn": [_dependency(it) for it in self.after.replace(",", " ").split()],
             "retryStrategy": self._retry(base.get("retryStrategy", {})),
             "timeout": self.time and {"attemptDurationSeconds": _seconds(self.time)},
-            "tags": dict(_pairs(self.tags, "tag")),
+            "tags": dict(_pairs(self.tags, "tag")) | ({LIKE: self.like} if self.like else {}),
             "shareIdentifier": self.share,
         }
         if self.priority:
@@ -123,7 +125,7 @@ def fields_of(request: Mapping[str, Any]) -> dict[str, str]:
         "time": str(request.get("timeout", {}).get("attemptDurationSeconds", "")),
         "priority": str(request.get("schedulingPriorityOverride", "")),
         "share": request.get("shareIdentifier", ""),
-        "tags": _lines((name, value) for name, value in request.get("tags", {}).items() if name != RERUN_OF),
+        "tags": _lines((name, value) for name, value in request.get("tags", {}).items() if name not in ORIGIN_TAGS),
         **amounts,
     }
 

@@ -16,8 +16,10 @@ from batchq.services.client_requests import (
     Content,
     JobDocument,
     Request,
+    UserDocument,
     container_properties,
     equal_revision,
+    foreign_authors,
     has_one_container,
     image_definition,
     image_definition_name,
@@ -57,6 +59,8 @@ async def post_submit(context: ConsoleContext, visit: Visit[SubmissionForm]) -> 
 
     async def order() -> str:
         request = await _request(context.batch, form, caller)
+        if "\n".join(await _authors(context.batch, form, caller)) != "\n".join(form.authors.splitlines()):
+            raise Invalid("Other users wrote what this job runs: submit it again if you want to run it.")
         if form.image:
             request["jobDefinition"] = await _registered(context.batch, form.image, caller)
         job = await _call(context.batch, "SubmitJob", request, caller, form.invocation)
@@ -83,6 +87,7 @@ async def _page(
     """`request`: that of a form whose check found no error; None: the form was not checked."""
     like = await find_documents(context.batch, [form.like] if form.like else [], caller)
     values = {
+        "authors": await _authors(context.batch, form, caller),
         "form": form,
         "error": error,
         "queues": sorted(context.catalog.queues_of(caller)),
@@ -93,6 +98,36 @@ async def _page(
         "batchq_command": "" if request is None else batchq_command(form, request),
     }
     return Page(template="submit.html", title="Submit a job", values=values, status=status)
+
+
+async def _authors(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> list[str]:
+    """Sentences that name the other users who wrote what the job would run, where they may limit it."""
+    jobs = await find_documents(batch, [form.like] if form.like else [], caller)
+    found = [await _named_definition(batch, form.definition, caller)] if form.definition else []
+    return foreign_authors(jobs, filter(None, found), caller=caller_document(caller))
+
+
+async def _named_definition(batch: BatchCalls, name: str, caller: Caller) -> Content:
+    """The revision, or the newest ACTIVE one of a name, as DescribeJobDefinitions returns it; empty if missing."""
+    if ":" in name:
+        try:
+            return await described_definition(batch, name, caller)
+        except Invalid:  # an ARN of something else
+            return {}
+    query: dict[str, object] = {"jobDefinitionName": name, "status": "ACTIVE"}
+    page = await batch.call("DescribeJobDefinitions", query, caller=caller)
+    newest: Content = {}
+    while page["jobDefinitions"]:
+        newest = page["jobDefinitions"][-1]
+        if "nextToken" not in page:
+            break
+        page = await batch.call("DescribeJobDefinitions", query | {"nextToken": page["nextToken"]}, caller=caller)
+    return newest
+
+
+def caller_document(caller: Caller) -> UserDocument:
+    """The caller, as whoami returns it."""
+    return {"user": caller.user, "account": caller.account, "role": caller.role}
 
 
 async def _request(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> Request:
@@ -149,7 +184,7 @@ async def _registered(batch: BatchCalls, image: str, caller: Caller) -> str:
 async def _find_or_register(batch: BatchCalls, name: str, properties: Content, caller: Caller) -> str:
     query = {"jobDefinitionName": name, "status": "ACTIVE"}
     found = await batch.call("DescribeJobDefinitions", query, caller=caller)
-    known = equal_revision(found["jobDefinitions"], name, properties)
+    known = equal_revision(found["jobDefinitions"], name, properties, caller=caller_document(caller))
     if known is not None:
         return known
     made = await batch.call("RegisterJobDefinition", image_definition(name, properties), caller=caller)

@@ -18,6 +18,7 @@ from batchq.cli.server_requests import (
     FINISHED,
     Content,
     Row,
+    fetch_caller,
     fetch_definitions,
     fetch_job_documents,
     fetch_jobs,
@@ -26,7 +27,14 @@ from batchq.cli.server_requests import (
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
 from batchq.errors import Misused
 from batchq.escapes import escape
-from batchq.services.client_requests import LeftOut, has_one_container, repeat, select_failed, with_changes
+from batchq.services.client_requests import (
+    LeftOut,
+    foreign_authors,
+    has_one_container,
+    repeat,
+    select_failed,
+    with_changes,
+)
 
 MAX_JOBS = 10_000  # jobs of one command
 NOT_REPEATED = "batchq list shows which, and rerun submits the others"
@@ -136,10 +144,15 @@ def _index(row: Row) -> int:
 
 
 def _requests(url: str, jobs: Sequence[Job], changed: Request) -> list[Request]:
-    """The requests of the new jobs. Raises Misused for a change that a job cannot have."""
+    """The requests of the new jobs. Raises Misused for a change that a job cannot have.
+
+    A notice names the other users who wrote what the jobs run, where they may limit the new jobs.
+    """
     if "containerOverrides" in changed and (others := [it for it in jobs if not has_one_container(it)]):
         raise Misused(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
     definitions = _definitions(url, {it["jobDefinition"] for it in jobs})
+    for sentence in foreign_authors(jobs, definitions.values(), caller=fetch_caller(url)):
+        print_notice(sentence)
     return [with_changes(repeat(it, definitions.get(it["jobDefinition"], {})), changed) for it in jobs]
 
 

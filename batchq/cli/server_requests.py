@@ -96,10 +96,15 @@ def fetch_overview(url: str) -> Page:
 
 def fetch_user_name(url: str) -> str:
     """The name of the caller on the server. Raises Unavailable if its response has none."""
-    user = call(url, WHO_AM_I, {}).get("user")
-    if not isinstance(user, str) or not user:
+    return str(fetch_caller(url)["user"])
+
+
+def fetch_caller(url: str) -> Page:
+    """The caller on the server: `user`, `account` and `role`. Raises Unavailable if the response has no user name."""
+    caller = dict(call(url, WHO_AM_I, {}))
+    if not isinstance(caller.get("user"), str) or not caller["user"]:
         raise Unavailable(f"the response of {url} does not contain your user name")
-    return user
+    return caller
 
 
 def fetch_server_time(url: str) -> int:

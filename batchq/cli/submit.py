@@ -22,7 +22,8 @@ from batchq.cli.server_commands import job_url
 from batchq.cli.server_requests import (
     Content,
     fetch_active_revisions,
-    fetch_user_name,
+    fetch_caller,
+    fetch_definitions,
     send_definition,
     send_submission,
 )
@@ -33,6 +34,7 @@ from batchq.services.client_requests import (
     Volume,
     container_properties,
     equal_revision,
+    foreign_authors,
     image_definition,
     image_definition_name,
     short_name,
@@ -62,6 +64,8 @@ class JobPlan(Struct, frozen=True, kw_only=True):
 
         Raises Misused and NotFound for a job of `--after`, and the errors of `call`.
         """
+        if self.definition:
+            _name_author(url, self.definition)
         definition = self.definition or find_or_register(url, image=self.image, volumes=self.volumes, user=self.user)
         return _with_job_ids(url, self.request) | {"jobDefinition": definition}
 
@@ -208,17 +212,28 @@ def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str])
 def find_or_register(url: str, *, image: str, volumes: Sequence[Volume], user: str | None) -> str:
     """The `name:revision` of the definition for this image. Raises Invalid, and ServerUnavailable."""
     properties = container_properties(image=image, volumes=volumes, user=user)
-    name = image_definition_name(image, properties)
+    name, caller = image_definition_name(image, properties), fetch_caller(url)
     try:
-        return _find(url, name, properties) or _register(url, name, properties)
+        return _find(url, name, properties, caller) or _register(url, name, properties)
     except Invalid:  # the name belongs to a user of another account, or the image is not allowed
-        own = image_definition_name(image, properties, owner=fetch_user_name(url))
-        return _find(url, own, properties) or _register(url, own, properties)
+        own = image_definition_name(image, properties, owner=caller["user"])
+        return _find(url, own, properties, caller) or _register(url, own, properties)
 
 
-def _find(url: str, name: str, properties: Content) -> str | None:
+def _name_author(url: str, definition: str) -> None:
+    """Print a notice if the author of the definition may limit the job. The server refuses a missing definition."""
+    if ":" in definition:
+        found = fetch_definitions(url, [definition])
+    else:
+        found = sorted(fetch_active_revisions(url, definition), key=lambda it: int(it["revision"]))[-1:]
+    if found:
+        for sentence in foreign_authors([], found, caller=fetch_caller(url)):
+            print_notice(sentence)
+
+
+def _find(url: str, name: str, properties: Content, caller: Content) -> str | None:
     """The newest active revision with exactly this content; None without one."""
-    return equal_revision(fetch_active_revisions(url, name), name, properties)
+    return equal_revision(fetch_active_revisions(url, name), name, properties, caller=caller)
 
 
 def _register(url: str, name: str, properties: Content) -> str:

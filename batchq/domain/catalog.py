@@ -199,8 +199,15 @@ class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     document: str
     tags: Tags = ()
     created_at: datetime
-    #: The user and account that registered it.
+    #: The user and account that first registered a revision of this name.
     owner: Owner = NO_OWNER
+    #: The user and account that registered this revision; None: the owner.
+    registered_by: Owner | None = None
+
+    @property
+    def author(self) -> Owner:
+        """The user who wrote what jobs of this revision run, and that user's account."""
+        return self.registered_by or self.owner
 
 
 def require_free_name(name: str, taken: Collection[str]) -> None:

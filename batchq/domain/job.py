@@ -136,6 +136,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoints: CheckpointRules | None = None
     #: The user and account that submitted the job.
     owner: Owner = NO_OWNER
+    #: The other users who wrote what the job runs: the author of its definition and, of a job that repeats or copies
+    #: another one, the owner and the authors of that job. The job has only the rights that all of them have.
+    authors: tuple[Owner, ...] = ()
     #: How the metrics of the job are found in its log; empty: by `training_metrics.DEFAULT_RULES`.
     metric_rules: tuple[MetricRule, ...] = ()
     #: How much work a training job will do.

@@ -2,9 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from batchq.domain.access.accounts import AccountName, ContainerPolicy, Directory, Owner
+from batchq.domain.access.container_policy import AuthorPolicies
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
@@ -39,9 +40,21 @@ class AccountPolicies:
         """The container policy of the owner's jobs; None: all that the server allows. Raises Unavailable."""
         return self._directory().container_policy_of_owner(owner) if self._enforced else None
 
-    def network_account(self, owner: Owner) -> str:
-        """The account whose jobs share networks with the owner's; empty if all accounts share them."""
-        return owner.account if self._enforced else ""
+    def author_policies(self, authors: Iterable[Owner]) -> AuthorPolicies:
+        """The container policies of the authors of a job. Present admins are left out. Raises Unavailable."""
+        policies = ((author, self.container_policy(author)) for author in authors)
+        return tuple((author, policy) for author, policy in policies if policy is not None)
+
+    def network_account(self, spec: JobSpec) -> str:
+        """The account whose jobs share networks with this job; empty if all accounts share them.
+
+        Several accounts, joined by `+`, for a job whose authors are of other accounts and not admins: such jobs share
+        networks with each other only. Raises Unavailable.
+        """
+        if not self._enforced:
+            return ""
+        others = {author.account for author, _ in self.author_policies(spec.authors)} - {spec.owner.account}
+        return "+".join([spec.owner.account, *sorted(others)])
 
     async def watch(self, clock: Clock, changed: Callable[[], None]) -> None:
         """Call `changed` when the quotas have changed, so that jobs which waited for a limit are placed."""

@@ -110,8 +110,9 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     network: Network | None = None
     #: The host path of the job's checkpoint directory, mounted at `domain.training.MOUNT_POINT`; None: it has none.
     checkpoint_directory: str | None = None
-    #: What the account may use of the machine; None: whatever the server permits.
-    allowance: ContainerPolicy | None = None
+    #: What the accounts of the job's owner and authors may use of the machine. Each policy applies; without any the
+    #: container may use whatever the server permits.
+    allowances: tuple[ContainerPolicy, ...] = ()
 
 
 class ContainerCalls(Protocol):
@@ -124,7 +125,7 @@ class ContainerCalls(Protocol):
     async def create(self, launch: LaunchSpec) -> Created:
         """Create the container, named by its tag; an existing container of this launch is returned instead.
 
-        Raises ImageMissing; NameTaken; StartRefused, also for what `launch.allowance` does not permit; ContainerGone
+        Raises ImageMissing; NameTaken; StartRefused, also for what `launch.allowances` do not permit; ContainerGone
         if the container `launch.container_id` does not exist any more; ContainerUnusable if that container can never
         start. A launch without an id replaces such a container.
         """

@@ -238,9 +238,9 @@ class JobDefinitionService:
         owner = await self._store.definition_owner(definition.ref.name) or caller.owner
         _require_access(owner, f"the job definition name {definition.ref.name}", caller)
         container_policy.require_allowed_containers(definition, caller)
-        return await self._cache.add(
-            replace(definition, tags=rules.tagged((), definition.tags), owner=owner), caller=caller
-        )
+        author = None if caller.owner == owner else caller.owner
+        tags = rules.tagged((), definition.tags)
+        return await self._cache.add(replace(definition, tags=tags, owner=owner, registered_by=author), caller=caller)
 
     @serialized
     async def deregister(self, ref: DefinitionRef, *, caller: Caller) -> None:

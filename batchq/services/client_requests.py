@@ -6,7 +6,7 @@ it.
 There is one definition for each image, its volumes and its user, named `cli-IMAGE-HASH`. What changes from job to job
 is in the overrides of SubmitJob, so definitions stay few. A name belongs to the user who registered it first, so a
 definition of this name may be of another user: it is used only if its content is exactly the one that would be
-registered.
+registered, and if its author does not limit the job.
 
 The SubmitJob request of a rerun is made from the JSON of DescribeJobs and of the revision of the job's definition.
 """
@@ -31,6 +31,7 @@ _EXPECTED_MEMBERS = {
     "containerOrchestrationType",
     "platformCapabilities",
     "containerProperties",
+    "batchq",
 }
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 #: The JSON of a request or a response.
@@ -38,6 +39,8 @@ Content = dict[str, Any]
 #: A volume: host path, container path, whether it is read-only.
 Volume = tuple[str, str, bool]
 RERUN_OF = "batchq:rerun-of"  # the tag of a job that repeats another: the id of that job
+LIKE = "batchq:like"  # the tag of a job whose request was made from another job: the id of that job
+ORIGIN_TAGS = frozenset({RERUN_OF, LIKE})
 ARRAY_INDEX = "AWS_BATCH_JOB_ARRAY_INDEX"
 _OLDER_MEMBERS = {"VCPU": "vcpus", "MEMORY": "memory"}
 _COPIED = ("parameters", "timeout", "propagateTags", "shareIdentifier")
@@ -47,6 +50,8 @@ Request = dict[str, Any]
 JobDocument = Mapping[str, Any]
 Container = Mapping[str, Any]
 T = TypeVar("T")
+#: A user with `user` and `account`; for a caller, as whoami returns it, with `role` too.
+UserDocument = Mapping[str, Any]
 
 
 def container_properties(*, image: str, volumes: Sequence[Volume], user: str | None) -> Content:
@@ -73,9 +78,13 @@ def short_name(image: str) -> str:
     return _NOT_IN_NAMES.sub("-", repository).strip("-_") or "job"
 
 
-def equal_revision(revisions: Iterable[Content], name: str, properties: Content) -> str | None:
-    """`name:revision` of the newest of these revisions with exactly this content; None without one."""
-    equal = [it["revision"] for it in revisions if _content(it) == properties]
+def equal_revision(revisions: Iterable[Content], name: str, properties: Content, *, caller: UserDocument) -> str | None:
+    """`name:revision` of the newest of these revisions with exactly this content; None without one.
+
+    Revisions whose author may limit a job of the caller are left out.
+    """
+    own = (it for it in revisions if not may_limit(it["batchq"]["author"], caller))
+    equal = [it["revision"] for it in own if _content(it) == properties]
     return f"{name}:{max(equal)}" if equal else None
 
 
@@ -98,6 +107,41 @@ def _content(definition: Content) -> Content:
     return {member: value for member, value in definition.get("containerProperties", {}).items() if value != []}
 
 
+def may_limit(author: UserDocument, caller: UserDocument) -> bool:
+    """Whether a job of the caller may have fewer rights because `author` wrote what it runs."""
+    crosses = author["account"] != caller["account"] or caller["role"] == "ADMIN"
+    return bool(author["user"] != caller["user"] and crosses)
+
+
+def foreign_authors(
+    jobs: Iterable[JobDocument], definitions: Iterable[Mapping[str, Any]], *, caller: UserDocument
+) -> list[str]:
+    """Sentences that name the owners of jobs and the authors of definitions, where they may limit jobs of the caller.
+
+    `jobs`: those that are repeated or copied, as DescribeJobs returns them.
+    """
+    whose: dict[tuple[str, str], list[str]] = {}
+    parts = [(f"job {it['jobId']}", user) for it in jobs for user in _authors_of(it)]
+    parts += [
+        (f"job definition {it['jobDefinitionName']}:{it['revision']}", it["batchq"]["author"]) for it in definitions
+    ]
+    for part, user in parts:
+        if may_limit(user, caller):
+            whose.setdefault((user["user"], user["account"]), []).append(part)
+    return [
+        f"{_first_of(found)} by {user} of account {account}: a job has only the rights that both of you have"
+        for (user, account), found in whose.items()
+    ]
+
+
+def _authors_of(job: JobDocument) -> list[UserDocument]:
+    return [job["batchq"], *job["batchq"].get("authors", ())]
+
+
+def _first_of(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more"
+
+
 def repeat(job: JobDocument, definition: Mapping[str, Any]) -> Request:
     """The request for a new job like this one, without its dependencies.
 
@@ -108,7 +152,8 @@ def repeat(job: JobDocument, definition: Mapping[str, Any]) -> Request:
         "jobName": job["jobName"],
         "jobQueue": job["jobQueue"].rpartition("/")[2],
         "jobDefinition": job["jobDefinition"],
-        "tags": dict(job.get("tags", {})) | {RERUN_OF: job["jobId"]},
+        "tags": {name: value for name, value in job.get("tags", {}).items() if name not in ORIGIN_TAGS}
+        | {RERUN_OF: job["jobId"]},
         "retryStrategy": job.get("retryStrategy"),
         "schedulingPriorityOverride": job.get("schedulingPriority"),
         "consumableResourcePropertiesOverride": job.get("consumableResourceProperties"),

@@ -75,15 +75,16 @@ class DirectSubmissionService:
     async def _definition(self, prefix: str, work: DirectWork, caller: Caller) -> JobDefinition:
         """A definition of the caller for such work: an existing one, or a new one.
 
-        The name is derived from the content and the user. Another user may have registered it with other content: that
-        revision is not used.
+        The name is derived from the content and the user. A revision that another user has registered is not used, also
+        with equal content: the job would have the rights of that user only.
         """
         base = _without_commands(work)
         content = (caller.user, caller.account, msgspec.to_builtins(base))
         digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH]
         try:
             found = await self._definitions.find(f"{prefix}_{digest}", None, caller=caller)
-            if DirectWork(container=found.container, nodes=found.nodes) == base and _is_plain(found):
+            is_own = found.author == caller.owner
+            if is_own and DirectWork(container=found.container, nodes=found.nodes) == base and _is_plain(found):
                 return found
         except NotFound:
             pass

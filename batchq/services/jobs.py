@@ -27,6 +27,7 @@ from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
+from batchq.services import submissions
 from batchq.services.catalog import CatalogService
 from batchq.services.job_reads import PendingOrdersView
 from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
@@ -71,15 +72,14 @@ class JobService:
     async def submit(self, submission: Submission, *, caller: Caller) -> Job:
         """Create a job. It is durable when this method returns, and may already be in a later status than SUBMITTED.
 
-        The job uses the definition as it is now; later changes of the definition do not affect it. Raises Invalid,
-        with AWS's texts; Throttled; Unavailable.
+        Later changes of its definition do not affect the job. Raises Invalid, with AWS's texts; Throttled; Unavailable.
         """
         queue = self.check(submission, caller=caller)
         self._engine.submit_rate.check(caller.account)
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, caller=caller
         )
-        spec = self.checked_spec(submission, definition, queue, caller=caller)
+        spec = await self.checked_spec(submission, definition, queue, caller=caller)
         rerun_of = await self._projected.repeated_job(submission.tags, visibility=caller.visibility)
         return await self._engine.submit(
             job_id=submission.job_id or JobId(str(uuid4())),
@@ -95,12 +95,16 @@ class JobService:
         check_client_document(submission.client_document)
         return self._enabled(submission.queue, caller)
 
-    def checked_spec(
+    async def checked_spec(
         self, submission: Submission, definition: JobDefinition, queue: JobQueue, *, caller: Caller
     ) -> JobSpec:
         """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
         spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
         container_policy.require_allowed_containers(spec, caller)
+        first = list(submissions.first_job_ids(submission).values())
+        first_jobs = await self._visible_jobs(first, caller) if first else {}
+        spec = replace(spec, authors=submissions.authors_of(submission, definition, first_jobs, owner=caller.owner))
+        container_policy.require_allowed_authors(spec, self._engine.accounts.author_policies(spec.authors))
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec))
             self._checkpoint_guard.check()

@@ -1,5 +1,6 @@
 """Submissions of jobs: the request, the job specification that it and the job definition make, and its checks."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from msgspec import Struct
@@ -7,13 +8,14 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import JobDefinition, JobQueue, Tags
 from batchq.domain.container import ContainerSpec, Overrides, effective, merge_pairs
-from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import ConsumableRequirement, Dependency, JobSpec, RetryStrategy
+from batchq.domain.ids import JobId, QueueName, node_of
+from batchq.domain.job import ConsumableRequirement, Dependency, Job, JobSpec, RetryStrategy
 from batchq.domain.scheduling.dependencies import invalid_overrides
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.domain.training import MetricRule, check_rules, checkpoint_rules, metric_rules, training_plan
 from batchq.errors import Invalid
 from batchq.ports.jobs import SubmissionKey
+from batchq.services.client_requests import ORIGIN_TAGS
 from batchq.services.training import patterns
 
 MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
@@ -107,6 +109,26 @@ def _work(
     if several:
         return several.leading.spec, task, gang
     return submission.container or effective(definition.container, submission.overrides, parameters), None, None
+
+
+def first_job_ids(submission: Submission) -> Mapping[str, JobId]:
+    """The jobs that the submission repeats or copies, by the tag that names each."""
+    return {tag: node_of(JobId(value))[0] for tag, value in submission.tags if tag in ORIGIN_TAGS}
+
+
+def authors_of(
+    submission: Submission, definition: JobDefinition, first_jobs: Mapping[JobId, Job], *, owner: Owner
+) -> tuple[Owner, ...]:
+    """The authors of the new job. `first_jobs`: those of `first_job_ids` that are visible to its owner.
+
+    Raises Invalid if one is missing.
+    """
+    authors = [definition.author]
+    for tag, job_id in first_job_ids(submission).items():
+        if job_id not in first_jobs:
+            raise Invalid(f"Job {job_id} of the tag {tag} not found.")
+        authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
+    return tuple(it for it in dict.fromkeys(authors) if it != owner)
 
 
 def metric_rules_of(submission: Submission) -> tuple[MetricRule, ...]:

@@ -7,7 +7,7 @@ The target of a log driver is checked by the options that the engine has stored.
 another address when the engine resolves it at the start, and a redirect in the target's reply to the splunk driver.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -36,17 +36,16 @@ def check_launch(
     mode of the launch.
     """
     check_image(launch, policy)
-    allowance, spec = launch.allowance, launch.spec
-    if allowance is not None:
-        for device in spec.devices:
-            mounts.check_device(device, allowance)
-    has_log_driver = allowance is not None and not spec.logging.captured
-    was_created_before = not is_new and bool(allowance is not None or spec.privileged or spec.devices or spec.mounts)
+    allowances, spec = launch.allowances, launch.spec
+    for device in spec.devices:
+        mounts.check_device(device, allowances)
+    has_log_driver = bool(allowances) and not spec.logging.captured
+    was_created_before = not is_new and bool(allowances or spec.privileged or spec.devices or spec.mounts)
     inspected = inspect() if was_created_before or has_log_driver else None
     if inspected is None:
         return
     if was_created_before:
-        _check_existing(inspected, policy, allowance)
+        _check_existing(inspected, policy, allowances)
     if has_log_driver:
         check_target(inspected, network)
 
@@ -56,8 +55,8 @@ def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
 
     An account without the permission to run as root gets a numeric user and group above 0, also from the image.
     """
-    user, allowance = launch.spec.user, launch.allowance
-    if allowance is None or allowance.permits_root:
+    user = launch.spec.user
+    if permits_root(launch.allowances):
         return user
     effective_user = image_user() if user is None else user
     numbers = user_and_group(effective_user)
@@ -67,6 +66,11 @@ def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
             f"user {effective_user or 'root'!r} of {source} is not a number above 0 with such a group: set one"
         )
     return numbers
+
+
+def permits_root(allowances: Iterable[ContainerPolicy]) -> bool:
+    """Whether each policy permits root."""
+    return all(it.permits_root for it in allowances)
 
 
 def check_image(launch: LaunchSpec, policy: ServerPolicy) -> None:
@@ -84,8 +88,8 @@ def check_pull(launch: LaunchSpec) -> None:
     A restricted account may not use a registry on an address of this machine, under any name, unless it was given that
     registry.
     """
-    registry, allowance = container_policy.registry_of(launch.spec.image), launch.allowance
-    if allowance is None or allowance.registries is not None or registry == container_policy.DOCKER_HUB:
+    registry = container_policy.registry_of(launch.spec.image)
+    if all(it.registries is not None for it in launch.allowances) or registry == container_policy.DOCKER_HUB:
         return
     if resolves_to_this_machine(registry.partition(":")[0]):
         raise create_forbidden(
@@ -93,10 +97,10 @@ def check_pull(launch: LaunchSpec) -> None:
         )
 
 
-def check_network(mode: object, allowance: ContainerPolicy | None) -> None:
-    """Check that the account may use the engine's network mode; None: the default network. Raises StartRefused."""
-    if mode == HOST_NETWORK and allowance is not None and not allowance.host_network:
-        raise create_forbidden("the host network of its compute environment is not allowed for its account")
+def check_network(mode: object, allowances: Iterable[ContainerPolicy]) -> None:
+    """Check that the job may use the engine's network mode; None: the default network. Raises StartRefused."""
+    if mode == HOST_NETWORK and not all(it.host_network for it in allowances):
+        raise create_forbidden("the host network of its compute environment is not allowed for the accounts of the job")
 
 
 def check_target(inspected: object, network: Network) -> None:
@@ -133,12 +137,12 @@ def _addresses(host: str) -> set[str]:
     return set()
 
 
-def _check_existing(inspected: object, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
-    check_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
+def _check_existing(inspected: object, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> None:
+    check_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowances)
     for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
-        mounts.check_name(source, Path(source).resolve(), policy, allowance)
+        mounts.check_name(source, Path(source).resolve(), policy, allowances)
     user = member(inspected, "Config", "User", of=object)
-    if allowance is not None and not allowance.permits_root and user_and_group(str(user)) != user:
+    if not permits_root(allowances) and user_and_group(str(user)) != user:
         raise create_forbidden(f"it was created with user {user!r}, which may be root or in the group of root")
     opened = (member(inspected, "HostConfig", name, of=object) for name in ("Privileged", "Devices"))
     if any(opened) and policy.privileged is not Privileged.ALLOW:

@@ -282,7 +282,7 @@ class Containers:
     def _resolve_inputs(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> LaunchInputs:
         spec = launch.spec
         admission.check_image(launch, self._policy)
-        admission.check_network(namespaces and namespaces.network, launch.allowance)
+        admission.check_network(namespaces and namespaces.network, launch.allowances)
         mounts, devices = self._resolve_mounts(client, launch)
         return LaunchInputs(
             namespaces=namespaces,

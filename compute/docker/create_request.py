@@ -236,9 +236,10 @@ def _dropped_capabilities(launch: LaunchSpec) -> dict[str, Any]:
 
     With root it loses those with which it could leave devices or files with capabilities in a volume, and NET_RAW.
     """
-    if launch.allowance is None:
+    if not launch.allowances:
         return {}
-    return {"CapDrop": list(DROPPED_ROOT_CAPABILITIES) if launch.allowance.permits_root else ["ALL"]}
+    has_root = all(it.permits_root for it in launch.allowances)
+    return {"CapDrop": list(DROPPED_ROOT_CAPABILITIES) if has_root else ["ALL"]}
 
 
 def _memory(spec: ContainerSpec, inputs: LaunchInputs) -> dict[str, int]:

@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import count
@@ -107,7 +107,7 @@ class OpenMounts:
             path = it.mount.host_path
             assert path is not None, "it is of the host"
             if it.folder is not None:
-                check_open_path(path, it.folder, (), policy, launch.allowance)
+                check_open_path(path, it.folder, (), policy, launch.allowances)
 
     def are_open(self, tag: Tag, inspected: object) -> bool:
         """Whether the descriptors that the inspected container mounts are open in this process.
@@ -149,7 +149,7 @@ class OpenMounts:
         open_one = open_mount if shares_files else mount_by_name
         try:
             for mount in host_mounts:
-                opened.append(open_one(mount, policy, launch.allowance))
+                opened.append(open_one(mount, policy, launch.allowances))
                 if opened[-1].created:
                     self._record_created(launch.tag, mount)
                 _renumber(opened[-1].folder)
@@ -205,14 +205,14 @@ def _device(folder: Descriptor) -> str:
     return f"/proc/{os.getpid()}/fd/{folder.number}"
 
 
-def open_mount(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | None) -> OpenMount:
+def open_mount(mount: Mount, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> OpenMount:
     """Check and open the host path of a mount, and create it if it is missing. The caller closes the result.
 
     Raises StartRefused, and EngineUnknown if the process has no free file descriptor.
     """
     host_path = _absolute(mount)
     try:
-        at, created = _open(host_path, policy, allowance)
+        at, created = _open(host_path, policy, allowances)
         try:
             real = replace(mount, host_path=str(at.path))
             if at.is_folder:
@@ -229,26 +229,30 @@ def open_mount(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | 
         raise create_refused(f"host path {host_path!r} cannot be used: {error}") from error
 
 
-def mount_by_name(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | None) -> OpenMount:
+def mount_by_name(mount: Mount, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> OpenMount:
     """Check a mount without opening or creating anything. Raises StartRefused.
 
     For an engine that does not share the mount and PID namespaces of this process.
     """
     host_path = _absolute(mount)
     real = Path(plain_path(host_path))
-    check_name(host_path, real, policy, allowance)
+    check_name(host_path, real, policy, allowances)
     return OpenMount(mount=replace(mount, host_path=str(real)), folder=None)
 
 
 def check_open_path(
-    given_path: str, at: Descriptor, missing: tuple[str, ...], policy: ServerPolicy, allowance: ContainerPolicy | None
+    given_path: str,
+    at: Descriptor,
+    missing: tuple[str, ...],
+    policy: ServerPolicy,
+    allowances: Sequence[ContainerPolicy],
 ) -> None:
     """Check an open path, and the folders `missing` that are to be created below it. Raises StartRefused and OSError.
 
     `given_path` is the path as the job gave it, for error messages.
     """
     real = at.path.joinpath(*missing)
-    check_path(given_path, real, policy, allowance)
+    check_path(given_path, real, policy, allowances)
     mount_table = MountTable()
     if at.path.joinpath(*missing) != real:
         raise OSError(errno.EBUSY, "moved during the check")
@@ -263,32 +267,34 @@ def check_open_path(
             raise _forbidden_path(given_path, f"a {mount_table.filesystem(it)} file system of the kernel")
 
 
-def check_path(given_path: str, real: Path, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
+def check_path(given_path: str, real: Path, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> None:
     """Check the real path by its name alone. `given_path` is the path as the job gave it. Raises StartRefused."""
     if not _is_below(real, policy.volumes, policy):
         raise create_forbidden(f"host path {given_path!r} is not below a path that this server permits")
-    if allowance is not None and not _is_below(real, map(Path, allowance.volumes), policy):
-        raise create_forbidden(f"host path {given_path!r} is not below a path that its account permits")
+    if not all(_is_below(real, map(Path, it.volumes), policy) for it in allowances):
+        raise create_forbidden(f"host path {given_path!r} is not below a path that the accounts of the job permit")
     for path in (*FORBIDDEN_PATHS, *policy.private):
         forbidden = path.resolve()
         if real.is_relative_to(forbidden) or forbidden.is_relative_to(real):
             raise _forbidden_path(given_path, path)
 
 
-def check_name(given_path: str, real: Path, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
+def check_name(given_path: str, real: Path, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> None:
     """Check a path that the engine resolves by its name at the mount. Raises StartRefused."""
-    check_path(given_path, real, policy, allowance)
+    check_path(given_path, real, policy, allowances)
     _check_protected(given_path, real, policy)
 
 
-def check_device(device: Device, allowance: ContainerPolicy) -> None:
-    """Check that the account may use the device; symlinks are resolved first. Raises StartRefused."""
+def check_device(device: Device, allowances: Sequence[ContainerPolicy]) -> None:
+    """Check that the job may use the device; symlinks are resolved first. Raises StartRefused."""
+    if not allowances:
+        return
     try:
         real = Path(device.host_path).resolve()
     except (OSError, ValueError, RuntimeError) as error:
         raise create_forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
-    if not any(real.is_relative_to(Path(it).resolve()) for it in allowance.devices):
-        raise create_forbidden(f"device {device.host_path!r} is not allowed for its account")
+    if not all(any(real.is_relative_to(Path(it).resolve()) for it in policy.devices) for policy in allowances):
+        raise create_forbidden(f"device {device.host_path!r} is not allowed for the accounts of the job")
 
 
 def _absolute(mount: Mount) -> str:
@@ -298,15 +304,15 @@ def _absolute(mount: Mount) -> str:
     return mount.host_path
 
 
-def _open(host_path: str, policy: ServerPolicy, allowance: ContainerPolicy | None) -> tuple[Descriptor, bool]:
+def _open(host_path: str, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> tuple[Descriptor, bool]:
     """The open path, and whether it was created."""
     at, missing = open_path(str(plain_path(host_path)), follows=lambda _: True)
     try:
-        check_open_path(host_path, at, missing, policy, allowance)
+        check_open_path(host_path, at, missing, policy, allowances)
         if missing:
             _check_creatable(host_path, policy)
             at = create_folders(at, missing)
-            check_open_path(host_path, at, (), policy, allowance)
+            check_open_path(host_path, at, (), policy, allowances)
     except BaseException:
         at.close()
         raise

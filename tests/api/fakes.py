@@ -66,6 +66,7 @@ class FakeEngine:
         self._next = 0
         self.broken = None
         self.received = []
+        self.accounts = NO_ACCOUNTS
         self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 

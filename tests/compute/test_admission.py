@@ -21,9 +21,9 @@ SERVER = ServerPolicy(privileged=Privileged.ALLOW, volumes=())
 NO_ROOT = ContainerPolicy(root=False)
 
 
-def launch(allowance, **members):
+def launch(*allowances, **members):
     return LaunchSpec(
-        tag=Tag(job_id=job_id(1), attempt=1), spec=container(**members), environment=(), allowance=allowance
+        tag=Tag(job_id=job_id(1), attempt=1), spec=container(**members), environment=(), allowances=allowances
     )
 
 
@@ -53,24 +53,25 @@ def test_without_root_a_container_is_created_with_a_user_and_a_group_of_its_own(
     assert user_of(launch(NO_ROOT, **members), lambda: "1000") == "1000:1000"
 
 
-@pytest.mark.parametrize("allowance", [None, ContainerPolicy()])
-def test_where_root_is_permitted_the_requested_user_is_used(allowance):
-    assert user_of(launch(allowance), image_user=None) is None
-    assert user_of(launch(allowance, user="0"), image_user=None) == "0"
+@pytest.mark.parametrize("allowances", [(), (ContainerPolicy(),)])
+def test_where_root_is_permitted_the_requested_user_is_used(allowances):
+    assert user_of(launch(*allowances), image_user=None) is None
+    assert user_of(launch(*allowances, user="0"), image_user=None) == "0"
 
 
 @pytest.mark.fault("SE31")
 @pytest.mark.parametrize(
-    ("allowance", "dropped"),
+    ("allowances", "dropped"),
     [
-        (NO_ROOT, ["ALL"]),
-        (ContainerPolicy(volumes=("/data",)), ["ALL"]),
-        (ContainerPolicy(root=True), ["MKNOD", "NET_RAW", "SETFCAP"]),
-        (None, None),
+        ((NO_ROOT,), ["ALL"]),
+        ((ContainerPolicy(volumes=("/data",)),), ["ALL"]),
+        ((ContainerPolicy(root=True),), ["MKNOD", "NET_RAW", "SETFCAP"]),
+        ((ContainerPolicy(root=True), NO_ROOT), ["ALL"]),
+        ((), None),
     ],
 )
-def test_capabilities_that_leave_traces_on_the_host_are_dropped_for_accounts(allowance, dropped):
-    wanted = build_create_request(launch(allowance), instance="i", policy=SERVER, inputs=LaunchInputs())
+def test_capabilities_that_leave_traces_on_the_host_are_dropped_for_accounts(allowances, dropped):
+    wanted = build_create_request(launch(*allowances), instance="i", policy=SERVER, inputs=LaunchInputs())
 
     assert wanted["HostConfig"].get("CapDrop") == dropped
 
@@ -95,8 +96,8 @@ def test_a_container_created_under_a_wider_policy_is_not_started(tmp_path):
 def test_a_container_created_under_wider_server_settings_is_not_started(had):
     strict = ServerPolicy(privileged=Privileged.REFUSE, volumes=())
 
-    refuses(launch(None, privileged=True), made(**had), "which this server does not allow any more", policy=strict)
-    check_launch(launch(None, privileged=True), SERVER, Network.SHARED, is_new=False, inspect=lambda: made(**had))
+    refuses(launch(privileged=True), made(**had), "which this server does not allow any more", policy=strict)
+    check_launch(launch(privileged=True), SERVER, Network.SHARED, is_new=False, inspect=lambda: made(**had))
 
 
 @pytest.mark.fault("SE09")
@@ -107,26 +108,27 @@ def test_a_device_link_to_a_forbidden_device_is_refused(tmp_path):
         devices=(Device(host_path=str(tmp_path / "mine"), container_path="/dev/x"),),
     )
 
-    refuses(launched, made(), "is not allowed for its account")
+    refuses(launched, made(), "is not allowed for the accounts of the job")
 
 
 @pytest.mark.fault("SE09")
 def test_the_network_of_the_host_is_given_to_permitted_accounts():
-    for allowance in (None, ContainerPolicy(host_network=True)):
-        check_network("host", allowance)
+    for allowances in ([], [ContainerPolicy(host_network=True)]):
+        check_network("host", allowances)
     for mode in (None, "n"):
-        check_network(mode, ContainerPolicy())
+        check_network(mode, [ContainerPolicy()])
 
-    with pytest.raises(StartRefused, match="host network"):
-        check_network("host", ContainerPolicy())
-
-
-GELF = ContainerPolicy(log_drivers=("gelf",))
+    for allowances in ([ContainerPolicy()], [ContainerPolicy(host_network=True), ContainerPolicy()]):
+        with pytest.raises(StartRefused, match="host network"):
+            check_network("host", allowances)
 
 
-def logs_to(allowance, address, network=Network.SHARED):
+GELF = (ContainerPolicy(log_drivers=("gelf",)),)
+
+
+def logs_to(allowances, address, network=Network.SHARED):
     """The check uses the options that the engine has stored, which include secret ones."""
-    launched = launch(allowance, logging=Logging(driver="gelf", options=(("gelf-address", "udp://logs.example:1"),)))
+    launched = launch(*allowances, logging=Logging(driver="gelf", options=(("gelf-address", "udp://logs.example:1"),)))
     stored = {"Type": "gelf", "Config": {"gelf-address": address}}
     check_launch(launched, SERVER, network, is_new=True, inspect=lambda: made(LogConfig=stored))
 
@@ -146,7 +148,7 @@ def test_a_secret_address_of_a_log_driver_is_checked_once_known(address):
         logs_to(GELF, address)
 
     assert refused.value.forbidden
-    logs_to(None, address)
+    logs_to((), address)
 
 
 @pytest.mark.fault("SE21")
@@ -174,9 +176,9 @@ def test_log_drivers_are_refused_in_an_environment_without_a_network(answers):
 def test_the_server_may_restrict_the_registries_of_all_jobs():
     server = ServerPolicy(privileged=Privileged.ALLOW, volumes=(), registries=("registry.example",))
 
-    check_image(launch(None, image="registry.example/a"), server)
+    check_image(launch(image="registry.example/a"), server)
     with pytest.raises(StartRefused, match="is not allowed by this server") as refused:
-        check_image(launch(None, image="127.0.0.1:1/a"), server)
+        check_image(launch(image="127.0.0.1:1/a"), server)
     assert refused.value.forbidden
 
 
@@ -200,3 +202,20 @@ def test_no_image_is_pulled_from_a_registry_on_the_machine_itself(answers):
     for allowed in (launch(NO_ROOT), launch(ContainerPolicy(root=False, registries=("host:631",)), image="host:631/a")):
         with pytest.raises(ImageMissing):
             creates(allowed)
+
+
+@pytest.mark.fault("SE60")
+def test_a_registry_is_resolved_unless_each_policy_lists_registries(answers):
+    answers.append("127.0.0.1")
+    listed, unlisted = ContainerPolicy(registries=("registry.example",)), ContainerPolicy()
+
+    admission.check_pull(launch(listed, listed, image="registry.example/a"))
+    for policies in ((listed, unlisted), (unlisted, listed)):
+        with pytest.raises(StartRefused, match="is an address of this machine"):
+            admission.check_pull(launch(*policies, image="registry.example/a"))
+
+
+@pytest.mark.fault("SE60")
+def test_one_policy_without_root_forbids_root():
+    with pytest.raises(StartRefused, match="is not a number above 0"):
+        user_of(launch(ContainerPolicy(root=True), NO_ROOT), lambda: "")

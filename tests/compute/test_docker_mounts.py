@@ -44,7 +44,7 @@ async def runtime(docker_engine, policy):
 def reading(folder, *, command="cat /m/it", **changes):
     mounts = (Mount(container_path="/m", host_path=str(folder), **changes),)
     it = launch(mounts=mounts, command=("sh", "-c", command))
-    return replace(it, allowance=ContainerPolicy(volumes=(str(folder.parent),), root=True, host_network=True))
+    return replace(it, allowances=(ContainerPolicy(volumes=(str(folder.parent),), root=True, host_network=True),))
 
 
 def volumes(engine):

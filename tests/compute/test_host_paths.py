@@ -41,7 +41,7 @@ def lab(tmp_path, outside):
 def opened(path, lab, **changes):
     policy = ServerPolicy(**{"privileged": Privileged.REFUSE, "volumes": (lab.parent,)} | changes)
     mount = Mount(container_path="/m", host_path=str(path))
-    return mounts.open_mount(mount, policy, ContainerPolicy(volumes=(str(lab),)))
+    return mounts.open_mount(mount, policy, [ContainerPolicy(volumes=(str(lab),))])
 
 
 def names_in(folder):
@@ -91,8 +91,8 @@ def test_a_permitted_path_replaced_by_another_account_is_not_followed(lab, outsi
     team = ContainerPolicy(volumes=(str(lab / "q"),))
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab), *team.volumes])
 
-    with pytest.raises(StartRefused, match="not below a path that its account permits"):
-        mounts.open_mount(Mount(container_path="/m", host_path=f"{lab}/q/there"), policy, team)
+    with pytest.raises(StartRefused, match="not below a path that the accounts of the job permit"):
+        mounts.open_mount(Mount(container_path="/m", host_path=f"{lab}/q/there"), policy, [team])
 
 
 @pytest.mark.fault("SE19")
@@ -112,9 +112,9 @@ def test_an_engine_with_other_files_mounts_only_the_given_paths(lab):
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
     mount, below = (Mount(container_path="/m", host_path=str(it)) for it in (lab, lab / "p"))
 
-    assert mounts.mount_by_name(mount, policy, ContainerPolicy(volumes=(str(lab),))).mount == mount
+    assert mounts.mount_by_name(mount, policy, [ContainerPolicy(volumes=(str(lab),))]).mount == mount
     with pytest.raises(StartRefused, match="in a folder that jobs can change"):
-        mounts.mount_by_name(below, policy, ContainerPolicy(volumes=(str(lab),)))
+        mounts.mount_by_name(below, policy, [ContainerPolicy(volumes=(str(lab),))])
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b")])

@@ -36,8 +36,8 @@ def mount(path, **changes):
     return Mount(**{"container_path": "/c", "host_path": str(path)} | changes)
 
 
-def resolve(it, policy, allowance=None):
-    with closing(mounts.open_mount(it, policy, allowance)) as opened:
+def resolve(it, policy, *allowances):
+    with closing(mounts.open_mount(it, policy, allowances)) as opened:
         return opened.mount
 
 
@@ -116,8 +116,8 @@ def test_a_missing_path_is_created_as_docker_does(allowed, policy):
 
 def test_only_the_first_mount_of_a_missing_path_has_created_it(allowed, policy):
     with (
-        closing(mounts.open_mount(mount(allowed / "a" / "b"), policy, None)) as first,
-        closing(mounts.open_mount(mount(allowed / "a" / "b"), policy, None)) as second,
+        closing(mounts.open_mount(mount(allowed / "a" / "b"), policy, ())) as first,
+        closing(mounts.open_mount(mount(allowed / "a" / "b"), policy, ())) as second,
     ):
         assert (first.created, second.created) == (True, False)
 
@@ -208,7 +208,7 @@ def test_an_account_may_mount_less_than_the_server_permits(allowed, policy):
     lab = ContainerPolicy(volumes=(f"{allowed}/lab",))
 
     assert resolve(mount(allowed / "lab" / "new"), policy, lab).host_path == f"{allowed}/lab/new"
-    with pytest.raises(StartRefused, match="not below a path that its account permits") as refused:
+    with pytest.raises(StartRefused, match="not below a path that the accounts of the job permit") as refused:
         resolve(mount(allowed / "lab" / "out"), policy, lab)
     assert refused.value.forbidden
     assert not (allowed / "other").exists()
@@ -221,6 +221,23 @@ def test_a_device_link_is_resolved(tmp_path):
     (tmp_path / "mine" / "link").symlink_to(tmp_path / "disk")
     device = Device(host_path=f"{tmp_path}/mine/link", container_path="/dev/x")
 
-    mounts.check_device(device, ContainerPolicy(devices=(f"{tmp_path}/disk",)))
-    with pytest.raises(StartRefused, match="is not allowed for its account"):
-        mounts.check_device(device, ContainerPolicy(devices=(f"{tmp_path}/mine",)))
+    mounts.check_device(device, [ContainerPolicy(devices=(f"{tmp_path}/disk",))])
+    with pytest.raises(StartRefused, match="is not allowed for the accounts of the job"):
+        mounts.check_device(device, [ContainerPolicy(devices=(f"{tmp_path}/mine",))])
+
+
+@pytest.mark.fault("SE60")
+def test_each_policy_of_a_job_must_permit_a_path_and_a_device(allowed, policy, tmp_path):
+    (allowed / "lab").mkdir()
+    lab, all_of_it = ContainerPolicy(volumes=(f"{allowed}/lab",)), ContainerPolicy(volumes=(str(allowed),))
+    device = Device(host_path=str(tmp_path), container_path="/dev/x")
+    disk = ContainerPolicy(devices=(str(tmp_path),))
+
+    assert resolve(mount(allowed / "lab" / "new"), policy, lab, all_of_it).host_path == f"{allowed}/lab/new"
+    for policies in ((lab, all_of_it), (all_of_it, lab)):
+        with pytest.raises(StartRefused, match="not below a path"):
+            resolve(mount(allowed / "other"), policy, *policies)
+    mounts.check_device(device, [disk, disk])
+    for policies in ((disk, ContainerPolicy()), (ContainerPolicy(), disk)):
+        with pytest.raises(StartRefused, match="is not allowed"):
+            mounts.check_device(device, policies)

@@ -11,6 +11,7 @@ from batchq.domain.catalog import ConsumableUpdate, JobQueue, QuantityOperation
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.domain.stop_orders import Hold
 from batchq.ports.clock import Boot
 from batchq.ports.jobs import Changes
 from batchq.store.sqlite_store import SqliteStore
@@ -77,6 +78,7 @@ async def test_all_decisive_times_are_shifted_once(store):
     key = submission()
     blocked = job(number=1, status=Status.RUNNABLE, unschedulable=True, blocked_at=then, created_at=then)
     waits = job(number=2, status=Status.RUNNABLE, created_at=then)
+    held = job(number=4, status=Status.RUNNABLE, created_at=then, hold=Hold(reason="later", held_at=then))
     update = ConsumableUpdate(token="once", operation=QuantityOperation.ADD, quantity=1, at=then)
     requested, noted = (
         replace(DONE, at=then),
@@ -87,7 +89,7 @@ async def test_all_decisive_times_are_shifted_once(store):
     await store.update_consumable(consumable("licences"), update, forget_before=then, caller=None)
     await store.commit(
         Changes(
-            inserted=(blocked, waits),
+            inserted=(blocked, waits, held),
             history=(moment(blocked, at=then), moment(waits, at=then)),
             submissions=((key, blocked.id, then),),
             shares=((SHARE, ShareUse(as_of=then)),),
@@ -102,9 +104,10 @@ async def test_all_decisive_times_are_shifted_once(store):
     await align(store, next_one)
 
     at = NOON - timedelta(minutes=1)
-    stored = await store.jobs([blocked.id, waits.id])
+    stored = await store.jobs([blocked.id, waits.id, held.id])
     assert (stored[blocked.id].blocked_at, stored[blocked.id].created_at) == (at, at)
     assert stored[waits.id] == waits
+    assert stored[held.id].hold.held_at == at
     assert (await store.shares())[SHARE].as_of == at
     assert await store.surveyed_at() == at
     assert (await store.resources(JobQueue))[0].created_at == at

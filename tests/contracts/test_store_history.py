@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopKind, StopProgress, StopStep
+from batchq.domain.stop_orders import Hold, StopKind, StopProgress, StopStep
 from batchq.errors import Conflict
-from batchq.ports.history import FeedEnds, FeedFilter
+from batchq.ports.history import FeedEnds, FeedFilter, HoldChange
 from batchq.ports.jobs import Changes
 from tests.support.builders import NOON, child, job, job_id, moment
 
@@ -35,6 +35,16 @@ async def test_a_step_of_a_stop_order_is_stored_and_matches_no_status(store):
     await store.commit(Changes(inserted=(one,), history=entries))
 
     assert await store.history(one.id) == entries
+    assert [it.entry for it in (await read(store)).entries] == [*entries]
+    assert await numbers(store, FeedFilter(statuses=frozenset(Status))) == [1]
+
+
+async def test_a_hold_and_a_release_are_stored_and_match_no_status(store):
+    one = job(number=1)
+    changes = (HoldChange(hold=Hold(reason="later", held_at=NOON)), HoldChange(hold=None))
+    entries = (moment(one), *(replace(moment(one), hold=it) for it in changes))
+    await store.commit(Changes(inserted=(one,), history=entries))
+
     assert [it.entry for it in (await read(store)).entries] == [*entries]
     assert await numbers(store, FeedFilter(statuses=frozenset(Status))) == [1]
 

@@ -25,13 +25,24 @@ from tests.domain.lives import (
     starting,
     terminate,
 )
-from tests.domain.part_lives import app, ends, grace_ended, is_lost, is_signalled, runs, sidecar, task_job
+from tests.domain.part_lives import app, cannot_start, ends, grace_ended, is_lost, is_signalled, runs, sidecar, task_job
 from tests.support.builders import NOON
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 EACH = pytest.mark.parametrize(
     ("placed_job", "key"), [(starting, ""), (task_job, "0/app")], ids=["one container", "a task"]
 )
+
+
+@EACH
+def test_a_pause_of_a_job_whose_start_is_refused_by_a_policy_fails_the_job(placed_job, key):
+    pausing = after(placed_job(), on.PauseRequested(reason="not now"))
+    refused = replace(cannot_start(key, forbidden=True), exit_code=None)
+
+    failed = after(pausing, refused)
+
+    assert (failed.status, failed.hold) == (Status.FAILED, None)
+    assert (failed.attempts[-1].forbidden, failed.attempts[-1].paused) == (True, False)
 
 
 def test_a_container_created_again_has_another_id():

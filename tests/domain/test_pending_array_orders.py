@@ -52,6 +52,17 @@ def test_an_order_is_applied_to_a_child_once():
     assert apply_order(other, half, LATER)[0].stop is not None
 
 
+def test_a_queued_child_ends_by_the_cancel_of_its_array_and_not_by_a_later_terminate():
+    parent, (queued, active) = family(Is.RUNNABLE, Is.RUNNING)
+
+    stopped = result(parent, CANCEL, TERMINATE)
+
+    assert arrays.order_to(queued, stopped).reason == CANCEL.reason
+    assert arrays.order_to(active, stopped).reason == TERMINATE.reason
+    ended, _ = apply_order(queued, stopped, LATER)
+    assert (ended.status_reason, ended.is_cancelled, ended.is_terminated) == ("enough", True, False)
+
+
 def test_an_order_without_a_time_counts_when_it_is_applied():
     parent, (child, _) = family(Is.RUNNABLE, Is.RUNNABLE)
     old = replace(parent, stop_orders=(cancel_order("enough"),))

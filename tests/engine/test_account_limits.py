@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner, Role, User
 from batchq.domain.catalog import State
 from batchq.domain.job import Dependency, Status
 from batchq.domain.scheduling.quotas import Quotas
@@ -28,7 +28,17 @@ from tests.engine.harness import (
     stored,
     submit,
 )
-from tests.support.builders import container, environment, job, job_id, policy, queue, resources, submission
+from tests.support.builders import (
+    container,
+    environment,
+    job,
+    job_id,
+    policy,
+    queue,
+    resources,
+    spec,
+    submission,
+)
 
 LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
 ABOVE = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
@@ -322,3 +332,20 @@ async def test_pending_jobs_from_before_a_restart_are_counted():
     harness = await harness_with(first, second)
 
     assert harness.loop.scheduler.queued_jobs.pending_dependencies == 1
+
+
+@pytest.mark.fault("SE60")
+def test_a_job_shares_networks_with_jobs_of_the_same_accounts_only():
+    people = Directory(
+        accounts={it: Account(name=it) for it in ("lab", "other")}, users={"amy": User(name="amy", role=Role.ADMIN)}
+    )
+    accounts = AccountPolicies(directory=lambda: people, enforced=True)
+    admin, colleague, stranger = Owner(user="amy"), Owner(user="bob", account="lab"), Owner(user="eve", account="other")
+
+    def network(*authors, owner=LAB):
+        return accounts.network_account(spec(owner=owner, authors=authors))
+
+    assert network() == network(admin, colleague) == "lab"
+    assert network(stranger) == network(stranger, colleague) == "lab+other"
+    assert network(stranger, owner=admin) == "root+other"
+    assert AccountPolicies(directory=lambda: people, enforced=False).network_account(spec(authors=(stranger,))) == ""

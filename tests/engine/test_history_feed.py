@@ -238,9 +238,11 @@ async def test_a_page_of_the_store_examines_a_bounded_number_of_entries(store, f
     await add(store, feed, 1, 2, 3, 4, 5)
     feed._ring.clear()
 
+    began = present()
     page = await feed.page(0, FeedFilter(statuses=frozenset({Status.FAILED})), limit=10, wait=20, reader=ANNA)
 
     assert (page.entries, page.next) == ((), 2)
+    assert present() == began, "the reader continues at once: entries that match may follow"
 
 
 async def test_hidden_entries_wake_no_reader(store, feed):

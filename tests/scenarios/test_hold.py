@@ -1,10 +1,12 @@
 """Held jobs: placement passes them over until they are released."""
 
+import asyncio
+
 import pytest
 
 from batchq.domain.access.accounts import Caller, Role, UserName
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import Status
+from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.domain.lifecycle import holds
 from batchq.engine import propagation as engine_arrays
 from batchq.errors import Invalid, NotFound
@@ -12,6 +14,7 @@ from tests.support.builders import job_id
 from tests.support.scripts import LASTING, Script, lasting
 
 STRANGER = Caller(user=UserName("ada"), role=Role.USER)
+IN_TURN = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 
 
@@ -228,6 +231,70 @@ async def test_a_hold_of_a_large_array_survives_a_restart_between_two_batches(wo
     await world.release(array)
     await world.restart()
     await world.wait_for(array, Status.SUCCEEDED)
+
+
+async def test_a_held_sequential_array_stays_held_when_a_later_child_is_cancelled(world, monkeypatch):
+    monkeypatch.setattr(engine_arrays, "MAX_CHILDREN", 2)
+    holder, array = (
+        await world.start(millicpus=WHOLE),
+        await world.submit(Script(seconds=0), array_size=7, after=[IN_TURN]),
+    )
+    await world.wait_until(array, lambda it: it.array_state is not None and it.array_state.spawned == 7)
+
+    await asyncio.gather(world.hold(array), world.cancel(child_id(array, 5)))
+    await world.finish(holder)
+    await world.wait_until_idle()
+
+    children = [await world.job(child_id(array, it)) for it in range(7)]
+    assert [it.held for it in children] == [True] * 5 + [False] * 2
+    assert {it.status for it in children[5:]} == {Status.FAILED}
+    assert not any(it.attempts for it in children)
+    await world.release(array)
+    await world.wait_for(child_id(array, 4), Status.SUCCEEDED)
+    await world.wait_for(array, Status.FAILED)
+
+
+@pytest.mark.parametrize("hold", ["hold", "pause"])
+async def test_a_sequential_array_with_a_failed_child_cannot_be_held(world, hold):
+    holder, array = await world.start(millicpus=WHOLE), await world.submit(array_size=4, after=[IN_TURN])
+    await world.wait_until(array, lambda it: it.array_state is not None and it.array_state.spawned == 4)
+    await world.cancel(child_id(array, 2))
+    await world.wait_until_idle()
+
+    with pytest.raises(Invalid, match="is an array whose children are being stopped"):
+        await getattr(world, hold)(array)
+
+    assert (await world.job(array)).hold is None
+    await world.terminate(array)
+    await world.finish(holder)
+
+
+@pytest.mark.parametrize("release", ["release", "resume"])
+async def test_a_release_of_an_array_that_is_not_held_releases_its_held_children(world, release):
+    holder = await world.start(millicpus=WHOLE)
+    array = await world.submit(Script(seconds=0), array_size=3)
+    await world.wait_until_idle()
+    await world.hold(child_id(array, 1))
+    await world.pause(child_id(array, 2))
+
+    await getattr(world, release)(array)
+
+    await world.finish(holder)
+    await world.wait_for(array, Status.SUCCEEDED)
+
+
+async def test_a_release_of_a_cancelled_array_changes_nothing(world):
+    array = await world.submit(LASTING, array_size=2)
+    await world.wait_for(child_id(array, 1), Status.RUNNING)
+    await world.cancel(array, "no longer needed")
+    await world.wait_until_idle()
+    before = await world.job(array)
+
+    await world.release(array)
+
+    assert await world.job(array) == before
+    await world.terminate(array)
+    await world.wait_for(array, Status.FAILED)
 
 
 async def test_a_request_about_a_child_follows_that_about_its_array(world, monkeypatch):

@@ -5,9 +5,12 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, ContainerPolicy, Owner, User
 from batchq.domain.catalog import Network
+from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import StreamOrder, StreamQuery
+from batchq.services.client_requests import ORIGIN_TAGS, RERUN_OF
+from tests.support.builders import ADMIN, job_id
 from tests.support.scripts import LASTING, Script, lasting
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
@@ -96,6 +99,78 @@ async def test_a_container_started_before_a_crash_continues(world, ada):
     await world.finish(job)
 
     await world.wait_for(job, Status.SUCCEEDED)
+
+
+BY_ADA = REFUSED.removesuffix(".") + " of ada, who wrote what the job runs."
+
+
+@pytest.mark.fault("SE60")
+@pytest.mark.parametrize("array_size", [None, 2])
+async def test_a_job_of_an_admin_has_no_right_that_the_author_of_its_definition_lost(world, ada, array_size):
+    submission = replace(await world.submission(Script(), **AS_ROOT), array_size=array_size)
+    blocker = await world.start(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
+    job = (await world.jobs.submit(submission, caller=ADMIN)).id
+
+    allow(world, TIGHT)
+    with pytest.raises(Invalid, match="lab of ada, who wrote what the job runs"):
+        await world.jobs.submit(submission, caller=ADMIN)
+    await world.terminate(blocker)
+
+    await world.wait_for(job, Status.FAILED)
+    (attempt,) = (await world.job(job if array_size is None else child_id(job, 0))).attempts
+    assert attempt.reason == BY_ADA
+
+
+@pytest.mark.fault("SE60")
+async def test_a_definition_of_an_admin_gives_the_rights_of_the_submitter(world, ada):
+    world.people = replace(
+        world.people,
+        accounts={
+            "lab": Account(name="lab", allowance=LOOSE),
+            "root": Account(name="root", parent=None, allowance=TIGHT),
+        },
+    )
+    submission = await definition_of(world, ADMIN)
+
+    done = await world.jobs.submit(submission, caller=replace(world.caller, lineage=("lab", "root")))
+
+    await world.wait_for(done.id, Status.SUCCEEDED)
+
+
+@pytest.mark.fault("SE61")
+@pytest.mark.parametrize("tag", sorted(ORIGIN_TAGS))
+async def test_a_repeated_job_has_only_the_rights_of_all_authors_of_the_first_job(world, ada, tag):
+    """The authors of a repeated job are those of each job before it."""
+    first = await world.submit_held(script=Script(), **AS_ROOT)
+    own = await definition_of(world, ADMIN)
+    second = (await world.jobs.submit(replace(own, tags=((tag, first),)), caller=ADMIN)).id
+
+    third = await world.jobs.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
+    allow(world, TIGHT)
+
+    assert [it.user for it in third.spec.authors] == ["ada"]
+    with pytest.raises(Invalid, match="of ada, who wrote what the job runs"):
+        await world.jobs.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
+
+
+@pytest.mark.fault("SE61")
+async def test_a_tag_that_names_no_visible_job_is_refused(world, ada):
+    hidden = await world.submit(Script())
+    stranger = Caller(user="bob", account="other")
+    own = await definition_of(world, stranger)
+
+    for job in (hidden, job_id(999)):
+        with pytest.raises(Invalid, match=f"Job {job} of the tag batchq:rerun-of not found."):
+            await world.jobs.submit(replace(own, tags=((RERUN_OF, job),)), caller=stranger)
+
+
+async def definition_of(world, caller):
+    """A submission of a definition of the caller that runs as root."""
+    before, world.caller = world.caller, replace(caller, allowance=LOOSE)
+    try:
+        return await world.submission(Script(), **AS_ROOT)
+    finally:
+        world.caller = before
 
 
 ADA = Caller(user="ada", account="team", lineage=("team", "root"))

@@ -111,7 +111,7 @@ def test_a_path_replaced_by_a_link_after_the_registration_is_not_mounted(lab):
     failed = reaches(lab.ada, submit(lab.ada, definition, retryStrategy={"attempts": 3}), "SUCCEEDED", "FAILED")
 
     (attempt,) = failed["attempts"]
-    assert "is not below a path that its account permits" in attempt["container"]["reason"]
+    assert "is not below a path that the accounts of the job permit" in attempt["container"]["reason"]
     assert not lab.outside.exists()
 
 

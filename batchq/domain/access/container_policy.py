@@ -15,12 +15,12 @@ The server's own settings take precedence and are checked where containers are c
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import PurePosixPath
 from socket import inet_aton
 
-from batchq.domain.access.accounts import AccountName, Caller, ContainerPolicy
+from batchq.domain.access.accounts import AccountName, Caller, ContainerPolicy, Owner
 from batchq.domain.container import ContainerSpec, Logging
 from batchq.domain.task import Runnable, Task, resources_of
 from batchq.errors import Invalid
@@ -54,6 +54,10 @@ _ADDRESS: Mapping[str, tuple[str, str]] = {
 
 # Narrower than any URL parser accepts, so that the engine's parser cannot find another host in it.
 _HOST = r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?"
+
+#: The authors of a job, each with the container policy of the account.
+AuthorPolicies = Sequence[tuple[Owner, ContainerPolicy]]
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 # A template can print any character; the values of these fields contain no line end.
@@ -65,6 +69,18 @@ def require_allowed_containers(work: Runnable, caller: Caller) -> None:
     why = container_refusal(work, caller.container_policy, caller.account)
     if why is not None:
         raise Invalid(why)
+
+
+def require_allowed_authors(work: Runnable, policies: AuthorPolicies) -> None:
+    """Raises Invalid for a container that an author of the job may not run."""
+    why = author_refusal(work, policies)
+    if why is not None:
+        raise Invalid(why)
+
+
+def author_refusal(work: Runnable, policies: AuthorPolicies) -> str | None:
+    """Why the authors of a job may not run its containers; None if each of them may."""
+    return next((why for author, policy in policies for why in _against_author(work, author, policy)), None)
 
 
 def container_refusal(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> str | None:
@@ -113,6 +129,11 @@ def _against(work: Runnable, allowance: ContainerPolicy | None, account: Account
             yield from (f"{why} to account {account}." for why in _beyond(spec, allowance))
     if allowance is not None:
         yield from (f"{why} for a job of account {account}." for why in _too_large(work, allowance))
+
+
+def _against_author(work: Runnable, author: Owner, policy: ContainerPolicy) -> Iterator[str]:
+    for why in _against(work, policy, author.account):
+        yield f"{why.removesuffix('.')} of {author.user or 'an unknown user'}, who wrote what the job runs."
 
 
 def _never(spec: ContainerSpec) -> Iterator[str]:

@@ -286,13 +286,15 @@ def _kept(counts: Mapping[Status, int]) -> tuple[tuple[Status, int], ...]:
 def _with_failed_child(job: Job, state: ArrayState, index: int) -> ArrayState:
     """Store the lowest index of a failed child of a SEQUENTIAL array: the children after it fail.
 
-    Not while the array has a cancel or stop order, which ends all children.
+    Not while the array has a cancel or stop order, which ends all children. A hold or release that is being applied
+    goes on with the children before the failed one.
     """
     if job.stop_orders:
         return state
     if state.failed_index is not None and state.failed_index <= index:
         return state
-    return replace(state, failed_index=index, order_applied_to=index + 1, passes_hold=False)
+    applied_to = min(state.order_applied_to, index + 1) if state.passes_hold else index + 1
+    return replace(state, failed_index=index, order_applied_to=applied_to)
 
 
 def _with_end_noted(job: Job, now: datetime) -> Job:

@@ -74,8 +74,11 @@ def hold_array(job: Job, event: on.HoldRequested | on.PauseRequested, now: datet
 
 
 def release_array(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Job:
-    """Release an array and, in batches, all its children, also those that were held for themselves."""
-    return job if job.hold is None else _passed_on(_released(job))
+    """Release an array and, in batches, all its children, also those that were held for themselves.
+
+    Children of an array that is being stopped are not held.
+    """
+    return job if job.stop_orders else _passed_on(_released(job))
 
 
 def order_of(job: Job) -> on.HoldRequested | on.ReleaseRequested | on.PauseRequested:

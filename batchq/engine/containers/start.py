@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.access.container_policy import container_refusal
+from batchq.domain.access.container_policy import author_refusal, container_refusal
 from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartPhase, StartProgress
 from batchq.domain.ids import Tag
@@ -68,7 +68,7 @@ class Start:
         save: Callable[[on.ContainerCreated | on.ContainerDiscarded], Awaitable[None]],
     ) -> None:
         self._spec = job.spec
-        self._launch = replace(launch_spec(job, tag, network), account=accounts.network_account(job.spec.owner))
+        self._launch = replace(launch_spec(job, tag, network), account=accounts.network_account(job.spec))
         self._tag = tag
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
@@ -203,14 +203,16 @@ class Start:
         self._launch = with_checkpoints(self._launch, prepared)
 
     def _policy_refusal(self) -> StartRefused | None:
-        """The refusal by the account's present container policy; None if the policy allows the job.
+        """The refusal by a present container policy, of the job's owner or of an author; None if each allows the job.
 
-        The policy may have changed since the job was submitted. A container that already runs is not stopped by it.
+        The policies may have changed since the job was submitted. A container that already runs is not stopped by them.
         Raises Unavailable.
         """
         policy = self._accounts.container_policy(self._spec.owner)
-        self._launch = replace(self._launch, allowance=policy)
-        why = container_refusal(self._spec, policy, self._spec.owner.account)
+        authors = self._accounts.author_policies(self._spec.authors)
+        allowances = (*(() if policy is None else (policy,)), *(it for _, it in authors))
+        self._launch = replace(self._launch, allowances=allowances)
+        why = container_refusal(self._spec, policy, self._spec.owner.account) or author_refusal(self._spec, authors)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
     async def _save_created(self, container: Created) -> None:

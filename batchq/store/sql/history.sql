@@ -38,7 +38,10 @@ WHERE number > :after AND number <= :through
     AND (
         :statuses IS NULL
         OR CASE
-            WHEN json_valid(job_history.value) AND json_extract(job_history.value, '$.stop') IS NULL
+            WHEN
+                json_valid(job_history.value)
+                AND json_extract(job_history.value, '$.stop') IS NULL
+                AND json_extract(job_history.value, '$.hold') IS NULL
                 THEN json_extract(job_history.value, '$.status')
         END IN (SELECT value FROM json_each(:statuses) AS named)
     )
