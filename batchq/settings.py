@@ -49,10 +49,13 @@ class Privileged(StrEnum):
 
 
 class MissingHostPaths(StrEnum):
-    """How a mounted host path that does not exist is handled: created as a folder, or the start refused."""
+    """How a mounted host path that does not exist is handled: the start is refused, or the path created as a folder.
 
-    CREATE = "create"
+    A mount with `create` is created in both cases.
+    """
+
     REFUSE = "refuse"
+    CREATE = "create"
 
 
 class Auth(StrEnum):
@@ -116,7 +119,7 @@ class Settings(BaseSettings):
     volumes: Annotated[
         tuple[HostPath, ...], Field(description="Host paths that jobs may mount, with all below them.")
     ] = (Path("/"),)
-    missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
+    missing_host_paths: MissingHostPaths = MissingHostPaths.REFUSE
     #: Registries of jobs' images, each with or without a path; None: any.
     registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
     #: The network mode of jobs whose compute environment sets none.

@@ -65,8 +65,8 @@ def _add_job_flags(command: ArgumentParser) -> None:
     flag("--volumes", type=_paths, help="host paths that jobs may mount, with all below them, colon-separated (/)")
     flag(
         "--missing-host-paths",
-        choices=["create", "refuse"],
-        help="how mounts of missing host paths are handled (create)",
+        choices=["refuse", "create"],
+        help="how mounts of missing host paths are handled (refuse)",
     )
     flag("--registries", type=comma_list, help="registries of jobs' images, with or without a path, comma-separated")
     flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")

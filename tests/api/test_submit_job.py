@@ -86,6 +86,7 @@ REFUSED = {
     "'schedulingPriorityOverride'": {"schedulingPriorityOverride": -1},
     "schedulingPriorityOverride": {"schedulingPriorityOverride": 10000},
     "must not begin with 'io.batchq.'": {"tags": {"io.batchq.job": "mine"}},
+    "batchq:create-host-paths must be true or false": {"tags": {"batchq:create-host-paths": "yes"}},
 }
 
 
@@ -293,6 +294,41 @@ async def test_overrides_of_privileges_and_volumes_are_ignored(server, submit, s
     jobs = server.store.all_jobs()
     content, plain = jobs[made["jobId"]], jobs[plain_id]
     assert content.spec.container == replace(plain.spec.container, command=("id",))
+
+
+MOUNTING = {
+    "image": "busybox",
+    "resourceRequirements": requirements(VCPU="1", MEMORY="64"),
+    "mountPoints": [{"sourceVolume": "v", "containerPath": "/v"}, {"sourceVolume": "s", "containerPath": "/s"}],
+}
+VOLUMES = [{"name": "v", "host": {"sourcePath": "/data"}}, {"name": "s"}]
+TASK = {"taskProperties": [{"containers": [MOUNTING | {"name": "main"}], "volumes": VOLUMES}]}
+NODES = {
+    "numNodes": 2,
+    "mainNode": 0,
+    "nodeRangeProperties": [{"targetNodes": "0:", "container": MOUNTING | {"volumes": VOLUMES}}],
+}
+KINDS = [
+    {"type": "container", "containerProperties": MOUNTING | {"volumes": VOLUMES}},
+    {"type": "container", "ecsProperties": TASK},
+    {"type": "multinode", "nodeProperties": NODES},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["container", "task", "nodes"])
+@pytest.mark.parametrize("creates", [True, False])
+async def test_missing_host_paths_are_created_for_a_job_with_the_tag(server, boto, submit, kind, creates):
+    await boto.register_job_definition(jobDefinitionName="mounting", **kind)
+
+    job_id = await submit(jobDefinition="mounting", tags={"batchq:create-host-paths": "true"} if creates else {})
+
+    spec = server.store.all_jobs()[job_id].spec
+    several = spec.nodes.task(1) if spec.nodes else spec.task
+    containers = [it.spec for it in several.containers] if several else [spec.container]
+    assert [(it.host_path, it.create) for one in (spec.container, *containers) for it in one.mounts] == [
+        ("/data", creates),
+        (None, False),
+    ] * (1 + len(containers))
 
 
 async def test_a_fargate_job_stays_within_fargates_sizes(boto, submit):
