@@ -58,6 +58,15 @@ class MissingHostPaths(StrEnum):
     CREATE = "create"
 
 
+class LogLevel(StrEnum):
+    """The least severity of the records in the server's log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 class Auth(StrEnum):
     """How requests are authenticated: not at all, or by AWS Signature Version 4 with a key of `batchq key`."""
 
@@ -104,6 +113,8 @@ class Settings(BaseSettings):
     connections_per_address: Annotated[int, Field(ge=1, le=100_000)] | None = None
     #: MiB of the data's disk that jobs, definitions and logs leave free; 0: no minimum, and no reserve (decision 0033).
     min_free_mib: Annotated[int, Field(ge=0, le=2**30)] = 64
+    #: Of the server's own log, on stderr: `info` has a line for the end of each job.
+    log_level: LogLevel = LogLevel.INFO
     log_mib: Annotated[int, Field(ge=0, le=2**30, description="MiB of output stored for each container; 0: all.")] = 500
     #: Days for which finished jobs and their logs are stored; 0: for ever.
     retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
