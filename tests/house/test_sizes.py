@@ -9,7 +9,7 @@ from tests.house.rooms import ROOT, name, sources, tree
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
     "api": 3_600,
-    "api/batch": 4_100,
+    "api/batch": 4_150,
     "api/console": 4_500,
     "api/logs": 550,
     "api/metrics": 600,
@@ -19,9 +19,9 @@ MAX_PACKAGE_LINES = {
     "api/training": 1_650,
     "batchq": 2_100,
     "batchq/accounts": 1_000,
-    "batchq/cli": 6_650,
+    "batchq/cli": 6_700,
     "batchq/doctor": 750,
-    "batchq/domain": 10_150,
+    "batchq/domain": 10_200,
     "batchq/engine": 6_950,
     "batchq/logs": 1_350,
     "batchq/ports": 1_400,
@@ -30,7 +30,7 @@ MAX_PACKAGE_LINES = {
     "compute": 250,
     "compute/docker": 4_850,
     "compute/simulated": 800,
-    "tests": 84_800,
+    "tests": 85_000,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
