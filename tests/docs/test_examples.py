@@ -39,14 +39,20 @@ def test_pages_for_servers_with_docker_run_on_docker():
     assert not [it for it in on_docker if "BATCHQ_SIMULATED" in (ROOT / it).read_text()]
 
 
-def aws_block_of_readme():
-    return next(it for it in examples((ROOT / "README.md").read_text()) if "aws batch submit-job" in it.text)
+TRAINING = (
+    """busybox -e 'BATCHQ_SIMULATED={"seconds": 600, "output": ["step=1"], "on_request": "epoch-1", "on_term": 0}'"""
+)
+
+
+def block_of_readme(command):
+    """The block of README with this command."""
+    return next(it for it in examples((ROOT / "README.md").read_text()) if command in it.text)
 
 
 @pytest.mark.exhaustive
 def test_the_commands_of_readme_for_the_aws_cli_end_when_the_job_fails(tmp_path):
     failing = ' "environment": [{"name": "BATCHQ_SIMULATED", "value": "{\\"exit_code\\": 1}"}],'
-    block = aws_block_of_readme()
+    block = block_of_readme("aws batch submit-job")
     assert '"image": "busybox",' in block.text
     text = block.text.replace('"image": "busybox",', '"image": "busybox",' + failing)
     shell = Session(tmp_path, docker=False)
@@ -57,6 +63,24 @@ def test_the_commands_of_readme_for_the_aws_cli_end_when_the_job_fails(tmp_path)
             shell.play(replace(block, text=text))
     finally:
         shell.close()
+
+
+@pytest.mark.exhaustive
+def test_the_job_that_readme_pauses_is_running(tmp_path):
+    block = block_of_readme("batchq pause @")
+    assert "make trainer" in block.text
+    commands = "\n".join(it for it in block.text.splitlines() if not it.startswith("make "))
+    shell = Session(tmp_path, docker=False)
+    try:
+        shell.start_server("batchq serve", "")
+
+        printed = shell.play(replace(block, text=commands.replace("batchq-trainer -e STEPS=3000", TRAINING)))
+    finally:
+        shell.close()
+
+    (pausing,) = (it for it in printed if "pausing since" in it)
+    assert pausing.endswith("(RUNNING)")
+    assert printed[-1].startswith("1 stopping (final checkpoint")
 
 
 def test_the_workflow_runs_commands_that_other_examples_run():
