@@ -16,7 +16,7 @@ NEEDS_NOTHING := not docker and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
+.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-clients faults faults-night trainer demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) 
 faults: install engine ## Inject every fault of the catalogue and print a table of the outcomes; minutes.
 	@.ci/tools
 	$(BIN)/python -m tests.faults
+
+trainer: install engine ## Make the image batchq-trainer of docs/training.md from this machine's Python.
+	$(BIN)/python -m tests.trainer.image
 
 demo: install engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.
 	$(BIN)/python -m tests.demo

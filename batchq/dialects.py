@@ -92,6 +92,7 @@ def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: P
     return BatchContext(
         jobs=parts.jobs,
         catalog=parts.catalog,
+        explanations=parts.explanations,
         clock=clock,
         account=settings.account_id,
         region=settings.region,

@@ -49,10 +49,22 @@ class Privileged(StrEnum):
 
 
 class MissingHostPaths(StrEnum):
-    """How a mounted host path that does not exist is handled: created as a folder, or the start refused."""
+    """How a mounted host path that does not exist is handled: the start is refused, or the path created as a folder.
 
-    CREATE = "create"
+    A mount with `create` is created in both cases.
+    """
+
     REFUSE = "refuse"
+    CREATE = "create"
+
+
+class LogLevel(StrEnum):
+    """The least severity of the records in the server's log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 class Auth(StrEnum):
@@ -101,6 +113,8 @@ class Settings(BaseSettings):
     connections_per_address: Annotated[int, Field(ge=1, le=100_000)] | None = None
     #: MiB of the data's disk that jobs, definitions and logs leave free; 0: no minimum, and no reserve (decision 0033).
     min_free_mib: Annotated[int, Field(ge=0, le=2**30)] = 64
+    #: Of the server's own log, on stderr: `info` has a line for the end of each job.
+    log_level: LogLevel = LogLevel.INFO
     log_mib: Annotated[int, Field(ge=0, le=2**30, description="MiB of output stored for each container; 0: all.")] = 500
     #: Days for which finished jobs and their logs are stored; 0: for ever.
     retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
@@ -116,7 +130,7 @@ class Settings(BaseSettings):
     volumes: Annotated[
         tuple[HostPath, ...], Field(description="Host paths that jobs may mount, with all below them.")
     ] = (Path("/"),)
-    missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
+    missing_host_paths: MissingHostPaths = MissingHostPaths.REFUSE
     #: Registries of jobs' images, each with or without a path; None: any.
     registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
     #: The network mode of jobs whose compute environment sets none.

@@ -15,9 +15,13 @@ from batchq.domain.access.accounts import Caller
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.catalog import CatalogService
+from batchq.services.explanations import ExplanationService
 from batchq.services.jobs import JobService
 
 Answer = dict[str, object]
+
+
+STRICT = "x-batchq-strict"  # the header of a SubmitJob that is refused instead of accepted with a warning
 
 
 class BatchContext(Struct, frozen=True, kw_only=True):
@@ -25,6 +29,7 @@ class BatchContext(Struct, frozen=True, kw_only=True):
 
     jobs: JobService
     catalog: CatalogService
+    explanations: ExplanationService
     clock: Clock
     #: The account id in ARNs.
     account: str
@@ -46,6 +51,8 @@ class BatchRequest(Struct, frozen=True, kw_only=True):
     arn: str
     #: The values of `tagKeys` in the query, for UntagResource; else empty.
     keys: tuple[str, ...]
+    #: Whether SubmitJob refuses a job that no compute environment could hold: the header STRICT is `true`.
+    strict: bool = False
 
 
 async def read_request(request: web.Request, context: BatchContext, caller: Caller) -> BatchRequest:
@@ -58,6 +65,7 @@ async def read_request(request: web.Request, context: BatchContext, caller: Call
         key=submission_key(request.headers.get("amz-sdk-invocation-id"), _principal(caller, credential), body),
         arn="",
         keys=(),
+        strict=request.headers.get(STRICT, "").lower() == "true",
     )
 
 

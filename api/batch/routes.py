@@ -137,10 +137,18 @@ class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=
     stop_orders: tuple[StopOrderAnswer, ...] = ()
 
 
+class SubmissionAdditions(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The member `batchq` of the answer to SubmitJob, which AWS does not have; absent without a warning."""
+
+    #: Why no compute environment of the queue could hold the job.
+    warning: str
+
+
 ADDITIONS: Additions = {
     ("batch", "JobDefinition"): DefinitionAdditions,
     ("batch", "JobDetail"): JobDetailAdditions,
     ("batch", "JobSummary"): JobAdditions,
+    ("batch", "SubmitJobResponse"): SubmissionAdditions,
 }
 
 
@@ -237,8 +245,8 @@ class InProcessCalls:
 
     async def check_submission(
         self, content: Mapping[str, object], *, definition: Mapping[str, object] | None, caller: Caller
-    ) -> None:
-        """Raise the errors of SubmitJob, without a change.
+    ) -> str | None:
+        """Raise the errors of SubmitJob, without a change. Returns its warning; None: there is none.
 
         Dependencies, budgets, and the limits of accounts and queues are checked by a submission alone.
         `definition`: the RegisterJobDefinition request for a definition that is not registered; None: it is.
@@ -256,8 +264,7 @@ class InProcessCalls:
             require_allowed_containers(found, caller)
             found = replace(found, owner=caller.owner)
         submission = submit_job.batch_submission(body, found, arns=request.arns, limits=context.limits, key=None)
-        queue = context.jobs.check(submission, caller=caller)
-        await context.jobs.checked_spec(submission, found, queue, caller=caller)
+        return await submit_job.check_submission(context, submission, found, caller=caller)
 
     def _request(self, content: Mapping[str, object], operation: str, caller: Caller, invocation: str) -> BatchRequest:
         body = json.dumps(content).encode()

@@ -27,10 +27,11 @@ from batchq.api.batch.nodes import (
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry
 from batchq.api.batch.validation import Integer, ServerLimits, Tags, Text, Unsupported, WireModel
 from batchq.api.operations import takes
+from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import Overrides, length, reserved
 from batchq.domain.ids import JobId
-from batchq.domain.job import Dependency, DependencyType
+from batchq.domain.job import Dependency, DependencyType, JobSpec
 from batchq.domain.task import ByName, NodeRange, Nodes, Task, effective_nodes, effective_task, together
 from batchq.errors import Invalid, NotFound
 from batchq.ports.jobs import SubmissionKey
@@ -83,11 +84,30 @@ def check_submission_size(body: bytes) -> None:
 async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
     definition = await find_requested(context, body.jobDefinition, request)
-    job = await context.jobs.submit(
-        batch_submission(body, definition, arns=request.arns, limits=context.limits, key=request.key),
-        caller=request.caller,
-    )
-    return {"jobArn": request.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
+    submission = batch_submission(body, definition, arns=request.arns, limits=context.limits, key=request.key)
+    if request.strict and (refused := await check_submission(context, submission, definition, caller=request.caller)):
+        raise Invalid(refused)
+    job = await context.jobs.submit(submission, caller=request.caller)
+    answer: Answer = {"jobArn": request.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
+    warning = _warning(context, job.spec, caller=request.caller)
+    return answer if warning is None else answer | {"batchq": {"warning": warning}}
+
+
+async def check_submission(
+    context: BatchContext, submission: Submission, definition: JobDefinition, *, caller: Caller
+) -> str | None:
+    """Raise the errors of SubmitJob, without a change. Returns its warning; None: there is none."""
+    queue = context.jobs.check(submission, caller=caller)
+    spec = await context.jobs.checked_spec(submission, definition, queue, caller=caller)
+    return _warning(context, spec, caller=caller)
+
+
+def _warning(context: BatchContext, spec: JobSpec, *, caller: Caller) -> str | None:
+    """Why no compute environment of its queue could hold the job; None: one could."""
+    queue = context.catalog.queues_of(caller).get(spec.queue)
+    if queue is None:  # deleted meanwhile
+        return None
+    return context.explanations.never_fits(spec, queue, now=context.clock.now(), caller=caller)
 
 
 async def find_requested(context: BatchContext, text: str, request: BatchRequest) -> JobDefinition:

@@ -36,8 +36,8 @@ class BatchCalls(Protocol):
 
     async def check_submission(
         self, content: Mapping[str, object], *, definition: Mapping[str, object] | None, caller: Caller
-    ) -> None:
-        """Raise the errors of SubmitJob, without a change.
+    ) -> str | None:
+        """Raise the errors of SubmitJob, without a change. Returns its warning; None: there is none.
 
         `definition`: the RegisterJobDefinition request for a definition that is not registered; None: it is.
         """

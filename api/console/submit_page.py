@@ -69,10 +69,10 @@ async def post_submit(context: ConsoleContext, visit: Visit[SubmissionForm]) -> 
     if form.action == SUBMIT:
         return await give_order(context, caller, form, order, show_again)
     try:
-        request = await _checked(context.batch, form, caller)
+        request, warning = await _checked(context.batch, form, caller)
     except Invalid as why:
         return await show_again(str(why), HTTPStatus.BAD_REQUEST)
-    return await _page(context, form, caller, request=request)
+    return await _page(context, form, caller, request=request, warning=warning)
 
 
 async def _page(
@@ -81,15 +81,20 @@ async def _page(
     caller: Caller,
     *,
     request: Request | None = None,
+    warning: str = "",
     error: str = "",
     status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
-    """`request`: that of a form whose check found no error; None: the form was not checked."""
+    """`request`: that of a form whose check found no error; None: the form was not checked.
+
+    `warning`: why no compute environment could hold the job; empty: one could.
+    """
     like = await find_documents(context.batch, [form.like] if form.like else [], caller)
     values = {
         "authors": await _authors(context.batch, form, caller),
         "form": form,
         "error": error,
+        "warning": warning,
         "queues": sorted(context.catalog.queues_of(caller)),
         "one_container": all(map(has_one_container, like)),
         "checked": request is not None,
@@ -136,15 +141,14 @@ async def _request(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> R
     return form.to_request(base)
 
 
-async def _checked(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> Request:
-    """The request, after a check that changes nothing. Raises Invalid."""
+async def _checked(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> tuple[Request, str]:
+    """The request and its warning, after a check that changes nothing; the warning may be empty. Raises Invalid."""
     request, definition = await _request(batch, form, caller), None
     if form.image:
         properties = container_properties(image=form.image, volumes=(), user=None)
         request["jobDefinition"] = image_definition_name(form.image, properties)
         definition = image_definition(request["jobDefinition"], properties)
-    await batch.check_submission(request, definition=definition, caller=caller)
-    return request
+    return request, await batch.check_submission(request, definition=definition, caller=caller) or ""
 
 
 async def _base(batch: BatchCalls, job_id: str, caller: Caller) -> Request:

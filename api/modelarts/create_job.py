@@ -221,7 +221,8 @@ def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
         for index, it in enumerate(channels):
             where = f"algorithm.{kind}.{index}"
             path = _container_path(it.local_dir or f"{MOUNTS}/{kind}/{it.name}_{index}", f"{where}.local_dir")
-            mounts.append(Mount(container_path=path, host_path=_remote(it, obs_root), read_only=kind == "inputs"))
+            remote, is_input = _remote(it, obs_root), kind == "inputs"
+            mounts.append(Mount(container_path=path, host_path=remote, read_only=is_input, create=not is_input))
             if _is_parameter(it, where):
                 arguments.append(f"--{it.name}={path}")
             else:

@@ -244,7 +244,7 @@ def model_mount(body: wire.SageMakerCreateTrainingJob, s3_root: Path | None) -> 
     """The folder of the model at MODEL; none without `s3_root`. Raises HttpRefusal."""
     if s3_root is None:
         return ()
-    return (Mount(container_path=MODEL, host_path=_folder(artifacts(body), s3_root)),)
+    return (Mount(container_path=MODEL, host_path=_folder(artifacts(body), s3_root), create=True),)
 
 
 def _folder(uri: str, s3_root: Path | None) -> str:

@@ -100,17 +100,18 @@ def call(
     timeout: float = TIMEOUT,
     signed: bool = True,
     invocation: str = "",
+    headers: Mapping[str, str] | None = None,
     method: str | None = None,
 ) -> Response:
     """Send a request and return the JSON object of the answer. `method` None: POST with content, GET without.
 
     The request is signed if `signed` and the environment has a key. `timeout`: of each network operation, in seconds.
-    `invocation`: with it a repeated SubmitJob has no further effect; empty: none.
+    `invocation`: with it a repeated SubmitJob has no further effect; empty: none. `headers`: further ones.
     Raises Invalid, with the server's message, if the server refuses the request; ServerUnavailable for a 5xx or 429
     response, and if batchq does not respond; Misused for an unreadable bundle of certificates.
     """
-    headers = {INVOCATION: invocation} if invocation else {}
-    with _open(url, path, content, timeout=timeout, signed=signed, more=headers, method=method) as response:
+    more = dict(headers or {}) | ({INVOCATION: invocation} if invocation else {})
+    with _open(url, path, content, timeout=timeout, signed=signed, more=more, method=method) as response:
         return _parse(response.read(MAX_RESPONSE), url)
 
 

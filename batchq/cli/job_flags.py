@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from batchq.cli.job_selection import parse_handle
 from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
+from batchq.domain.container import CREATE_HOST_PATHS_TAG
 from batchq.errors import Misused
 
 MARK = "#BATCHQ"
@@ -77,6 +78,11 @@ def add_job_flags(command: ArgumentParser) -> None:
         metavar="HOST:PATH[:ro]",
         help="mount a path of the server's machine; a relative one is below your current folder",
     )
+    flag(
+        "--create-host-paths",
+        action="store_true",
+        help="create paths of the server's machine that the job mounts and that do not exist; else the job fails",
+    )
     flag("--cd", metavar="DIR", help="folder of the container in which the command starts; the image must have sh")
     flag("--user", metavar="USER", help="user in the container (that of the image)")
     flag("--array", type=parse_count, metavar="N", help="submit an array job with N children, 2 to 10000")
@@ -92,6 +98,8 @@ def add_job_flags(command: ArgumentParser) -> None:
 def job_request(args: Namespace, *, queue: str, command: Sequence[str]) -> Request:
     """The SubmitJob request, without jobName and jobDefinition. Raises Misused for an unset variable or a bad file."""
     request = changes(args, command=command) | {"jobQueue": queue}
+    if args.create_host_paths:
+        request["tags"] = request.get("tags", {}) | {CREATE_HOST_PATHS_TAG: "true"}
     if args.array is not None:
         request["arrayProperties"] = {"size": args.array}
     if args.after:

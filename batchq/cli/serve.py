@@ -21,7 +21,7 @@ from batchq.cli.output import print_error, write_line
 from batchq.cli.quantities import comma_list
 from batchq.domain.catalog import Network
 from batchq.escapes import ESCAPES, escape
-from batchq.settings import Settings, check_variables
+from batchq.settings import LogLevel, Settings, check_variables
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ def _add_job_flags(command: ArgumentParser) -> None:
     flag("--volumes", type=_paths, help="host paths that jobs may mount, with all below them, colon-separated (/)")
     flag(
         "--missing-host-paths",
-        choices=["create", "refuse"],
-        help="how mounts of missing host paths are handled (create)",
+        choices=["refuse", "create"],
+        help="how mounts of missing host paths are handled (refuse)",
     )
     flag("--registries", type=comma_list, help="registries of jobs' images, with or without a path, comma-separated")
     flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")
@@ -86,6 +86,7 @@ def _add_limit_flags(command: ArgumentParser) -> None:
     flag("--connections-per-address", type=int, help="maximum open connections from one address (half of all)")
     flag("--requests-per-second", type=float, help="requests of one user a second; only with --auth sigv4 (200)")
     flag("--min-free-mib", type=int, help="MiB of the data directory's disk that remain free (64)")
+    flag("--log-level", choices=[*LogLevel], help="least severity of the server's log on stderr (info)")
     flag("--log-mib", type=int, help="MiB of output stored for each container, 0 for all (500)")
     flag("--retention-days", type=float, help="days for which finished jobs and their logs are stored, 0 for ever (30)")
     flag("--checkpoint-days", type=float, help="days for which checkpoints of finished jobs are stored, 0 for ever (0)")
@@ -98,7 +99,7 @@ def run_server(args: Namespace) -> int:
     settings = settings_of(args)
     check_variables(os.environ)
     _open_standard_streams()
-    logging.basicConfig(level=logging.INFO, handlers=[log_handler(sys.stderr)])
+    configure_logging(settings.log_level, sys.stderr)
     tune_gc()
     try:
         status = asyncio.run(serve(settings))
@@ -179,6 +180,13 @@ def _stop_signal() -> asyncio.Event:
 
 def _paths(text: str) -> tuple[Path, ...]:
     return tuple(Path(it) for it in text.split(":") if it)
+
+
+def configure_logging(level: LogLevel, stream: TextIO) -> None:
+    """Log to the stream. Libraries log from INFO on: at DEBUG they log statements and requests with their data."""
+    least = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(least, logging.INFO), handlers=[log_handler(stream)])
+    logging.getLogger("batchq").setLevel(least)
 
 
 def log_handler(stream: TextIO) -> logging.Handler:

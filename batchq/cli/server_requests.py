@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from batchq.cli.http_client import call
@@ -20,6 +20,7 @@ WHO_AM_I = "/v1/batchq/whoami"
 Row = Mapping[str, Any]
 Page = dict[str, Any]
 SUBMIT_JOB = "/v1/submitjob"
+STRICT = "x-batchq-strict"  # the header of a SubmitJob that the server refuses instead of accepting it with a warning
 DESCRIBE_JOBS = "/v1/describejobs"
 REGISTER_JOB_DEFINITION = "/v1/registerjobdefinition"
 DESCRIBE_JOB_DEFINITIONS = "/v1/describejobdefinitions"
@@ -132,9 +133,22 @@ def fetch_pages(url: str, path: str, content: Mapping[str, object]) -> Iterator[
         token = {"nextToken": page["nextToken"]}
 
 
-def send_submission(url: str, request: Mapping[str, object], *, invocation: str) -> str:
-    """Submit a job and return its id. A repetition with the same `invocation` within 15 minutes returns the same id."""
-    return str(call(url, SUBMIT_JOB, request, invocation=invocation)["jobId"])
+class Submitted(NamedTuple):
+    """A job that the server has accepted."""
+
+    job_id: str
+    #: Why no compute environment of its queue could hold the job; empty: one could.
+    warning: str
+
+
+def send_submission(url: str, request: Mapping[str, object], *, invocation: str, strict: bool = False) -> Submitted:
+    """Submit a job. A repetition with the same `invocation` within 15 minutes returns the same id.
+
+    `strict`: the server refuses a job that no compute environment of its queue could hold; Invalid.
+    """
+    headers = {STRICT: "true"} if strict else {}
+    made: Any = call(url, SUBMIT_JOB, request, invocation=invocation, headers=headers)
+    return Submitted(str(made["jobId"]), str(made.get("batchq", {}).get("warning", "")))
 
 
 def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Content]:

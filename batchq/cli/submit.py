@@ -58,6 +58,8 @@ class JobPlan(Struct, frozen=True, kw_only=True):
     volumes: tuple[tuple[str, str, bool], ...] = ()
     #: The user in the image's container; None: that of the image.
     user: str | None = None
+    #: Whether the server refuses the job if no compute environment of its queue could hold it.
+    strict: bool = False
 
     def resolved(self, url: str) -> Request:
         """The whole SubmitJob request; the definition of an image is registered if it does not exist.
@@ -104,18 +106,22 @@ def declare_submission(command: CommandParser) -> None:
     command.add_argument("target", nargs="?", metavar="IMAGE|SCRIPT", help="image, or file of a script (*.sh, ./FILE)")
     command.add_argument("--image", help="image in which a script runs")
     add_job_flags(command)
+    command.add_argument(
+        "--strict", action="store_true", help="refuse a job that no compute environment of its queue could ever hold"
+    )
     add_server_flags(command)
 
 
 def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
     """Submit the job: the request, and the id of the job. Raises the errors of `call`.
 
-    After Ctrl-C a notice says whether the job may have been submitted.
+    A notice warns of a job that no compute environment could hold. After Ctrl-C a notice says whether the job may have
+    been submitted.
     """
     request: Request | None = None
     try:
         request = plan.resolved(url)
-        return request, send_submission(url, request, invocation=str(uuid4()))
+        made = send_submission(url, request, invocation=str(uuid4()), strict=plan.strict)
     except KeyboardInterrupt:
         if request is None:
             print_notice("nothing is submitted")
@@ -123,6 +129,9 @@ def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
             name = shlex.quote(str(request["jobName"]))
             print_notice(f"the server may have accepted the job: batchq list -n {name} --since 5m shows it")
         raise
+    if made.warning:
+        print_notice(f"warning: {made.warning}")
+    return request, made.job_id
 
 
 def run_submit(args: Namespace) -> int:
@@ -153,7 +162,8 @@ def _submit_each(args: Namespace, plan: JobPlan) -> int:
         return DONE
     url = url_of(args)
     resolved = plan.resolved(url)
-    return submit_sweep(url, [it.with_members_of(resolved) for it in members], at_once=args.jobs or DEFAULT_REQUESTS)
+    sweep = [it.with_members_of(resolved) for it in members]
+    return submit_sweep(url, sweep, at_once=args.jobs or DEFAULT_REQUESTS, strict=plan.strict)
 
 
 def print_requests(plan: JobPlan, requests: Sequence[Request]) -> None:
@@ -187,6 +197,7 @@ def plan_job(args: Namespace) -> JobPlan:
         image=image,
         volumes=tuple(args.volume or ()),
         user=args.user,
+        strict=args.strict,
     )
 
 

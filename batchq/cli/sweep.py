@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from batchq.cli.job_flags import Request
 from batchq.cli.job_selection import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
-from batchq.cli.server_requests import fetch_job_documents, fetch_server_time, send_submission
+from batchq.cli.server_requests import Submitted, fetch_job_documents, fetch_server_time, send_submission
 from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 DEFAULT_REQUESTS = 4  # at the same time
@@ -89,16 +89,23 @@ def _with_line(overrides: Request, line: str, words: int) -> Request:
     return filled
 
 
-def submit_sweep(url: str, members: Sequence[SweepMember], *, at_once: int, advice: str = REST) -> int:
+def submit_sweep(
+    url: str, members: Sequence[SweepMember], *, at_once: int, advice: str = REST, strict: bool = False
+) -> int:
     """Submit the jobs, print their ids in this order, and return the exit status.
 
-    `at_once`: requests at the same time. `advice`: the end of the message if not all jobs are submitted.
+    `at_once`: requests at the same time. `advice`: the end of the message if not all jobs are submitted. `strict`: as
+    in `send_submission`. A warning that several jobs have is printed once.
     """
-    began, line, ids = fetch_server_time(url), StatusLine(delay=INTERVAL), list[str]()
+    began, line, ids, warnings = fetch_server_time(url), StatusLine(delay=INTERVAL), list[str](), set[str]()
     pool, stopped = ThreadPoolExecutor(at_once), Event()
     try:
-        for each in [pool.submit(_submit, url, it, stopped) for it in members]:
-            ids.append(each.result())
+        for each in [pool.submit(_submit, url, it, stopped, strict=strict) for it in members]:
+            job_id, warning = each.result()
+            ids.append(job_id)
+            if warning and warning not in warnings:
+                line.notice(f"warning: {warning}")
+                warnings.add(warning)
             line.show(f"{len(ids)} of {len(members)} submitted")
             write_line(ids[-1])
         line.clear()
@@ -116,15 +123,15 @@ def submit_sweep(url: str, members: Sequence[SweepMember], *, at_once: int, advi
     return DONE
 
 
-def _submit(url: str, member: SweepMember, stopped: Event) -> str:
+def _submit(url: str, member: SweepMember, stopped: Event, *, strict: bool) -> Submitted:
     """Submit a job. An unavailable server, or a rate limit, is tried again RETRIES times, unless `stopped` is set."""
     for failures in range(1, RETRIES + 1):
         try:
-            return send_submission(url, member.request, invocation=member.invocation)
+            return send_submission(url, member.request, invocation=member.invocation, strict=strict)
         except ServerUnavailable:
             if stopped.wait(RETRY_INTERVAL * failures):
                 raise
-    return send_submission(url, member.request, invocation=member.invocation)
+    return send_submission(url, member.request, invocation=member.invocation, strict=strict)
 
 
 def _report(line: StatusLine, url: str, ids: Sequence[str], *, began: int) -> None:

@@ -1,6 +1,6 @@
 """Container specs: AWS's containerProperties in domain terms, and SubmitJob's overrides of them. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from json.encoder import encode_basestring as spelt
@@ -12,6 +12,9 @@ from batchq.errors import Invalid
 
 MAX_COMMAND_LENGTH = 64 * 1024
 """Characters of one container's command: a request of 30 KiB can refer to a parameter of 29 KiB thousands of times."""
+
+CREATE_HOST_PATHS_TAG = "batchq:create-host-paths"
+"""The tag of SubmitJob: with `true`, host paths of the job that do not exist are created."""
 
 _REF = "Ref::"
 _AROUND = '{"command":[],"environment":[]}'
@@ -75,6 +78,8 @@ class Mount(Struct, frozen=True, kw_only=True, omit_defaults=True):
     read_only: bool = False
     #: The name under which the containers of a task share the volume; None: it is the container's own.
     volume: str | None = None
+    #: Whether the host path is created if it does not exist; the server may create it in any case.
+    create: bool = False
 
 
 class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -180,6 +185,19 @@ def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple
         environment=merge_pairs(spec.environment, overrides.environment),
         resources=reserved(spec.resources, overrides),
     )
+
+
+def creates_host_paths(tags: Iterable[tuple[str, str]]) -> bool:
+    """Whether the tags of a submission let the server create missing host paths. Raises Invalid."""
+    value = dict(tags).get(CREATE_HOST_PATHS_TAG, "false")
+    if value not in {"true", "false"}:
+        raise Invalid(f"The tag {CREATE_HOST_PATHS_TAG} must be true or false.")
+    return value == "true"
+
+
+def creating_host_paths(spec: ContainerSpec) -> ContainerSpec:
+    """The container with mounts that create missing host paths."""
+    return replace(spec, mounts=tuple(replace(it, create=it.host_path is not None) for it in spec.mounts))
 
 
 def reserved(below: Resources, overrides: Overrides) -> Resources:

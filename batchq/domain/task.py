@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.container import ContainerSpec, Overrides, Resources, effective
+from batchq.domain.container import ContainerSpec, Overrides, Resources, creating_host_paths, effective
 
 
 class Condition(StrEnum):
@@ -152,6 +152,18 @@ def effective_nodes(nodes: Nodes, overrides: ByRange, parameters: Parameters) ->
         replace(it, task=effective_task(it.task, overrides.get((it.first, it.last), {}), parameters))
         for it in nodes.ranges
     )
+    return replace(nodes, ranges=ranges)
+
+
+def task_creating_host_paths(task: Task) -> Task:
+    """The task with mounts that create missing host paths."""
+    containers = tuple(replace(it, spec=creating_host_paths(it.spec)) for it in task.containers)
+    return replace(task, containers=containers)
+
+
+def nodes_creating_host_paths(nodes: Nodes) -> Nodes:
+    """The nodes with mounts that create missing host paths."""
+    ranges = tuple(replace(it, task=task_creating_host_paths(it.task)) for it in nodes.ranges)
     return replace(nodes, ranges=ranges)
 
 

@@ -19,6 +19,7 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.views import PendingArrayOrders
+from batchq.domain.scheduling.capacity import Cluster
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.background import StoreMonitor, Timers
@@ -339,6 +340,11 @@ class Engine:
             starts=self._executor.starts(),
             clock=self._clock,
         )
+
+    def cluster(self) -> Cluster | None:
+        """The total capacity of all compute environments, as last saved; None while the engine has not answered."""
+        host = self.loop.state.host
+        return None if host is None else self.loop.scheduler.cluster(host)
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""

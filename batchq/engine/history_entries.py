@@ -1,11 +1,11 @@
-"""What is recorded about a change of a job: its history entries, and one log line for each change of its status."""
+"""What is recorded about a change of a job: its history entries, and the log lines about its status."""
 
 import logging
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.job import FINISHED, QUEUED, Job
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.stop_orders import StopStep
 from batchq.ports.history import HistoryEntry, HoldChange
@@ -57,8 +57,37 @@ def _stop_time(before: Job | None, after: Job) -> datetime | None:
 
 
 def log_transitions(changes: Iterable[StatusChanged]) -> None:
-    """Log each change of a job's status."""
+    """Log the end of each job at INFO, and each change of a status at DEBUG."""
+    shows_all = log.isEnabledFor(logging.DEBUG)
     for change in changes:
         job = change.job
-        reason = f" ({job.status_reason!r})" if job.status_reason else ""
-        log.info("job %s: %s -> %s on %s%s", job.id, change.before or "new", job.status, job.spec.queue, reason)
+        if shows_all:
+            reason = f" ({job.status_reason!r})" if job.status_reason else ""
+            log.debug("job %s: %s -> %s on %s%s", job.id, change.before or "new", job.status, job.spec.queue, reason)
+        if job.status in FINISHED:
+            log.info("job %s: %s %s", job.id, job.status, " ".join(f"{name}={it}" for name, it in _end_fields(job)))
+
+
+def _end_fields(job: Job) -> Iterator[tuple[str, object]]:
+    """What the log shows of the end of a job. Values that do not exist are left out."""
+    yield "queue", job.spec.queue
+    yield "name", job.spec.name
+    if job.spec.owner.user:
+        yield "user", job.spec.owner.user
+    if job.array_state is not None:
+        yield "children", job.spec.array_size
+        yield "failed", dict(job.array_state.counts).get(Status.FAILED, 0)
+    began = [it.started_at for it in job.attempts if it.started_at is not None]
+    if began:
+        ran = [it.stopped_at - it.started_at for it in job.attempts if it.started_at and it.stopped_at]
+        yield "attempts", len(job.attempts)
+        yield "waited", _seconds(began[0] - job.created_at)
+        yield "ran", _seconds(sum(ran, timedelta()))
+    if job.attempts and job.attempts[-1].exit_code is not None:
+        yield "exit", job.attempts[-1].exit_code
+    if job.status_reason:
+        yield "reason", repr(job.status_reason)
+
+
+def _seconds(length: timedelta) -> str:
+    return f"{max(length, timedelta()).total_seconds():.1f}s"

@@ -7,11 +7,25 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import JobDefinition, JobQueue, Tags
-from batchq.domain.container import ContainerSpec, Overrides, effective, merge_pairs
+from batchq.domain.container import (
+    ContainerSpec,
+    Overrides,
+    creates_host_paths,
+    creating_host_paths,
+    effective,
+    merge_pairs,
+)
 from batchq.domain.ids import JobId, QueueName, node_of
 from batchq.domain.job import ConsumableRequirement, Dependency, Job, JobSpec, RetryStrategy
 from batchq.domain.scheduling.dependencies import invalid_overrides
-from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
+from batchq.domain.task import (
+    Nodes,
+    Task,
+    effective_nodes,
+    effective_task,
+    nodes_creating_host_paths,
+    task_creating_host_paths,
+)
 from batchq.domain.training import MetricRule, check_rules, checkpoint_rules, metric_rules, training_plan
 from batchq.errors import Invalid
 from batchq.ports.jobs import SubmissionKey
@@ -105,10 +119,14 @@ def _work(
     task, gang = submission.task or definition.task, submission.nodes or definition.nodes
     task = task and effective_task(task, {}, parameters)
     gang = gang and effective_nodes(gang, {}, parameters)
+    creates = creates_host_paths(submission.tags)
+    if creates:
+        task, gang = task and task_creating_host_paths(task), gang and nodes_creating_host_paths(gang)
     several = gang or task
     if several:
         return several.leading.spec, task, gang
-    return submission.container or effective(definition.container, submission.overrides, parameters), None, None
+    container = submission.container or effective(definition.container, submission.overrides, parameters)
+    return creating_host_paths(container) if creates else container, None, None
 
 
 def first_job_ids(submission: Submission) -> Mapping[str, JobId]:

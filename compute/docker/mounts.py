@@ -1,8 +1,9 @@
 """Checks the host paths of a container, and holds its folders open until it has started: docs/decisions/0030.
 
-A missing path is created, as by `docker run -v`, or refused (`--missing-host-paths`). Symlinks in it are followed, and
-their target is checked. These are never mounted, nor what contains them or lies below them, by whatever path or bind
-mount: the engine's socket (it gives root access) and root directory, /proc, /sys, /dev, and batchq's own files.
+A missing path is refused, unless its mount or the server creates it (`--missing-host-paths create`, decision 0075).
+Symlinks in it are followed, and their target is checked. These are never mounted, nor what contains them or lies below
+them, by whatever path or bind mount: the engine's socket (it gives root access) and root directory, /proc, /sys, /dev,
+and batchq's own files.
 
 The engine mounts a folder as /proc/<pid of this process>/fd/<n> at the start. So the descriptor is open from before the
 create request until the reply to the start, or the removal of the container, and is not soon used for another file.
@@ -35,7 +36,7 @@ from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain_path
-from batchq.domain.container import Device, Mount
+from batchq.domain.container import CREATE_HOST_PATHS_TAG, Device, Mount
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown, StartRefused
 from batchq.ports.runtime import LaunchSpec
@@ -206,13 +207,14 @@ def _device(folder: Descriptor) -> str:
 
 
 def open_mount(mount: Mount, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> OpenMount:
-    """Check and open the host path of a mount, and create it if it is missing. The caller closes the result.
+    """Check and open the host path of a mount; a missing one is created or refused. The caller closes the result.
 
     Raises StartRefused, and EngineUnknown if the process has no free file descriptor.
     """
     host_path = _absolute(mount)
     try:
-        at, created = _open(host_path, policy, allowances)
+        creates = mount.create or policy.missing_host_paths is MissingHostPaths.CREATE
+        at, created = _open(host_path, policy, allowances, creates=creates)
         try:
             real = replace(mount, host_path=str(at.path))
             if at.is_folder:
@@ -304,13 +306,15 @@ def _absolute(mount: Mount) -> str:
     return mount.host_path
 
 
-def _open(host_path: str, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> tuple[Descriptor, bool]:
+def _open(
+    host_path: str, policy: ServerPolicy, allowances: Sequence[ContainerPolicy], *, creates: bool
+) -> tuple[Descriptor, bool]:
     """The open path, and whether it was created."""
     at, missing = open_path(str(plain_path(host_path)), follows=lambda _: True)
     try:
         check_open_path(host_path, at, missing, policy, allowances)
         if missing:
-            _check_creatable(host_path, policy)
+            _check_creatable(host_path, creates=creates)
             at = create_folders(at, missing)
             check_open_path(host_path, at, (), policy, allowances)
     except BaseException:
@@ -319,9 +323,10 @@ def _open(host_path: str, policy: ServerPolicy, allowances: Sequence[ContainerPo
     return at, bool(missing)
 
 
-def _check_creatable(host_path: str, policy: ServerPolicy) -> None:
-    if policy.missing_host_paths is MissingHostPaths.REFUSE:
-        raise create_refused(f"host path {host_path!r} does not exist, and this server does not create host paths")
+def _check_creatable(host_path: str, *, creates: bool) -> None:
+    if not creates:
+        advice = f"create it, or submit the job with --create-host-paths (tag {CREATE_HOST_PATHS_TAG}: true)"
+        raise create_refused(f"host path {host_path!r} does not exist: {advice}")
     log.info("host path %r: created, as it did not exist", host_path)
 
 

@@ -25,7 +25,7 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
     volumes: tuple[Path, ...]
     #: Host paths that are never mounted, with all that contains them or lies below them.
     private: tuple[Path, ...] = ()
-    missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
+    missing_host_paths: MissingHostPaths = MissingHostPaths.REFUSE
     #: Returns the host paths that accounts may mount, whose contents their jobs can change.
     given: Callable[[], Iterable[str]] = tuple
     #: The registries of this server's jobs, each with or without a path; None: any.

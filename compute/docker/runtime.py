@@ -207,7 +207,7 @@ class DockerRuntime:
         """
         try:
             for attempt in await self._pools.run("sweep", lambda client: self._placement.orphaned(client, existing)):
-                log.info("attempt %s: no container left, removing its network, pause containers and volumes", attempt)
+                log.debug("attempt %s: no container left, removing its network, pause containers and volumes", attempt)
                 await self._pools.run("sweep", partial(self._placement.attempts.remove_if_unused, tag=attempt))
         except EngineUnknown as error:
             log.debug("shared objects not removed: %s", error)

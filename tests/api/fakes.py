@@ -52,8 +52,9 @@ ACCOUNT = "123456789012"
 class FakeEngine:
     """Implements the methods of `batchq.engine.engine.Engine` that services use.
 
-    `seen` is the snapshot of every queue. `broken` is raised by every request. While `gate` is closed, requests wait;
-    `reached` is set once one waits there. `received` are the events that were delivered to jobs.
+    `seen` is the snapshot of every queue, `capacity` the cluster; None while it is not known. `broken` is raised by
+    every request. While `gate` is closed, requests wait; `reached` is set once one waits there. `received` are the
+    events that were delivered to jobs.
     """
 
     def __init__(self, *, store, clock):
@@ -68,6 +69,7 @@ class FakeEngine:
         self.received = []
         self.accounts = NO_ACCOUNTS
         self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
+        self.capacity = None
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
     def pending_array_orders(self):
@@ -76,6 +78,9 @@ class FakeEngine:
 
     def start_obstacle(self):
         return None
+
+    def cluster(self):
+        return self.capacity
 
     def scheduler_state(self):
         return scheduler_state(now=self._clock.now())
@@ -233,6 +238,7 @@ class Backend:
         self.context = BatchContext(
             jobs=self.jobs,
             catalog=self.catalog,
+            explanations=self.explanations,
             clock=self.clock,
             account=ACCOUNT,
             region="us-east-1",

@@ -97,9 +97,9 @@ async def test_inputs_and_outputs_are_mounted_and_passed_to_the_program(containe
     inputs = "/home/ma-user/modelarts/inputs/data_url_0"
     assert made.command[-1] == f"python train.py --data_url={inputs}"
     assert dict(made.environment)["train_url"] == "/out"
-    assert [(it.host_path, it.container_path, it.read_only) for it in made.mounts] == [
-        ("/srv/obs/lab/in", inputs, True),
-        ("/srv/obs/lab/out", "/out", False),
+    assert [(it.host_path, it.container_path, it.read_only, it.create) for it in made.mounts] == [
+        ("/srv/obs/lab/in", inputs, True, False),
+        ("/srv/obs/lab/out", "/out", False, True),
     ]
 
 

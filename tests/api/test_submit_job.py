@@ -8,8 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
+from batchq.domain.container import Resources
+from batchq.domain.scheduling.capacity import Cluster
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from tests.api.conftest import ARN, CONTAINER
+from tests.support import builders
 
 REQUEST = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
 UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
@@ -86,6 +89,7 @@ REFUSED = {
     "'schedulingPriorityOverride'": {"schedulingPriorityOverride": -1},
     "schedulingPriorityOverride": {"schedulingPriorityOverride": 10000},
     "must not begin with 'io.batchq.'": {"tags": {"io.batchq.job": "mine"}},
+    "batchq:create-host-paths must be true or false": {"tags": {"batchq:create-host-paths": "yes"}},
 }
 
 
@@ -293,6 +297,79 @@ async def test_overrides_of_privileges_and_volumes_are_ignored(server, submit, s
     jobs = server.store.all_jobs()
     content, plain = jobs[made["jobId"]], jobs[plain_id]
     assert content.spec.container == replace(plain.spec.container, command=("id",))
+
+
+LARGE = {"containerOverrides": {"resourceRequirements": requirements(MEMORY="102400")}}
+TOO_LARGE = "Cannot start: requires 100 GiB of memory, jobs may use 16 GiB of this host."
+
+
+@pytest.fixture
+def capacity(server):
+    """An environment with 4 vCPUs on a host with 16 GiB."""
+    environments = {"local": builders.environment()}
+    host = Resources(millicpus=8000, memory_mib=16_384)
+    server.engine.capacity = Cluster(environments=environments, host=host, stocks={})
+
+
+async def test_a_job_that_no_environment_can_hold_is_accepted_with_a_warning(server, boto, accepted, sleeper, capacity):
+    answer = await accepted("SubmitJob", REQUEST | LARGE)
+
+    assert answer["batchq"] == {"warning": TOO_LARGE}
+    assert set(await boto.submit_job(**REQUEST, **LARGE)) - {"ResponseMetadata"} == {"jobArn", "jobName", "jobId"}
+    assert len(server.store.all_jobs()) == 2
+
+
+async def test_a_job_that_fits_an_idle_environment_has_the_answer_of_aws(accepted, sleeper, capacity):
+    assert set(await accepted("SubmitJob", REQUEST)) == {"jobArn", "jobName", "jobId"}
+
+
+async def test_a_job_is_accepted_without_a_warning_while_the_capacity_is_not_known(accepted, sleeper):
+    assert "batchq" not in await accepted("SubmitJob", REQUEST | LARGE)
+
+
+async def test_a_strict_request_that_no_environment_can_hold_is_refused_and_stores_nothing(
+    server, http, sleeper, capacity
+):
+    status, _, answer = await http.post("SubmitJob", REQUEST | LARGE, x_batchq_strict="true")
+
+    assert (status, server.store.all_jobs()) == (400, {})
+    assert TOO_LARGE in answer["message"]
+    assert (await http.post("SubmitJob", REQUEST, x_batchq_strict="true"))[0] == 200
+
+
+MOUNTING = {
+    "image": "busybox",
+    "resourceRequirements": requirements(VCPU="1", MEMORY="64"),
+    "mountPoints": [{"sourceVolume": "v", "containerPath": "/v"}, {"sourceVolume": "s", "containerPath": "/s"}],
+}
+VOLUMES = [{"name": "v", "host": {"sourcePath": "/data"}}, {"name": "s"}]
+TASK = {"taskProperties": [{"containers": [MOUNTING | {"name": "main"}], "volumes": VOLUMES}]}
+NODES = {
+    "numNodes": 2,
+    "mainNode": 0,
+    "nodeRangeProperties": [{"targetNodes": "0:", "container": MOUNTING | {"volumes": VOLUMES}}],
+}
+KINDS = [
+    {"type": "container", "containerProperties": MOUNTING | {"volumes": VOLUMES}},
+    {"type": "container", "ecsProperties": TASK},
+    {"type": "multinode", "nodeProperties": NODES},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["container", "task", "nodes"])
+@pytest.mark.parametrize("creates", [True, False])
+async def test_missing_host_paths_are_created_for_a_job_with_the_tag(server, boto, submit, kind, creates):
+    await boto.register_job_definition(jobDefinitionName="mounting", **kind)
+
+    job_id = await submit(jobDefinition="mounting", tags={"batchq:create-host-paths": "true"} if creates else {})
+
+    spec = server.store.all_jobs()[job_id].spec
+    several = spec.nodes.task(1) if spec.nodes else spec.task
+    containers = [it.spec for it in several.containers] if several else [spec.container]
+    assert [(it.host_path, it.create) for one in (spec.container, *containers) for it in one.mounts] == [
+        ("/data", creates),
+        (None, False),
+    ] * (1 + len(containers))
 
 
 async def test_a_fargate_job_stays_within_fargates_sizes(boto, submit):

@@ -59,6 +59,7 @@ def dialect(app, handler):
     context = BatchContext(
         jobs=None,
         catalog=None,
+        explanations=None,
         clock=SystemClock(),
         account="123456789012",
         region="us-east-1",

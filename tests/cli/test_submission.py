@@ -106,6 +106,12 @@ def test_an_image_with_volumes_and_a_user_has_a_definition(planned, folder):
     }
 
 
+def test_creating_host_paths_is_a_tag_beside_the_tags_of_the_user(planned):
+    _, job = planned("a", "-v", "/b:/b", "--create-host-paths", "--tag", "x=y")
+
+    assert job["tags"] == {"x": "y", "batchq:create-host-paths": "true"}
+
+
 def test_the_definition_depends_on_image_volumes_and_user_only(planned):
     names = [
         planned(*words)[1]["jobDefinition"]

@@ -285,10 +285,10 @@ async def test_anonymous_volumes_are_removed_with_the_container(runtime, engine)
 
 
 @pytest.mark.parametrize(("read_only", "code"), [(False, 0), (True, 1)])
-async def test_a_missing_host_path_is_created_and_mounted(docker_engine, tmp_path, read_only, code):
+async def test_a_missing_host_path_of_a_mount_that_creates_it_is_mounted(docker_engine, tmp_path, read_only, code):
     policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     folder = tmp_path / "new" / "deep"
-    mounts = (Mount(container_path="/out", host_path=str(folder), read_only=read_only),)
+    mounts = (Mount(container_path="/out", host_path=str(folder), read_only=read_only, create=True),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
         found = await ended(runtime, mounts=mounts, command=shell("echo hello > /out/it"))
 

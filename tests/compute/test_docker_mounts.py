@@ -137,12 +137,12 @@ async def test_the_root_directory_of_the_engine_is_never_mounted(docker_engine, 
 
 async def test_a_host_path_that_is_created_is_reported_also_after_a_pull(runtime, lab):
     """The first create call finds no image: the path is there when it is called again."""
-    it = reading(lab / "typo", command="true")
+    it = reading(lab / "typo", command="true", create=True)
     with pytest.raises(ImageMissing):
         await runtime.create(replace(it, spec=replace(it.spec, image="batchq-test:not-there")))
 
     created = await runtime.create(it)
-    later = await runtime.create(reading(lab / "typo", command="true"))
+    later = await runtime.create(reading(lab / "typo", command="true", create=True))
 
     assert created.created_host_paths == (str(lab / "typo"),)
     assert later.created_host_paths == ()

@@ -40,7 +40,7 @@ def lab(tmp_path, outside):
 
 def opened(path, lab, **changes):
     policy = ServerPolicy(**{"privileged": Privileged.REFUSE, "volumes": (lab.parent,)} | changes)
-    mount = Mount(container_path="/m", host_path=str(path))
+    mount = Mount(container_path="/m", host_path=str(path), create=True)
     return mounts.open_mount(mount, policy, [ContainerPolicy(volumes=(str(lab),))])
 
 

@@ -25,11 +25,17 @@ def allowed(tmp_path):
 
 @pytest.fixture
 def policy(allowed):
-    return ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,), private=(allowed / "data",))
+    return creating(allowed, private=(allowed / "data",))
+
+
+def creating(*volumes, **changes):
+    """The policy of a server that creates missing host paths, which could do more harm than one that refuses them."""
+    create = MissingHostPaths.CREATE
+    return ServerPolicy(privileged=Privileged.ALLOW, volumes=volumes, missing_host_paths=create, **changes)
 
 
 def everything(**changes):
-    return ServerPolicy(**{"privileged": Privileged.ALLOW, "volumes": (Path("/"),)} | changes)
+    return creating(*changes.pop("volumes", (Path("/"),)), **changes)
 
 
 def mount(path, **changes):
@@ -97,11 +103,22 @@ def test_other_paths_are_refused_and_nothing_is_created(tmp_path, allowed, polic
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_missing_path_is_refused_if_the_server_creates_none(allowed):
-    strict = ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,), missing_host_paths=MissingHostPaths.REFUSE)
+def test_a_missing_path_is_refused_by_default(allowed):
+    by_default = make_policy(Settings(volumes=(allowed,)))
 
-    refuses(allowed / "a" / "b", strict, "does not exist, and this server does not create host paths")
+    refuses(allowed / "a" / "b", by_default, "does not exist: create it, or submit the job with --create-host-paths")
     assert list(allowed.iterdir()) == []
+
+
+def test_a_missing_path_of_a_mount_that_creates_it_is_created(allowed):
+    with closing(
+        mounts.open_mount(
+            mount(allowed / "a", create=True), ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,)), None
+        )
+    ) as opened:
+        assert opened.created
+
+    assert [it.name for it in allowed.iterdir()] == ["a"]
 
 
 def test_a_missing_path_is_created_as_docker_does(allowed, policy):
@@ -124,7 +141,7 @@ def test_only_the_first_mount_of_a_missing_path_has_created_it(allowed, policy):
 
 def test_a_permitted_path_may_be_a_symlink(tmp_path, allowed):
     (tmp_path / "link").symlink_to(allowed)
-    policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path / "link",))
+    policy = creating(tmp_path / "link")
 
     assert resolve(mount(tmp_path / "link" / "new"), policy).host_path == str(allowed / "new")
 

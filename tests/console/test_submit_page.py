@@ -72,6 +72,15 @@ async def test_a_check_submits_and_registers_nothing(browser):
     assert (await browser.call("batchq/listjobs", {}))["jobs"] == []
 
 
+async def test_a_check_warns_of_a_request_that_no_environment_can_hold(browser):
+    form = new_form(image="python:3.12", memory="9000g", action="check")
+
+    page = await browser.post("/ui/submit", form, status=200)
+
+    assert "Cannot start: requires 9,000 GiB of memory, jobs may use" in page.text
+    assert "Cannot start" not in (await browser.post("/ui/submit", form | {"memory": "1g"}, status=200)).text
+
+
 async def test_the_commands_of_a_checked_form_are_equal_to_it(browser):
     await browser.submit("first")
     fields = {"definition": "simple", "command": "sh -c 'echo \"a b\"'", "memory": "1g", "tags": "a=b c"}

@@ -2,8 +2,10 @@
 
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
+from tests.docs.engine import example_engine
 from tests.docs.pages import EXAMPLE, ROOT, Example, examples, name, pages_with_examples
 from tests.docs.session import Session, comparable
 
@@ -37,8 +39,10 @@ def current(text: str, plays: list[tuple[Example, str]]) -> str:
 def main(names: list[str]) -> None:
     for page in [ROOT / it for it in names] or pages_with_examples(docker=False):
         docker = page in pages_with_examples(docker=True)
-        with tempfile.TemporaryDirectory(prefix="batchq-docs-") as folder:
-            page.write_text(current(page.read_text(), played(page, Path(folder), docker=docker)))
+        with tempfile.TemporaryDirectory(prefix="batchq-docs-") as made:
+            folder = Path(made)
+            with example_engine(folder) if docker else nullcontext():
+                page.write_text(current(page.read_text(), played(page, folder, docker=docker)))
         print(name(page))
 
 

@@ -1,6 +1,6 @@
 """Makes docs/recording.svg from a real run of the commands of docs/sweeps.md: `python -m tests.docs.recording`.
 
-The commands run on a pseudo-terminal against a server with simulated containers. Each appears when the one before has
+The commands run on a pseudo-terminal against a server with Docker. Each appears when the one before has
 ended, and its output after the time that the command took, at most MAX_WAIT seconds. A reader who prefers no motion, or
 a program that does not animate, sees the whole picture.
 """
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from tests.cli.terminal_session import session
+from tests.docs.engine import example_engine
 from tests.docs.pages import ROOT, examples
 from tests.docs.session import Session, commands
 
@@ -48,7 +49,7 @@ def commands_of_the_page() -> list[str]:
 
 def play(folder: Path) -> list[Played]:
     """Run the page's examples in their order; commands of console blocks on a terminal."""
-    shell = Session(folder, docker=False)
+    shell = Session(folder, docker=True)
     try:
         found = []
         for example in examples(PAGE.read_text()):
@@ -98,8 +99,8 @@ def _row(number: int, text: str, kind: str, at: float) -> str:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="batchq-recording-") as folder:
-        PICTURE.write_text(picture(play(Path(folder))))
+    with tempfile.TemporaryDirectory(prefix="batchq-recording-") as made, example_engine(folder := Path(made)):
+        PICTURE.write_text(picture(play(folder)))
     print(PICTURE.relative_to(ROOT))
 
 

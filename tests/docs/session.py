@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.docs.pages import Example
+from tests.docs.pages import ROOT, Example
 from tests.support.service import reserved
 
 BINARIES = Path(sys.executable).parent
@@ -24,6 +24,7 @@ class Session:
     """A folder with a link to `.venv`, a shell in it, and a server that is started by an example.
 
     Pages name the default port, and data in `/var/lib/batchq`; commands get a free port and a folder of the test.
+    `make` runs in the folder of the repository.
     """
 
     def __init__(self, folder: Path, *, docker: bool) -> None:
@@ -137,6 +138,7 @@ class Session:
         return int(line.split()[-1]), self._outward(printed).splitlines()
 
     def _inward(self, text: str) -> str:
+        text = re.sub("^make ", f"make -C {ROOT} ", text, flags=re.MULTILINE)
         for shown, own in self._own.items():
             text = text.replace(shown, own)
         return text

@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.docs.engine import example_engine
 from tests.docs.pages import EXAMPLE, ROOT, Example, examples
 from tests.docs.session import Session
 
@@ -22,11 +23,10 @@ STEP = re.compile(r"^### (.+)$", re.MULTILINE)
 AWS = {
     "Submit 200 runs": """\
 number=0
-while read -r line; do
+while read -r rate; do
   number=$((number + 1))
   aws batch submit-job --job-name "aws-$number" --job-queue sweep --job-definition fit --query jobId --output text \\
-    --container-overrides "{\\"environment\\": [{\\"name\\": \\"BATCHQ_SIMULATED\\",
-      \\"value\\": \\"${line//\\"/\\\\\\"}\\"}]}"
+    --container-overrides "environment=[{name=RATE,value=$rate}]"
 done < runs > ids
 """,
     "Watch them": """\
@@ -55,11 +55,11 @@ done
     "Submit the failed ones again": """\
 for part in 1,100 101,200; do
   aws batch describe-jobs --jobs $(sed -n "${part}p" ids) --output text \\
-    --query "jobs[?status=='FAILED' && !isTerminated].[jobName]"
+    --query "jobs[?status=='FAILED' && !isTerminated].[jobName, container.environment[?name=='RATE'].value | [0]]"
 done > failed
-while read -r name; do
+while read -r name rate; do
   aws batch submit-job --job-name "$name" --job-queue sweep --job-definition fit --query jobId --output text \\
-    --container-overrides '{"environment": [{"name": "BATCHQ_SIMULATED", "value": "{\\"seconds\\": 1}"}]}'
+    --container-overrides "environment=[{name=RATE,value=$rate},{name=CLIP,value=1}]"
 done < failed > again
 while aws batch describe-jobs --jobs $(cat again) --query 'jobs[].status' --output text |
   grep -qE 'SUBMITTED|PENDING|RUNNABLE|STARTING|RUNNING'; do sleep 1; done
@@ -68,8 +68,8 @@ while aws batch describe-jobs --jobs $(cat again) --query 'jobs[].status' --outp
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="batchq-docs-") as folder:
-        session = Session(Path(folder), docker=False)
+    with tempfile.TemporaryDirectory(prefix="batchq-docs-") as made, example_engine(folder := Path(made)):
+        session = Session(folder, docker=True)
         try:
             times = measured(session)
         finally:

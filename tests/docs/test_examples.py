@@ -1,18 +1,13 @@
 """The examples of the documentation run as written, and their recorded output is current."""
 
-import subprocess
-from contextlib import closing, suppress
+from dataclasses import replace
 
 import pytest
-from docker.errors import APIError
 
-from tests.docs.pages import examples, name, pages_with_examples
+from tests.docs.engine import example_engine
+from tests.docs.pages import ROOT, examples, name, pages_with_examples
 from tests.docs.record import current, played
-from tests.docs.session import BINARIES
-from tests.support.docker_api import docker_api
-from tests.trainer.image import ensure_image
-
-TEST_IMAGE, IMAGE = "batchq-test:latest", "busybox:latest"
+from tests.docs.session import Session
 
 
 def assert_current(page, folder, *, docker):
@@ -30,40 +25,62 @@ def test_examples_run_with_simulated_containers(page, tmp_path):
 
 
 @pytest.mark.docker
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", pages_with_examples(docker=True), ids=name)
-def test_examples_run_on_docker(page, tmp_path, busybox):
-    try:
+def test_examples_run_on_docker(page, tmp_path, docker_engine):
+    with example_engine(tmp_path):
         assert_current(page, tmp_path, docker=True)
+
+
+def test_pages_for_servers_with_docker_run_on_docker():
+    on_docker = {name(it) for it in pages_with_examples(docker=True)}
+
+    assert {"README.md", "docs/sweeps.md", "docs/cost.md", "docs/training.md"} <= on_docker
+    assert not [it for it in on_docker if "BATCHQ_SIMULATED" in (ROOT / it).read_text()]
+
+
+TRAINING = (
+    """busybox -e 'BATCHQ_SIMULATED={"seconds": 600, "output": ["step=1"], "on_request": "epoch-1", "on_term": 0}'"""
+)
+
+
+def block_of_readme(command):
+    """The block of README with this command."""
+    return next(it for it in examples((ROOT / "README.md").read_text()) if command in it.text)
+
+
+@pytest.mark.exhaustive
+def test_the_commands_of_readme_for_the_aws_cli_end_when_the_job_fails(tmp_path):
+    failing = ' "environment": [{"name": "BATCHQ_SIMULATED", "value": "{\\"exit_code\\": 1}"}],'
+    block = block_of_readme("aws batch submit-job")
+    assert '"image": "busybox",' in block.text
+    text = block.text.replace('"image": "busybox",', '"image": "busybox",' + failing)
+    shell = Session(tmp_path, docker=False)
+    try:
+        shell.start_server("batchq serve", "")
+
+        with pytest.raises(AssertionError, match=r"(?m)^FAILED$"):
+            shell.play(replace(block, text=text))
     finally:
-        remove_containers(tmp_path / "data")
+        shell.close()
 
 
-def remove_containers(data):
-    """Remove the containers and networks of the last server of a page."""
-    checked = subprocess.run(
-        [BINARIES / "batchq", "check", "--data", data], capture_output=True, text=True, check=False
-    )
-    instance = checked.stdout.partition("instance ")[2].partition(",")[0]
-    with closing(docker_api()) as engine:
-        ours = {"label": f"io.batchq.instance={instance}"}
-        for it in engine.containers(all=True, filters=ours):
-            with suppress(APIError):
-                engine.remove_container(it["Id"], v=True, force=True)
-        for it in engine.networks(filters=ours):
-            engine.remove_network(it["Id"])
+@pytest.mark.exhaustive
+def test_the_job_that_readme_pauses_is_running(tmp_path):
+    block = block_of_readme("batchq pause @")
+    assert "make trainer" in block.text
+    commands = "\n".join(it for it in block.text.splitlines() if not it.startswith("make "))
+    shell = Session(tmp_path, docker=False)
+    try:
+        shell.start_server("batchq serve", "")
 
+        printed = shell.play(replace(block, text=commands.replace("batchq-trainer -e STEPS=3000", TRAINING)))
+    finally:
+        shell.close()
 
-@pytest.fixture
-def busybox(docker_engine):
-    """The image of the examples. Where the engine has none, the test image bears its name meanwhile."""
-    ensure_image()
-    with closing(docker_api()) as engine:
-        absent = not engine.images(name=IMAGE)
-        if absent:
-            engine.tag(TEST_IMAGE, "busybox", tag="latest")
-        yield
-        if absent:
-            engine.remove_image(IMAGE, noprune=True)
+    (pausing,) = (it for it in printed if "pausing since" in it)
+    assert pausing.endswith("(RUNNING)")
+    assert printed[-1].startswith("1 stopping (final checkpoint")
 
 
 def test_the_workflow_runs_commands_that_other_examples_run():

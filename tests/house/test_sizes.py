@@ -9,7 +9,7 @@ from tests.house.rooms import ROOT, name, sources, tree
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
     "api": 3_600,
-    "api/batch": 4_100,
+    "api/batch": 4_150,
     "api/console": 4_650,
     "api/logs": 550,
     "api/metrics": 600,

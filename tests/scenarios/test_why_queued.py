@@ -245,6 +245,13 @@ async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
+async def warning(world, job_id):
+    """The warning of a submission like that of the job."""
+    spec = (await world.job(job_id)).spec
+    queue = world.catalog.queues_of(world.caller)[spec.queue]
+    return world.server.explanations.never_fits(spec, queue, now=world.clock.now(), caller=world.caller)
+
+
 async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
     job = await world.submit(LASTING, millicpus=16_000)
 
@@ -254,6 +261,7 @@ async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
         "Cannot start: requires 16 vCPUs, the largest compute environment of queue default has 4 vCPUs. "
         "Request less, or enlarge a compute environment.",
     )
+    assert await warning(world, job) == why.sentence
 
     assert why.facts == {"jobQueue": "default", "required": 16.0, "limit": 4.0}
 
@@ -261,18 +269,20 @@ async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
 async def test_a_job_with_more_memory_than_the_host_cannot_start(world):
     job = await world.submit(LASTING, memory_mib=10 * 2**20)
 
-    await world.wait_for_why(
+    why = await world.wait_for_why(
         job, Code.TOO_LARGE, "Cannot start: requires 10,240 GiB of memory, jobs may use * of this host."
     )
+    assert await warning(world, job) == why.sentence
 
 
 async def test_a_job_that_is_larger_than_the_limit_of_its_account_cannot_start(world):
     world.caller = limited(world, vcpus=1.0)
     job = await world.submit(LASTING, millicpus=2000, user="1000:1000")
 
-    await world.wait_for_why(
+    why = await world.wait_for_why(
         job, Code.ABOVE_ACCOUNT_LIMIT, "Cannot start: requires 2 vCPUs, account lab may use 1 vCPU."
     )
+    assert await warning(world, job) == why.sentence
 
 
 async def test_a_job_whose_resource_was_deleted_cannot_start(world, licences):
@@ -282,9 +292,10 @@ async def test_a_job_whose_resource_was_deleted_cannot_start(world, licences):
     await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
     await world.finish(holder)
 
-    await world.wait_for_why(
+    why = await world.wait_for_why(
         job, Code.RESOURCE_MISSING, "Cannot start: requires consumable resource licences, which does not exist."
     )
+    assert await warning(world, job) == why.sentence
 
 
 async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world, licences):
@@ -296,9 +307,10 @@ async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world,
     )
     await world.finish(holder)
 
-    await world.wait_for_why(
+    why = await world.wait_for_why(
         job, Code.TOO_MANY_UNITS, "Cannot start: requires 2 of consumable resource licences, there are 1 in all."
     )
+    assert await warning(world, job) == why.sentence
 
 
 def limited(world, **limits):

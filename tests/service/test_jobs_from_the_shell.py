@@ -150,3 +150,17 @@ def test_wait_ends_with_the_exit_code_of_the_job(batchq, jobs):
     batchq("wait", "reading-ok")
     batchq("wait", "reading-bad", status=7)
     batchq("wait", "reading-ok", "reading-bad", status=1)
+
+
+def test_a_job_that_no_environment_can_hold_is_submitted_with_the_sentence_of_why(shared, batchq_lines):
+    (job_id,), printed = batchq_lines("submit", "busybox", "--name", "huge", "--memory", "9000g")
+
+    assert printed == [f"batchq: warning: {batchq_lines('why', job_id)[0][0]}"]
+    assert "Cannot start: requires 9,000 GiB of memory" in printed[0]
+
+
+def test_a_strict_command_refuses_a_job_that_no_environment_can_hold(shared, batchq_lines):
+    _, printed = batchq_lines("submit", "busybox", "--name", "strict", "--memory", "9000g", "--strict", status=1)
+
+    assert "Cannot start: requires 9,000 GiB of memory" in printed[-1]
+    assert batchq_lines("list", "-n", "strict", "--ids")[0] == []

@@ -222,3 +222,17 @@ def test_simulated_jobs_run_and_are_known_to_the_next_server(simulated: Service)
     simulated.start()
 
     assert simulated.client().describe_jobs(jobs=[job])["jobs"] == [done]
+
+
+@pytest.mark.parametrize(("level", "ends", "changes"), [("info", 1, 0), ("debug", 1, 5), ("warning", 0, 0)])
+def test_a_job_is_one_line_of_the_log_at_info(tmp_path, level, ends, changes):
+    with serving(tmp_path / "data", "--runtime", "simulated", "--log-level", level) as service:
+        batch = service.client()
+        register(batch, "fast")
+        job = batch.submit_job(jobName="a-job", jobQueue="default", jobDefinition="fast")["jobId"]
+        reaches(batch, job, "SUCCEEDED")
+
+    lines = [line for line in service.log.read_text().splitlines() if job in line]
+    assert len([it for it in lines if f" INFO job {job}: SUCCEEDED queue=default name=a-job " in it]) == ends
+    assert len([it for it in lines if f" DEBUG job {job}: " in it]) == changes
+    assert len(lines) == ends + changes

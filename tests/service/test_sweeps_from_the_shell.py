@@ -110,6 +110,20 @@ def test_an_interrupted_sweep_is_completed_by_the_same_command(shared, connected
     assert re.fullmatch(r"batchq: \d+ submitted; \d+ were submitted before, by the same command\n", again.stderr)
 
 
+def test_jobs_that_no_environment_can_hold_are_submitted_with_one_warning(connected, batchq_lines):
+    (connected / "lines").write_text("a\nb\n")
+    words = ("busybox", "--memory", "9000g", "--each", "lines", "--", "{}")
+
+    ids, printed = batchq_lines("submit", *words)
+    _, refused = batchq_lines("submit", "--strict", "--name", "strict", *words, status=1)
+
+    (warning,) = (it for it in printed if "warning" in it)
+    assert warning.startswith("batchq: warning: Cannot start: requires 9,000 GiB of memory, jobs may use ")
+    assert len(ids) == 2
+    assert "Cannot start: requires 9,000 GiB of memory" in refused[-1]
+    assert refused[-1].endswith("0 of 2 submitted; the same command submits the rest within 15 minutes")
+
+
 def test_lines_come_from_stdin(monkeypatch, batchq_lines, described):
     monkeypatch.setattr("sys.stdin", io.StringIO("x\ny\n"))
 

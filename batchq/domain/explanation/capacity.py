@@ -12,10 +12,10 @@ from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.facts import Holding, Neighbours, Reader, SchedulerState
 from batchq.domain.explanation.words import explanation
-from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Job
-from batchq.domain.scheduling.capacity import Cluster
-from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, units, vcpus
+from batchq.domain.ids import ConsumableName, JobId
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, Unschedulable, candidate_of_job
+from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, Usage, units, vcpus
 
 _LIMIT = status_reasons.beyond_limit("|", 0, 0).partition("|")[0]
 _MISSING = status_reasons.no_such_resource("|").partition("|")[0]
@@ -46,12 +46,22 @@ class Shortage(Struct, frozen=True, kw_only=True):
 
 def never(job: Job, queue: JobQueue | None, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of an unschedulable job."""
-    reason = job.status_reason or ""
-    found = _never(job, queue, state.cluster, reader, reason)
-    named: dict[str, Fact] = {"jobQueue": job.spec.queue}
-    return explanation(
-        found.code, since=job.blocked_at, facts=named | found.facts, words={"queue": job.spec.queue} | found.words
-    )
+    return _explain_never(job, queue, state.cluster, reader, job.status_reason or "")
+
+
+def never_fits(
+    spec: JobSpec, queue: JobQueue, cluster: Cluster, reader: Reader, *, now: datetime
+) -> Explanation | None:
+    """The explanation that a new job of this specification would get as unschedulable; None: it could be placed.
+
+    None also if no environment of the queue is enabled: then the job waits.
+    """
+    job = Job(id=JobId(""), order=0, spec=spec, created_at=now)
+    idle = FreeCapacity(cluster=cluster, usage=Usage().after(()), now=now)
+    outcome = idle.place_if_no_delay(candidate_of_job(job), queue.environments)
+    if not isinstance(outcome, Unschedulable):
+        return None
+    return _explain_never(job, queue, cluster, reader, outcome.reason)
 
 
 def blocked(job: Job, queue: JobQueue, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Blocked | None:
@@ -69,6 +79,16 @@ def blocked(job: Job, queue: JobQueue, neighbours: Neighbours, state: SchedulerS
     if shortage is None:
         return _reserved(job, queue, neighbours, state, reader)
     return _short(shortage, state, reader)
+
+
+def _explain_never(
+    job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Reader, reason: str
+) -> Explanation:
+    found = _never(job, queue, cluster, reader, reason)
+    named: dict[str, Fact] = {"jobQueue": job.spec.queue}
+    return explanation(
+        found.code, since=job.blocked_at, facts=named | found.facts, words={"queue": job.spec.queue} | found.words
+    )
 
 
 def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Reader, reason: str) -> Blocked:
