@@ -263,6 +263,8 @@ def _text_of(kind: str, where: str, message: str) -> str:
             return f"The request body is not JSON: {message.removeprefix('Invalid JSON: ')}"
         case "missing":
             return f"'{where}' is a required field"
+        case "extra_forbidden":
+            return f"'{where}' is not supported by this server"
         case "string_pattern_mismatch" if _NOT_NUL in message:
             return f"'{where}' must not contain a NUL character"
         case _:

@@ -228,16 +228,24 @@ def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
         for index, it in enumerate(channels):
             where = f"algorithm.{kind}.{index}"
             path = _container_path(_local_dir(it, kind, index), f"{where}.local_dir")
-            mounts.append(Mount(container_path=path, host_path=_remote(it, obs_root), read_only=kind == "inputs"))
+            remote, is_input = _remote(it, obs_root), kind == "inputs"
+            mounts.append(
+                Mount(
+                    container_path=path,
+                    host_path=remote,
+                    read_only=is_input,
+                    create=not is_input,
+                    must_exist=is_input,
+                )
+            )
             if _is_parameter(it, where):
                 arguments.append(f"--{it.name}={path}")
             else:
                 environment.append((it.name.replace("-", "_"), path))
     code, program = _code(given)
     if code is not None:
-        mounts.append(
-            Mount(container_path=code, host_path=to_host_path(given.code_dir or "", obs_root), read_only=True)
-        )
+        host_path = to_host_path(given.code_dir or "", obs_root)
+        mounts.append(Mount(container_path=code, host_path=host_path, read_only=True, must_exist=True))
     _check_distinct(mounts)
     return Channels(
         mounts=tuple(mounts), arguments=tuple(arguments), environment=tuple(environment), code=code, program=program

@@ -206,13 +206,14 @@ def _device(folder: Descriptor) -> str:
 
 
 def open_mount(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | None) -> OpenMount:
-    """Check and open the host path of a mount, and create it if it is missing. The caller closes the result.
+    """Check and open the host path of a mount; a missing one is created or refused. The caller closes the result.
 
     Raises StartRefused, and EngineUnknown if the process has no free file descriptor.
     """
     host_path = _absolute(mount)
     try:
-        at, created = _open(host_path, policy, allowance)
+        creates = mount.create or policy.missing_host_paths is MissingHostPaths.CREATE
+        at, created = _open(host_path, policy, allowance, creates=creates and not mount.must_exist)
         try:
             real = replace(mount, host_path=str(at.path))
             if at.is_folder:
@@ -298,13 +299,15 @@ def _absolute(mount: Mount) -> str:
     return mount.host_path
 
 
-def _open(host_path: str, policy: ServerPolicy, allowance: ContainerPolicy | None) -> tuple[Descriptor, bool]:
+def _open(
+    host_path: str, policy: ServerPolicy, allowance: ContainerPolicy | None, *, creates: bool
+) -> tuple[Descriptor, bool]:
     """The open path, and whether it was created."""
     at, missing = open_path(str(plain_path(host_path)), follows=lambda _: True)
     try:
         check_open_path(host_path, at, missing, policy, allowance)
         if missing:
-            _check_creatable(host_path, policy)
+            _check_creatable(host_path, creates=creates)
             at = create_folders(at, missing)
             check_open_path(host_path, at, (), policy, allowance)
     except BaseException:
@@ -313,9 +316,9 @@ def _open(host_path: str, policy: ServerPolicy, allowance: ContainerPolicy | Non
     return at, bool(missing)
 
 
-def _check_creatable(host_path: str, policy: ServerPolicy) -> None:
-    if policy.missing_host_paths is MissingHostPaths.REFUSE:
-        raise create_refused(f"host path {host_path!r} does not exist, and this server does not create host paths")
+def _check_creatable(host_path: str, *, creates: bool) -> None:
+    if not creates:
+        raise create_refused(f"host path {host_path!r} does not exist, and is not created")
     log.info("host path %r: created, as it did not exist", host_path)
 
 

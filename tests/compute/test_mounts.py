@@ -100,7 +100,16 @@ def test_other_paths_are_refused_and_nothing_is_created(tmp_path, allowed, polic
 def test_a_missing_path_is_refused_if_the_server_creates_none(allowed):
     strict = ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,), missing_host_paths=MissingHostPaths.REFUSE)
 
-    refuses(allowed / "a" / "b", strict, "does not exist, and this server does not create host paths")
+    refuses(allowed / "a" / "b", strict, "does not exist")
+    assert list(allowed.iterdir()) == []
+    resolve(mount(allowed / "a" / "b", create=True), strict)
+    assert (allowed / "a" / "b").is_dir()
+
+
+def test_a_path_that_must_exist_is_refused_where_the_server_creates_others(allowed, policy):
+    with pytest.raises(StartRefused, match="does not exist"):
+        resolve(mount(allowed / "a", must_exist=True), policy)
+
     assert list(allowed.iterdir()) == []
 
 

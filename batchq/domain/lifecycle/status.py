@@ -257,7 +257,7 @@ def exited(run: Run, event: ContainerExited, *, requested_at: datetime | None, n
         started_at=event.started_at + set_back,
         stopped_at=max(event.stopped_at, event.started_at) + set_back,
         exit_code=event.exit_code,
-        reason=status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
+        reason=None if event.exit_code == 0 else status_reasons.OUT_OF_MEMORY if event.out_of_memory else event.failure,
     )
 
 
