@@ -10,6 +10,7 @@ from batchq.api.sagemaker.create_job import DIALECT
 from batchq.api.training_jobs import first_start, is_marked, stored_document
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.views import shown_status_reason
+from batchq.domain.status_reasons import ALGORITHM_ERROR
 from batchq.domain.stop_orders import StopKind
 from batchq.domain.training import MetricValue
 from batchq.ports.history import HistoryEntry
@@ -210,7 +211,8 @@ def _failure_reason(job: Job, shown: Callable[[str], str]) -> str:
     reason = shown((last.reason if last else None) or shown_status_reason(job) or "The training job failed.")
     if last is not None and last.exit_code is not None:
         end = f", exit code: {last.exit_code}"
-        return f"AlgorithmError: {reason}"[: MAX_REASON - len(end)] + end
+        text = ALGORITHM_ERROR + reason.removeprefix(ALGORITHM_ERROR)
+        return text[: MAX_REASON - len(end)] + end
     missing = _MISSING.search(reason)
     if missing is not None:
         return f"ClientError: Data download failed: No S3 objects found under S3 URL {missing['uri']}"[:MAX_REASON]

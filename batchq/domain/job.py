@@ -225,7 +225,7 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: When the attempt ended; None until then.
     stopped_at: datetime | None = None
     exit_code: int | None = None
-    #: AWS: the reason of the container, as `OutOfMemoryError: ...`. Or what its program wrote into its failure file.
+    #: AWS: the reason of the container, as `OutOfMemoryError: ...`. Or `AlgorithmError: ` and its failure file.
     reason: str | None = None
     #: AWS: the reason of the attempt's end.
     status_reason: str | None = None

@@ -153,6 +153,18 @@ def test_the_failure_reason_is_what_the_algorithm_wrote(sagemaker, create):
     assert (len(cut), cut[:17], cut[-14:]) == (1024, "AlgorithmError: x", ", exit code: 1")
 
 
+def test_a_failure_that_an_algorithm_states_is_not_taken_for_one_of_the_server(service, sagemaker, create):
+    name = create(Script(seconds=0.1, exit_code=1, failure="OutOfMemoryError: Container killed due to memory usage"))
+    until(sagemaker, name, "Failed")
+    (row,) = service.native("listjobs", {"names": [name]})[1]["jobs"]
+
+    (job,) = service.client().describe_jobs(jobs=[row["jobId"]])["jobs"]
+    why = service.native(f"jobs/{row['jobId']}/why")[1]
+
+    assert job["container"]["reason"].startswith("AlgorithmError: OutOfMemoryError")
+    assert why["code"] == "EXIT_CODE"
+
+
 def test_a_job_that_runs_too_long_is_stopped_with_its_reason(sagemaker, create):
     name = create(Script(seconds=None, on_term=0), StoppingCondition={"MaxRuntimeInSeconds": 2})
 
