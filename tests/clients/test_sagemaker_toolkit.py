@@ -58,7 +58,9 @@ def trained(client, image, bucket):
             "HyperParameters": settings | hyperparameters,
         }
         aws("sagemaker", "create-training-job", "--cli-input-json", json.dumps(request))
-        aws("sagemaker", "wait", "training-job-completed-or-stopped", "--training-job-name", name)
+        # The waiter has a status of its own for a job that failed.
+        waits = ("wait", "training-job-completed-or-stopped", "--training-job-name", name)
+        client.run("aws", "sagemaker", *waits, status=None)
         named = ("--log-group-name", "/aws/sagemaker/TrainingJobs", "--log-stream-name-prefix", f"{name}/")
         lines = aws("logs", "filter-log-events", *named, "--query", "events[].message")
         return aws("sagemaker", "describe-training-job", "--training-job-name", name), lines
