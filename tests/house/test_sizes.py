@@ -21,7 +21,7 @@ MAX_PACKAGE_LINES = {
     "batchq/accounts": 1_000,
     "batchq/cli": 6_650,
     "batchq/doctor": 750,
-    "batchq/domain": 10_150,
+    "batchq/domain": 10_200,
     "batchq/engine": 6_950,
     "batchq/logs": 1_350,
     "batchq/ports": 1_400,
