@@ -82,8 +82,17 @@ def build(
     document(app, app.router.add_get(HEALTH, healthz), _HEALTH)
     for mount in dialects:
         mount(app)
+    _add_head_routes(app)
     requests.describe(openapi.operations(app))
     return app
+
+
+def _add_head_routes(app: web.Application) -> None:
+    """Serve HEAD wherever GET is served (RFC 9110, section 9.1): aiohttp sends the headers of GET's response only."""
+    for resource in app.router.resources():
+        handlers = {route.method: route.handler for route in resource}
+        if isinstance(resource, web.Resource) and "GET" in handlers and "HEAD" not in handlers:
+            resource.add_route("HEAD", handlers["GET"])
 
 
 def runner(app: web.Application, *, drain_seconds: float) -> web.AppRunner:

@@ -303,11 +303,11 @@ def _digest(secret: str) -> bytes:
 
 
 def _scheme(lines: Mapping[str, Sequence[str]], schemes: frozenset[Scheme]) -> HeaderScheme:
-    """The scheme of a request. Raises HttpRefusal for no credential, or several, if this is ambiguous."""
+    """The scheme of a request. Raises HttpRefusal for no credential, and for several, in every dialect."""
     authorization = lines.get("authorization", ())
+    if authorization and TOKEN_HEADER in lines:
+        raise incomplete("The request has both an Authorization and an X-Auth-Token header.")
     if Scheme.AUTH_TOKEN in schemes and TOKEN_HEADER in lines:
-        if authorization:
-            raise incomplete("The request has both an Authorization and an X-Auth-Token header.")
         return Scheme.AUTH_TOKEN
     if not authorization:
         code = "MissingAuthenticationTokenException"

@@ -32,7 +32,8 @@ MAX_LISTED_ERRORS = 1000  # validation errors; if there are more, the reply has 
 BODY_SECONDS = 20.0  # less than the connection's deadline for a whole request, so that the client gets a reply
 CONNECTION_CHECK = 2.0  # seconds after which a waiting request whose client has disconnected ends, at the latest
 
-Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+_NOT_NUL = r"^[^\x00]*$"  # the pattern of all strings that may contain anything else
+Text = Annotated[str, Field(pattern=_NOT_NUL)]
 Word = Annotated[Text, Field(min_length=1, max_length=256)]
 Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
 Reason = Annotated[Text, Field(min_length=1, max_length=1024)]
@@ -262,7 +263,9 @@ def _text_of(kind: str, where: str, message: str) -> str:
             return f"The request body is not JSON: {message.removeprefix('Invalid JSON: ')}"
         case "missing":
             return f"'{where}' is a required field"
-        case "string_pattern_mismatch":
+        case "extra_forbidden":
+            return f"'{where}' is not supported by this server"
+        case "string_pattern_mismatch" if _NOT_NUL in message:
             return f"'{where}' must not contain a NUL character"
         case _:
             return f"'{where}' is not valid: {message}" if where else f"The request is not valid: {message}"

@@ -5,8 +5,10 @@ are only returned.
 """
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,6 +20,7 @@ from batchq.domain.container import ContainerSpec
 from batchq.domain.cost import run_time
 from batchq.domain.job import Job
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.errors import Invalid
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
 from batchq.services.job_reads import JobSearchService
 
@@ -50,6 +53,28 @@ def bucket_folder(path: str, root: Path) -> str | None:
     if not parts or ".." in parts or any(":" in it for it in parts):
         return None
     return str(PurePosixPath(root, *parts))
+
+
+def without_root(text: str, root: Path | None, scheme: str) -> str:
+    """The text with the URI of each folder below `root`: `/srv/s3/b/k` as `s3://b/k`, if `scheme` is `s3://`.
+
+    The paths of the server's folders are not sent to callers, who know the URIs only.
+    """
+    names = () if root is None else (str(root), os.path.realpath(root))
+    for name in names:
+        text = text.replace(f"{name}/", scheme) if name != "/" else text
+    return text
+
+
+@contextmanager
+def naming_uris(root: Path | None, scheme: str) -> Iterator[None]:
+    """Replace the paths in the text of an Invalid, as `without_root` does."""
+    try:
+        yield
+    except Invalid as why:
+        if type(why) is not Invalid:  # the others have codes of their own, and name no paths
+            raise
+        raise Invalid(without_root(str(why), root, scheme)) from None
 
 
 def stored_document(job: Job, dialect: str) -> Mapping[str, Any]:

@@ -221,7 +221,13 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         logs=logs,
         jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
         explanations=ExplanationService(engine=engine, store=store),
-        bulk_stops=BulkStopService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
+        bulk_stops=BulkStopService(
+            engine=engine,
+            store=store,
+            directory=directory,
+            queues=catalog.queues_of,
+            environments=lambda: catalog.environments,
+        ),
         job_search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
         checkpoints=CheckpointService(
             engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock

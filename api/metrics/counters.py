@@ -249,10 +249,11 @@ class RequestMetrics:
         self._seconds.of(operation).observe(seconds)
 
     def _operation(self, request: web.Request) -> str:
-        found = self._operations.get((request.method, request.path))
+        method = "GET" if request.method == "HEAD" else request.method
+        found = self._operations.get((method, request.path))
         if found is None:
             resource = request.match_info.route.resource
-            found = () if resource is None else self._operations.get((request.method, resource.canonical), ())
+            found = () if resource is None else self._operations.get((method, resource.canonical), ())
         if len(found) > 1:
             target = request.headers.get(TARGET, "")
             found = tuple(it for it in found if it.target == target)

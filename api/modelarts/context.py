@@ -8,9 +8,17 @@ from typing import Annotated
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from batchq.api.modelarts.job_document import Phases, TrainingJobAnswer, is_deleted, job_answer, phases
+from batchq.api.modelarts.job_document import (
+    Phases,
+    TrainingJobAnswer,
+    is_deleted,
+    is_in_project,
+    job_answer,
+    phases,
+)
 from batchq.api.modelarts.wire import JOB_NOT_FOUND, ModelArtsRefusal
 from batchq.api.operation_table import Call, Input
+from batchq.api.training_jobs import without_root
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
 from batchq.domain.ids import node_of, parent_of
@@ -22,6 +30,8 @@ from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import JobLogService
 from batchq.services.job_reads import JobSearchService, ReservedNames
 from batchq.services.jobs import JobService
+
+OBS = "obs://"
 
 
 class EngineImage(BaseModel):
@@ -85,12 +95,12 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
     async def find(self, call: Call[Input]) -> Job:
         """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.
 
-        Children of arrays and nodes are no jobs of this dialect.
+        A job of this dialect is found below its own project only. Children of arrays and nodes are not found.
         """
         named = call.job_id
         whole = node_of(named)[1] is None and parent_of(named) is None
         found = await self.jobs.describe([named], caller=call.caller) if whole else ()
-        if not found or is_deleted(found[0][0]):
+        if not found or is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
             raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
         return found[0][0]
 
@@ -98,4 +108,9 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
         return phases(job, caller=caller, engine_answers=self.engine_answers(), now=self.clock.now())
 
     def describe(self, job: Job, caller: Caller) -> TrainingJobAnswer:
-        return job_answer(job, self.phases(job, caller), now=self.clock.now())
+        phases = self.phases(job, caller)
+        return job_answer(job, phases, now=self.clock.now(), capacity=self.capacity(), shown=self.shown)
+
+    def shown(self, text: str) -> str:
+        """The text with OBS paths instead of the folders below `obs_root`."""
+        return without_root(text, self.settings.obs_root, OBS)

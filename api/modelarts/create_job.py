@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from batchq.api.modelarts import flavors
 from batchq.api.modelarts.context import EngineImage, ModelArtsSettings
-from batchq.api.modelarts.job_document import DESCRIPTION_TAG, DIALECT
+from batchq.api.modelarts.job_document import DESCRIPTION_TAG, DIALECT, definition_prefix
 from batchq.api.modelarts.wire import (
     ALGORITHM_NOT_FOUND,
     ENGINE_NOT_FOUND,
@@ -70,11 +70,6 @@ class Channels(Struct, frozen=True, kw_only=True):
     program: tuple[str, ...]
 
 
-def definition_prefix(project: str) -> str:
-    """The beginning of the names of the definitions of all jobs of a project. No project id has a `_`."""
-    return f"modelarts_{project}"
-
-
 def modelarts_submission(
     given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources, share: str | None
 ) -> tuple[Submission, DirectWork]:
@@ -108,7 +103,7 @@ def modelarts_submission(
         tags=_tags(project, metadata.description),
         share_identifier=share,
         scheduling_priority=(priority or 1) if share is not None else priority,
-        client_document=_document(given),
+        client_document=_document(given, settings),
     )
     return submission, DirectWork(container=container, nodes=identical_nodes(container, count))
 
@@ -196,19 +191,33 @@ def _tags(project: str, description: str | None) -> tuple[tuple[str, str], ...]:
     return (PROJECT_TAG, project), (CHECKPOINTS_TAG, "true"), *described
 
 
-def _document(given: CreateTrainingJob) -> str:
-    """The members of the request that are returned as they were sent."""
-    algorithm = given.algorithm.model_dump(exclude_none=True)
+def _document(given: CreateTrainingJob, settings: ModelArtsSettings) -> str:
+    """The members of the request that are returned, with the directories and the engine that the server chose."""
     resource = given.spec.resource.model_dump(include={"policy"}, exclude_none=True)
     return json.dumps(
         {
             "dialect": DIALECT,
             "metadata": given.metadata.model_dump(include={"workspace_id", "annotations"}, exclude_none=True),
-            "algorithm": algorithm,
+            "algorithm": _completed(given.algorithm, settings),
             "spec": given.spec.model_dump(include=_KEPT_OF_SPEC, exclude_none=True) | {"resource": resource},
         },
         separators=(",", ":"),
     )
+
+
+def _completed(given: TrainingAlgorithm, settings: ModelArtsSettings) -> Mapping[str, object]:
+    """The algorithm of a request with the values that the server chose."""
+    members = given.model_dump(exclude_none=True)
+    for kind, channels in (("inputs", given.inputs or ()), ("outputs", given.outputs or ())):
+        for index, it in enumerate(channels):
+            members[kind][index]["local_dir"] = _local_dir(it, kind, index)
+    if given.code_dir:
+        members["local_code_dir"] = _local_code_dir(given)
+    engine = None if given.engine is None else _engine(given.engine, settings)
+    if engine is not None:
+        named = {"engine_id": engine.id, "engine_name": engine.name, "engine_version": engine.version}
+        members["engine"] = members["engine"] | named
+    return members
 
 
 def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
@@ -220,22 +229,39 @@ def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
     for kind, channels in (("inputs", given.inputs or ()), ("outputs", given.outputs or ())):
         for index, it in enumerate(channels):
             where = f"algorithm.{kind}.{index}"
-            path = _container_path(it.local_dir or f"{MOUNTS}/{kind}/{it.name}_{index}", f"{where}.local_dir")
+            path = _container_path(_local_dir(it, kind, index), f"{where}.local_dir")
             remote, is_input = _remote(it, obs_root), kind == "inputs"
-            mounts.append(Mount(container_path=path, host_path=remote, read_only=is_input, create=not is_input))
+            mounts.append(
+                Mount(
+                    container_path=path,
+                    host_path=remote,
+                    read_only=is_input,
+                    create=not is_input,
+                    must_exist=is_input,
+                )
+            )
             if _is_parameter(it, where):
                 arguments.append(f"--{it.name}={path}")
             else:
                 environment.append((it.name.replace("-", "_"), path))
     code, program = _code(given)
     if code is not None:
-        mounts.append(
-            Mount(container_path=code, host_path=to_host_path(given.code_dir or "", obs_root), read_only=True)
-        )
+        host_path = to_host_path(given.code_dir or "", obs_root)
+        mounts.append(Mount(container_path=code, host_path=host_path, read_only=True, must_exist=True))
     _check_distinct(mounts)
     return Channels(
         mounts=tuple(mounts), arguments=tuple(arguments), environment=tuple(environment), code=code, program=program
     )
+
+
+def _local_dir(it: AlgorithmChannel, kind: str, index: int) -> str:
+    """The directory of an input or output in the containers. `kind`: `inputs` or `outputs`."""
+    return it.local_dir or f"{MOUNTS}/{kind}/{it.name}_{index}"
+
+
+def _local_code_dir(given: TrainingAlgorithm) -> str:
+    base = (given.code_dir or "").rstrip("/")
+    return given.local_code_dir or f"{CODE}/{base.rpartition('/')[2]}"
 
 
 def to_host_path(obs_path: str, obs_root: Path | None) -> str:
@@ -271,7 +297,7 @@ def _code(given: TrainingAlgorithm) -> tuple[str | None, tuple[str, ...]]:
             raise ModelArtsRefusal(INVALID_PARAMETER, "algorithm.code_dir", solution="boot_file needs code_dir.")
         return None, ()
     base = given.code_dir.rstrip("/")
-    local = _container_path(given.local_code_dir or f"{CODE}/{base.rpartition('/')[2]}", "algorithm.local_code_dir")
+    local = _container_path(_local_code_dir(given), "algorithm.local_code_dir")
     if not given.boot_file:
         return local, ()
     relative = PurePosixPath(given.boot_file.removeprefix(f"{base}/"))

@@ -60,8 +60,8 @@ class FlavorMemory(Struct, frozen=True, kw_only=True):
 class FlavorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The size of a flavor."""
 
-    #: The most nodes that fit the machine at the same time; absent in the description of a job.
-    max_num: int | None = None
+    #: The most nodes that fit the machine at the same time.
+    max_num: int
     cpu: FlavorCpu
     gpu: FlavorGpu | None = None
     memory: FlavorMemory
@@ -104,7 +104,7 @@ def selected(resource: TrainingResource, capacity: Resources) -> Resources:
     if not resource.flavor_id:
         raise ModelArtsRefusal(INVALID_FLAVOR, solution="Set spec.resource.flavor_id.")
     size = _size_of(resource.flavor_id)
-    if size is None or not _nodes_that_fit(size, capacity):
+    if size is None or not nodes_that_fit(size, capacity):
         raise ModelArtsRefusal(FLAVOR_NOT_FOUND, resource.flavor_id, solution="List the flavors of the server.")
     return size
 
@@ -126,8 +126,8 @@ def flavor_name(size: Resources) -> str:
     return ", ".join([*gpus, vcpus, memory])
 
 
-def flavor_detail(size: Resources, *, max_num: int | None = None) -> FlavorDetail:
-    """The description of the flavor of this size. `max_num`: None in the description of a job."""
+def flavor_detail(size: Resources, *, max_num: int) -> FlavorDetail:
+    """The description of the flavor of this size. `max_num`: the most nodes that fit the machine."""
     whole, vcpus = size.memory_mib % _GIB == 0, size.millicpus / 1000
     memory = FlavorMemory(size=size.memory_mib // _GIB if whole else size.memory_mib, unit="GB" if whole else "MB")
     info = FlavorInfo(
@@ -142,7 +142,7 @@ def flavor_detail(size: Resources, *, max_num: int | None = None) -> FlavorDetai
 
 def training_flavors(flavor_type: str | None, capacity: Resources) -> TrainingFlavorsAnswer:
     """The usual flavors that fit the machine. `flavor_type`: `CPU`, `GPU` or `Ascend`; None: all."""
-    listed = (_listed(it, _nodes_that_fit(it, capacity)) for it in _usual_sizes())
+    listed = (_listed(it, nodes_that_fit(it, capacity)) for it in _usual_sizes())
     found = tuple(it for it in listed if it.max_num and flavor_type in {None, it.flavor_type})
     return TrainingFlavorsAnswer(total_count=len(found), flavors=found)
 
@@ -178,6 +178,7 @@ def _customized(given: CustomizedFlavor) -> Resources:
     )
 
 
-def _nodes_that_fit(size: Resources, capacity: Resources) -> int:
+def nodes_that_fit(size: Resources, capacity: Resources) -> int:
+    """The number of nodes of this size that the machine can have at the same time."""
     counts = [capacity.millicpus // size.millicpus, capacity.memory_mib // size.memory_mib]
     return min(counts + ([capacity.gpus // size.gpus] if size.gpus else []))

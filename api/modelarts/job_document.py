@@ -4,16 +4,17 @@ Members of the request that the dialect only returns are stored with the job as 
 dialect has none: it is described by the members that follow from the job itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name
+from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name, nodes_that_fit
 from batchq.api.training_jobs import first_start, is_marked, running_time, stored_document
 from batchq.domain.access.accounts import Caller
+from batchq.domain.container import Resources
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Neighbours, Reader
@@ -131,6 +132,8 @@ DIALECT = "modelarts"
 DESCRIPTION_TAG = "modelarts:description"
 DELETED_TAG = "modelarts:deleted"
 DEFAULT_WORKSPACE = "0"
+_ANNOTATIONS: Mapping[str, str] = {"job_template": "Template DL"}  # the vendor's default
+AI_PROJECT = "default-ai-project"
 Document = Mapping[str, Any]
 
 
@@ -146,7 +149,7 @@ class TrainingJobMetadataAnswer(Struct, frozen=True, kw_only=True):
     #: The owner.
     user_name: str
     annotations: dict[str, str]
-    ai_project: str = "default-ai-project"
+    ai_project: str = AI_PROJECT
 
 
 class TaskStatusAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,6 +159,7 @@ class TaskStatusAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     #: Absent if the task never ran.
     exit_code: int | None = None
+    #: Why the task failed; empty if it did not fail, or was ordered to stop.
     message: str
 
 
@@ -166,9 +170,10 @@ class RunningRecordAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True)
     start_at: int
     #: Seconds since 1970; absent while it runs.
     end_at: int | None = None
-    start_type: str = "init_or_rescheduled"
+    #: `init_or_rescheduled`.
+    start_type: str
     end_reason: str | None = None
-    #: As `worker-0`; absent if no task caused the end.
+    #: As `worker-0`; absent unless the failure of a task caused the end.
     end_related_task: str | None = None
     #: `job_reschedule` if another attempt followed.
     end_recover: str | None = None
@@ -185,6 +190,8 @@ class TrainingJobStatusAnswer(Struct, frozen=True, kw_only=True):
     duration: int
     #: When its first attempt began to run, in milliseconds since 1970; 0 before.
     start_time: int
+    #: The number of nodes over time; null, because the nodes of a job do not change.
+    node_count_metrics: None = None
     #: One for each node.
     tasks: tuple[str, ...]
     #: Empty until the job has ended.
@@ -195,7 +202,7 @@ class TrainingJobStatusAnswer(Struct, frozen=True, kw_only=True):
 class TrainingResourceAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The nodes of a job."""
 
-    policy: str = "regular"
+    policy: str
     flavor_id: str
     flavor_name: str
     node_count: int
@@ -211,7 +218,7 @@ class TrainingSpecAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log_export_path: dict[str, object] | None = None
     auto_stop: dict[str, object] | None = None
     schedule_policy: dict[str, object] | None = None
-    is_hosted_log: bool = False
+    is_hosted_log: bool
 
 
 class TrainingJobAnswer(Struct, frozen=True, kw_only=True):
@@ -219,7 +226,7 @@ class TrainingJobAnswer(Struct, frozen=True, kw_only=True):
 
     metadata: TrainingJobMetadataAnswer
     status: TrainingJobStatusAnswer
-    #: As it was sent.
+    #: As it was sent, with the directories and the engine that the server chose.
     algorithm: dict[str, object]
     spec: TrainingSpecAnswer
     kind: str = "job"
@@ -230,14 +237,27 @@ def is_deleted(job: Job) -> bool:
     return is_marked(job, DELETED_TAG)
 
 
+def definition_prefix(project: str) -> str:
+    """The beginning of the names of the definitions of all jobs of a project. No project id has a `_`."""
+    return f"modelarts_{project}"
+
+
+def is_in_project(job: Job, project: str) -> bool:
+    """Whether the job was created below the project. A job of another dialect is in every project."""
+    own = f"{definition_prefix(project)}_"
+    return not stored_document(job, DIALECT) or job.spec.definition.name.startswith(own)
+
+
 def task_names(job: Job) -> tuple[str, ...]:
     """The names of the job's tasks, one for each node."""
     count = 1 if job.spec.nodes is None else job.spec.nodes.count
     return tuple(f"worker-{node}" for node in range(count))
 
 
-def job_answer(job: Job, of: Phases, *, now: datetime) -> TrainingJobAnswer:
-    """The description of a job. `of`: its phases."""
+def job_answer(
+    job: Job, of: Phases, *, now: datetime, capacity: Resources, shown: Callable[[str], str]
+) -> TrainingJobAnswer:
+    """The description of a job. `of`: its phases. `shown` replaces paths of the server in texts for the caller."""
     stored = stored_document(job, DIALECT)
     metadata, spec = stored.get("metadata", {}), stored.get("spec", {})
     return TrainingJobAnswer(
@@ -248,15 +268,16 @@ def job_answer(job: Job, of: Phases, *, now: datetime) -> TrainingJobAnswer:
             description=dict(job.tags).get(DESCRIPTION_TAG, ""),
             create_time=milliseconds(job.created_at),
             user_name=job.spec.owner.user,
-            annotations=metadata.get("annotations") or {},
+            annotations={**_ANNOTATIONS, **(metadata.get("annotations") or {})},
         ),
-        status=_status(job, of, now),
+        status=_status(job, of, now, shown),
         algorithm=stored.get("algorithm") or _algorithm(job),
         spec=TrainingSpecAnswer(
-            resource=_resource(job, spec.get("resource", {})),
+            resource=_resource(job, spec.get("resource", {}), capacity),
             log_export_path=spec.get("log_export_path"),
             auto_stop=spec.get("auto_stop"),
             schedule_policy=spec.get("schedule_policy"),
+            is_hosted_log=False,
         ),
     )
 
@@ -270,7 +291,7 @@ def workspace_of(job: Job) -> str:
     return str((stored_document(job, DIALECT).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
 
 
-def _status(job: Job, of: Phases, now: datetime) -> TrainingJobStatusAnswer:
+def _status(job: Job, of: Phases, now: datetime, shown: Callable[[str], str]) -> TrainingJobStatusAnswer:
     started = first_start(job)
     return TrainingJobStatusAnswer(
         phase=of.phase.value,
@@ -278,39 +299,59 @@ def _status(job: Job, of: Phases, now: datetime) -> TrainingJobStatusAnswer:
         duration=running_time(job, now) // timedelta(milliseconds=1),
         start_time=0 if started is None else milliseconds(started),
         tasks=task_names(job),
-        task_statuses=_task_statuses(job),
-        running_records=tuple(_running_record(job, it, it.started_at) for it in job.all_attempts if it.started_at),
+        task_statuses=_task_statuses(job, shown),
+        running_records=tuple(
+            _running_record(job, it, it.started_at, shown) for it in job.all_attempts if it.started_at
+        ),
     )
 
 
-def _task_statuses(job: Job) -> tuple[TaskStatusAnswer, ...]:
-    """AWS Batch's reasons are the messages."""
+def _task_statuses(job: Job, shown: Callable[[str], str]) -> tuple[TaskStatusAnswer, ...]:
     if job.attempt is not None or not job.attempts:
         return ()
     last = job.attempts[-1]
+    is_stopped = _is_stopped(job, last)
     if job.spec.nodes is None:
-        message = last.reason or last.status_reason or ""
-        return (TaskStatusAnswer(task="worker-0", exit_code=last.exit_code, message=message),)
+        reason = last.reason or (last.status_reason if last.exit_code is None else None)
+        message = "" if is_stopped else _error_message(reason, last.exit_code)
+        return (TaskStatusAnswer(task="worker-0", exit_code=last.exit_code, message=shown(message)),)
     return tuple(
-        TaskStatusAnswer(task=f"worker-{it.node}", exit_code=it.exit_code, message=it.reason or "")
+        TaskStatusAnswer(
+            task=f"worker-{it.node}",
+            exit_code=it.exit_code,
+            message="" if is_stopped or it.stop_ordered else shown(_error_message(it.reason, it.exit_code)),
+        )
         for it in last.containers
     )
 
 
-def _running_record(job: Job, it: Attempt, started_at: datetime) -> RunningRecordAnswer:
+def _error_message(reason: str | None, exit_code: int | None) -> str:
+    """Why a task failed; empty for one that did not. AWS Batch's reason, if the task has one."""
+    return reason or (f"The task exited with code {exit_code}." if exit_code else "")
+
+
+def _is_stopped(job: Job, it: Attempt) -> bool:
+    """Whether an order ended the attempt: a pause, a terminate, a forced failure or the time limit."""
+    order = job.stop if it.number == len(job.all_attempts) else None
+    return it.paused or (order is not None and (it.stopped_at is None or order.ordered_at <= it.stopped_at))
+
+
+def _running_record(job: Job, it: Attempt, started_at: datetime, shown: Callable[[str], str]) -> RunningRecordAnswer:
     retried = it.number < len(job.all_attempts) or (it.stopped_at is not None and job.status is Status.RUNNABLE)
-    failed = it.stopped_at is not None and it.exit_code != 0
+    failed = it.stopped_at is not None and it.exit_code != 0 and not _is_stopped(job, it)
     node = it.decided_by.partition("/")[0] if it.decided_by else "0"
+    reason = it.reason or it.status_reason if it.stopped_at is not None else None
     return RunningRecordAnswer(
         start_at=milliseconds(started_at) // 1000,
         end_at=None if it.stopped_at is None else milliseconds(it.stopped_at) // 1000,
-        end_reason=it.reason or it.status_reason if it.stopped_at is not None else None,
+        start_type="init_or_rescheduled",
+        end_reason=None if reason is None else shown(reason),
         end_related_task=f"worker-{node}" if failed else None,
         end_recover="job_reschedule" if retried else None,
     )
 
 
-def _resource(job: Job, stored: Document) -> TrainingResourceAnswer:
+def _resource(job: Job, stored: Document, capacity: Resources) -> TrainingResourceAnswer:
     nodes: Nodes | None = job.spec.nodes
     size = job.spec.resources if nodes is None else nodes.task(nodes.main).resources
     return TrainingResourceAnswer(
@@ -319,7 +360,7 @@ def _resource(job: Job, stored: Document) -> TrainingResourceAnswer:
         flavor_name=flavor_name(size),
         node_count=1 if nodes is None else nodes.count,
         pool_id=job.spec.queue,
-        flavor_detail=flavor_detail(size),
+        flavor_detail=flavor_detail(size, max_num=nodes_that_fit(size, capacity)),
     )
 
 

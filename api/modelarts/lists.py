@@ -7,12 +7,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.api.modelarts.context import ModelArtsContext
-from batchq.api.modelarts.create_job import definition_prefix
 from batchq.api.modelarts.job_document import (
+    AI_PROJECT,
     STATUSES,
     Phase,
     TrainingJobAnswer,
     algorithm_name,
+    definition_prefix,
     is_deleted,
     workspace_of,
 )
@@ -66,7 +67,7 @@ class TrainingJobsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     order: str
     group_by: str | None = None
     workspace_id: str | None = None
-    ai_project: str = "default-ai-project"
+    ai_project: str
     items: tuple[TrainingJobAnswer, ...]
 
 
@@ -102,6 +103,7 @@ async def search_modelarts_jobs(
         order=order,
         group_by=body.group_by or None,
         workspace_id=body.workspace_id or None,
+        ai_project=AI_PROJECT,
         items=items,
     )
 
@@ -269,9 +271,11 @@ class TrainingStagesAnswer(Struct, frozen=True, kw_only=True):
     running_records: tuple[TrainingStageRecord, ...]
 
 
-def events_answer(history: Sequence[HistoryEntry], query: TrainingEventsQuery) -> TrainingEventsAnswer:
-    """The events that a query selects. `history`: oldest first."""
-    found = [_event(it) for it in history if _is_within(it.at, query)]
+def events_answer(
+    history: Sequence[HistoryEntry], query: TrainingEventsQuery, *, shown: Callable[[str], str]
+) -> TrainingEventsAnswer:
+    """The events that a query selects. `history`: oldest first. `shown`: as in `job_answer`."""
+    found = [_event(it, shown) for it in history if _is_within(it.at, query)]
     found = [
         it for it in found if query.level in {None, it.level} and (query.pattern is None or query.pattern in it.message)
     ]
@@ -311,10 +315,10 @@ def _is_within(at: datetime, query: TrainingEventsQuery) -> bool:
     return (query.start_time or 0) <= moment and (query.end_time is None or moment <= query.end_time)
 
 
-def _event(it: HistoryEntry) -> TrainingEvent:
+def _event(it: HistoryEntry, shown: Callable[[str], str]) -> TrainingEvent:
     if it.stop is not None:
         return TrainingEvent(message=_stop_text(it.stop), level="Warning", time=rfc3339(it.at))
-    message = _TEXTS[it.status] + (f" {it.reason}" if it.reason else "")
+    message = _TEXTS[it.status] + (f" {shown(it.reason)}" if it.reason else "")
     return TrainingEvent(message=message, level="Error" if it.status is Status.FAILED else "Info", time=rfc3339(it.at))
 
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 from batchq.accounts.wire import EmptyAnswer
 from batchq.api.dialect_profiles import register_dialect_profile
 from batchq.api.http import Dialect
-from batchq.api.modelarts.context import ModelArtsContext
-from batchq.api.modelarts.create_job import DEFAULT_POOL, definition_prefix, modelarts_submission
+from batchq.api.modelarts.context import OBS, ModelArtsContext
+from batchq.api.modelarts.create_job import DEFAULT_POOL, modelarts_submission
 from batchq.api.modelarts.flavors import TrainingFlavorsAnswer, training_flavors
 from batchq.api.modelarts.job_document import (
     DELETED_TAG,
@@ -17,6 +17,7 @@ from batchq.api.modelarts.job_document import (
     TERMINABLE,
     Phase,
     TrainingJobAnswer,
+    definition_prefix,
     node_id_of,
 )
 from batchq.api.modelarts.lists import (
@@ -46,7 +47,7 @@ from batchq.api.modelarts.wire import (
     TrainingJobUpdate,
 )
 from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
-from batchq.api.training_jobs import account_share
+from batchq.api.training_jobs import account_share, naming_uris
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Status
 from batchq.errors import LimitExceeded
@@ -131,7 +132,8 @@ async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrain
         if not is_free or await _is_taken(context, call, name):
             raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
-            job = await context.submissions.submit(submission, work, caller=caller)
+            with naming_uris(context.settings.obs_root, OBS):
+                job = await context.submissions.submit(submission, work, caller=caller)
         except LimitExceeded as why:
             raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
     return context.describe(job, caller)
@@ -202,7 +204,7 @@ async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobS
 async def list_modelarts_events(context: ModelArtsContext, call: Call[TrainingEventsQuery]) -> TrainingEventsAnswer:
     """Lists the events of a job."""
     job = await context.find(call)
-    return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input)
+    return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input, shown=context.shown)
 
 
 @operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages")

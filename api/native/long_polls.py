@@ -173,6 +173,8 @@ async def _stream(context: EventsContext, call: Call[ListEventsQuery], wanted: F
     parts = _parts(context, call, wanted, context.events.last if after is None else after)
     try:
         await begin_stream(call.http, response)
+        if call.http.method == "HEAD":
+            return response
         async for part in parts:
             await response.write(part)
         await response.write_eof()

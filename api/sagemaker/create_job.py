@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ from batchq.api.training_jobs import (
     identical_nodes,
 )
 from batchq.domain.access.accounts import Caller
-from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources, TextFile
+from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Action, ExitRule, RetryStrategy
 from batchq.domain.training import MetricRule
@@ -34,7 +34,11 @@ from batchq.services.job_reads import new_id
 from batchq.services.submissions import Submission
 
 INPUTS = "/opt/ml/input/data"
+CONFIG = "/opt/ml/input/config"
 MODEL = "/opt/ml/model"
+OUTPUT = "/opt/ml/output"
+OUTPUT_DATA = f"{OUTPUT}/data"
+S3 = "s3://"
 DIALECT = "sagemaker"  # the member `dialect` of JobSpec.client_document, and the prefix of the definitions' names
 CHECKPOINTS = "/opt/ml/checkpoints"
 STOP_GRACE = timedelta(seconds=120)  # AWS: between SIGTERM and SIGKILL
@@ -45,6 +49,7 @@ CHECKPOINTS_TAG = "batchq:checkpoints"
 MAX_TAGS = 48  # of a request; the job needs two more
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,511}", re.ASCII)
 _RESERVED = "AWS_BATCH_"
+_GROUP = "homogeneousCluster"  # AWS: the instance group of a job without InstanceGroups
 _REFUSED = (
     "VpcConfig",
     "DebugRuleConfigurations",
@@ -135,8 +140,16 @@ def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
     for member in _REFUSED:
         if getattr(body, member):
             raise validation_exception(f"{member} is not supported by this server.")
+    if body.OutputDataConfig.KmsKeyId:
+        raise validation_exception("OutputDataConfig.KmsKeyId is not supported by this server.")
+    if body.AlgorithmSpecification.TrainingInputMode == "Pipe":
+        raise validation_exception(
+            "AlgorithmSpecification.TrainingInputMode Pipe is not supported by this server: use File or FastFile."
+        )
     if body.CheckpointConfig is not None and body.CheckpointConfig.LocalPath not in {None, CHECKPOINTS}:
-        raise validation_exception(f"CheckpointConfig.LocalPath must be {CHECKPOINTS}.")
+        raise validation_exception(
+            f"CheckpointConfig.LocalPath is not supported by this server, unless it is {CHECKPOINTS}."
+        )
 
 
 def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | None) -> ContainerSpec:
@@ -154,9 +167,44 @@ def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | 
         entrypoint=entrypoint,
         command=tuple(algorithm.ContainerArguments or default),
         environment=tuple(_environment(body, arn).items()),
-        mounts=(*input_mounts(body.InputDataConfig or [], s3_root), *model_mount(body, s3_root)),
-        files=(TextFile(path=HYPERPARAMETERS, content=_json(body.HyperParameters or {})),),
+        mounts=(*input_mounts(body.InputDataConfig or [], s3_root), *output_mounts(body, s3_root)),
+        files=(
+            TextFile(path=HYPERPARAMETERS, content=_json(body.HyperParameters or {})),
+            TextFile(path=f"{CONFIG}/inputdataconfig.json", content=_json(_input_config(body))),
+            TextFile(path=f"{CONFIG}/resourceconfig.json", content=_json(_resource_config(body)), numbered=True),
+        ),
+        folders=(INPUTS, MODEL, OUTPUT, OUTPUT_DATA),
+        failure_file=f"{OUTPUT}/failure",
+        named_nodes=True,
     )
+
+
+def _resource_config(body: wire.SageMakerCreateTrainingJob) -> Mapping[str, object]:
+    """AWS: the names of the instances are in lexicographic order."""
+    instance_type = body.ResourceConfig.InstanceType
+    hosts = sorted(f"algo-{number}" for number in range(1, body.ResourceConfig.InstanceCount + 1))
+    group = {"instance_group_name": _GROUP, "instance_type": instance_type, "hosts": hosts}
+    return {
+        "current_host": f"algo-{NODE_NUMBER}",
+        "current_instance_type": instance_type,
+        "current_group_name": _GROUP,
+        "hosts": hosts,
+        "instance_groups": [group],
+        "network_interface_name": "eth0",
+    }
+
+
+def _input_config(body: wire.SageMakerCreateTrainingJob) -> Mapping[str, object]:
+    mode = body.AlgorithmSpecification.TrainingInputMode
+    return {
+        it.ChannelName: {
+            "TrainingInputMode": it.InputMode or mode,
+            "S3DistributionType": it.DataSource.S3DataSource.S3DataDistributionType or "FullyReplicated",
+            "RecordWrapperType": it.RecordWrapperType or "None",
+            **({"ContentType": it.ContentType} if it.ContentType else {}),
+        }
+        for it in body.InputDataConfig or ()
+    }
 
 
 def _environment(body: wire.SageMakerCreateTrainingJob, arn: str) -> Mapping[str, str]:
@@ -230,6 +278,7 @@ def input_mounts(channels: list[wire.ChannelShape], s3_root: Path | None) -> tup
             container_path=f"{INPUTS}/{it.ChannelName}",
             host_path=_folder(it.DataSource.S3DataSource.S3Uri, s3_root),
             read_only=True,
+            must_exist=True,
         )
         for it in channels
     )
@@ -240,18 +289,27 @@ def artifacts(body: wire.SageMakerCreateTrainingJob) -> str:
     return f"{body.OutputDataConfig.S3OutputPath.rstrip('/')}/{body.TrainingJobName}/output/model/"
 
 
-def model_mount(body: wire.SageMakerCreateTrainingJob, s3_root: Path | None) -> tuple[Mount, ...]:
-    """The folder of the model at MODEL; none without `s3_root`. Raises HttpRefusal."""
+def output_mounts(body: wire.SageMakerCreateTrainingJob, s3_root: Path | None) -> tuple[Mount, ...]:
+    """The volume of the failure file at OUTPUT and, with `s3_root`, the folders of the model and of other output.
+
+    Raises HttpRefusal.
+    """
+    volume = Mount(container_path=OUTPUT, host_path=None)
     if s3_root is None:
-        return ()
-    return (Mount(container_path=MODEL, host_path=_folder(artifacts(body), s3_root), create=True),)
+        return (volume,)
+    model = _folder(artifacts(body), s3_root)
+    return (
+        volume,
+        Mount(container_path=MODEL, host_path=model, create=True),
+        Mount(container_path=OUTPUT_DATA, host_path=str(PurePosixPath(model).with_name("data")), create=True),
+    )
 
 
 def _folder(uri: str, s3_root: Path | None) -> str:
     """The folder of `s3://bucket/key`."""
     if s3_root is None:
         raise validation_exception("InputDataConfig is not supported by this server: it has no --s3-root.")
-    folder = bucket_folder(uri.removeprefix("s3://"), s3_root) if uri.startswith("s3://") else None
+    folder = bucket_folder(uri.removeprefix(S3), s3_root) if uri.startswith(S3) else None
     if folder is None:
         raise validation_exception(f"{uri[:200]!r} is not an S3 URI without '..' and colons, as s3://bucket/key.")
     return folder

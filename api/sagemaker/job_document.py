@@ -1,7 +1,8 @@
 """Training jobs in SageMaker's responses, and their statuses. Times are seconds since 1970."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -10,6 +11,7 @@ from batchq.api.training_jobs import first_start, is_marked, stored_document
 from batchq.domain.cost import run_time
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.views import shown_status_reason
+from batchq.domain.status_reasons import ALGORITHM_ERROR
 from batchq.domain.stop_orders import StopKind
 from batchq.domain.training import MetricValue
 from batchq.ports.history import HistoryEntry
@@ -117,6 +119,7 @@ def _entered(job: Job, history: Sequence[HistoryEntry]) -> list[tuple[SecondaryS
 DELETED_TAG = "sagemaker:deleted"
 
 MAX_REASON = 1024  # characters of a FailureReason
+_MISSING = re.compile(r"host path '(?P<uri>s3://[^']*)' does not exist")
 Answer = Mapping[str, object]
 
 
@@ -130,15 +133,24 @@ def request_of(job: Job) -> object:
     return stored_document(job, DIALECT).get("request", "")
 
 
-def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: Mapping[str, MetricValue]) -> Answer:
+def described(
+    job: Job,
+    *,
+    arn: str,
+    history: Sequence[HistoryEntry],
+    metrics: Mapping[str, MetricValue],
+    shown: Callable[[str], str],
+) -> Answer:
     """DescribeTrainingJob's answer. `metrics`: the last values by name; only those of MetricDefinitions are returned.
+
+    `shown` replaces paths of the server in texts for the caller.
 
     AWS: ModelArtifacts is required; it is omitted where no model is stored.
     """
     seconds, instances = _training_seconds(job), job.spec.nodes.count if job.spec.nodes else 1
     status = secondary_status(job)
     ended = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds * instances} if seconds else {}
-    failed = {"FailureReason": _failure_reason(job)[:MAX_REASON]} if status is SecondaryStatus.FAILED else {}
+    failed = {"FailureReason": _failure_reason(job, shown)} if status is SecondaryStatus.FAILED else {}
     found = [_metric(it.name, metrics[it.name], job) for it in job.spec.metric_rules if it.name in metrics]
     return {
         **summarized(job, arn=arn),
@@ -147,7 +159,7 @@ def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: M
         **(ended if job.status in FINISHED else {}),
         **failed,
         **({"FinalMetricDataList": found} if found else {}),
-        "SecondaryStatusTransitions": _transitions(job, history),
+        "SecondaryStatusTransitions": _transitions(job, history, shown),
         "EnableNetworkIsolation": False,
         "EnableInterContainerTrafficEncryption": False,
     }
@@ -167,7 +179,7 @@ def summarized(job: Job, *, arn: str) -> dict[str, object]:
     }
 
 
-def _transitions(job: Job, history: Sequence[HistoryEntry]) -> list[Answer]:
+def _transitions(job: Job, history: Sequence[HistoryEntry], shown: Callable[[str], str]) -> list[Answer]:
     """The secondary statuses that the job has had, oldest first. The last one is the present one."""
     entered = _entered(job, history)
     ends = [*(at for _, at in entered[1:]), entered[-1][1] if job.status in FINISHED else None]
@@ -179,7 +191,7 @@ def _transitions(job: Job, history: Sequence[HistoryEntry]) -> list[Answer]:
                 "Status": status,
                 "StartTime": _epoch(at),
                 **({"EndTime": _epoch(end)} if end else {}),
-                "StatusMessage": (shown_status_reason(job) if waits else None) or _MESSAGES[status],
+                "StatusMessage": shown((shown_status_reason(job) if waits else None) or _MESSAGES[status]),
             }
         )
     return answers
@@ -191,14 +203,21 @@ def _training_seconds(job: Job) -> int:
     return max(1, math.ceil(sum(it.total_seconds() for it in ran))) if ran else 0
 
 
-def _failure_reason(job: Job) -> str:
-    """AWS: an error of the algorithm begins with AlgorithmError, one of the service with InternalServerError."""
+def _failure_reason(job: Job, shown: Callable[[str], str]) -> str:
+    """AWS: `AlgorithmError: TEXT, exit code: N`, where the algorithm can write the text into a file.
+
+    An error of the request, as a missing input, begins with ClientError, one of the service with InternalServerError.
+    """
     last = job.attempts[-1] if job.attempts else None
-    reason = shown_status_reason(job) or "The training job failed."
+    reason = shown((last.reason if last else None) or shown_status_reason(job) or "The training job failed.")
     if last is not None and last.exit_code is not None:
-        details = f": {last.reason}" if last.reason else ""
-        return f"AlgorithmError: {reason}{details}, exit code: {last.exit_code}"
-    return f"InternalServerError: {reason}"
+        end = f", exit code: {last.exit_code}"
+        text = ALGORITHM_ERROR + reason.removeprefix(ALGORITHM_ERROR)
+        return text[: MAX_REASON - len(end)] + end
+    missing = _MISSING.search(reason)
+    if missing is not None:
+        return f"ClientError: Data download failed: No S3 objects found under S3 URL {missing['uri']}"[:MAX_REASON]
+    return f"InternalServerError: {reason}"[:MAX_REASON]
 
 
 def _metric(name: str, value: MetricValue, job: Job) -> Answer:

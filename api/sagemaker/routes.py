@@ -1,6 +1,7 @@
 """The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from aiohttp import web
 from msgspec import Struct, field
@@ -12,7 +13,7 @@ from batchq.api.operation_table import BULK_LIMIT
 from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
 from batchq.api.page_tokens import PageTokens, parse_position, position_text
 from batchq.api.sagemaker import wire
-from batchq.api.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, sagemaker_submission
+from batchq.api.sagemaker.create_job import DIALECT, S3, CreateLimits, queue_of, request_digest, sagemaker_submission
 from batchq.api.sagemaker.job_document import (
     DELETED_TAG,
     STATUSES,
@@ -24,7 +25,7 @@ from batchq.api.sagemaker.job_document import (
     training_job_status,
 )
 from batchq.api.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
-from batchq.api.training_jobs import MAX_REQUEST, account_share, matching_jobs
+from batchq.api.training_jobs import MAX_REQUEST, account_share, matching_jobs, naming_uris, without_root
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
@@ -102,7 +103,8 @@ async def create_sagemaker_job(
             return {"TrainingJobArn": arn}
         if existing is not None or not is_free:
             raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
-        await context.submissions.submit(submission, work, caller=caller)
+        with naming_uris(context.limits.s3_root, S3):
+            await context.submissions.submit(submission, work, caller=caller)
     return {"TrainingJobArn": arn}
 
 
@@ -121,7 +123,8 @@ async def describe_sagemaker_job(
     history = await context.jobs.history(job.id, caller=request.caller)
     has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
     metrics = await context.metrics.current(job, caller=request.caller) if has_final_metrics else {}
-    return described(job, arn=request.arn(name), history=history, metrics=metrics)
+    shown = partial(without_root, root=context.limits.s3_root, scheme=S3)
+    return described(job, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
 
 
 @takes(wire.SageMakerNamedTrainingJob)

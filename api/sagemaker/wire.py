@@ -35,7 +35,7 @@ class MetricShape(SageMakerModel):
 
 class AlgorithmShape(SageMakerModel):
     TrainingImage: Annotated[Text, Field(min_length=1, max_length=255)]
-    #: Without effect: input channels are directories.
+    #: Input channels are directories: File and FastFile are the same, and Pipe is refused.
     TrainingInputMode: Literal["File", "Pipe", "FastFile"]
     ContainerEntrypoint: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
     ContainerArguments: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
@@ -46,7 +46,7 @@ class AlgorithmShape(SageMakerModel):
 
 class OutputShape(SageMakerModel):
     S3OutputPath: S3Uri
-    #: Without effect.
+    #: Refused, unless it is empty: nothing is encrypted.
     KmsKeyId: Annotated[Text, Field(max_length=2048)] | None = None
     CompressionType: Literal["GZIP", "NONE"] | None = None
 

@@ -6,7 +6,7 @@ killed at once. Names are exact, whereas those of `batchq terminate` ignore case
 
 import json
 from argparse import SUPPRESS, ArgumentTypeError, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,7 +16,8 @@ from batchq.cli.http_client import Response, add_server_flags, stream_responses,
 from batchq.cli.job_selection import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
-from batchq.errors import Invalid, Misused, Unavailable
+from batchq.cli.server_requests import fetch_job_documents
+from batchq.errors import BatchqError, Invalid, Misused, Unavailable
 from batchq.escapes import escape
 
 NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
@@ -25,7 +26,7 @@ PAGE = 5000  # ids of one request
 REASON = "ccancel"
 _EXIT_STATUSES = """\
 exit status:
-  0    all jobs are cancelled; also if no job matches, or a given job has already finished
+  0    all jobs are cancelled; also if no job matches, or a given job has already ended or does not match the filters
   2    invalid arguments; nothing is changed
   3    the server cannot be reached, or is unavailable
   4    the server refused the request, or a given job was not cancelled; the others are
@@ -43,7 +44,7 @@ def add_ccancel(command: CommandParser) -> None:
     command.epilog = _EXIT_STATUSES
     command.set_defaults(run=run_ccancel)
     add_stop_flags(command)
-    _replace_state_flag(command)
+    _replace_flags(command)
     command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")
     command.add_argument("-v", "--version", action="version", version=f"batchq {__version__}")
     command.add_argument("--reason", default=REASON, help=SUPPRESS)
@@ -74,7 +75,7 @@ def _cancel(args: Namespace) -> int:
     if args.json:
         write_line(json.dumps({"jobs": outcomes, "status": NOT_CANCELLED if failed else DONE}, indent=2))
     else:
-        _print(outcomes, notes)
+        _print(outcomes, notes, cancelled=_cancelled_before(url, outcomes))
     return NOT_CANCELLED if failed else DONE
 
 
@@ -98,24 +99,42 @@ def _stop(url: str, request: dict[str, object]) -> list[Response]:
     raise Unavailable("the response is incomplete; the server completes the request")
 
 
-def _print(outcomes: Sequence[Response], notes: StepNotes) -> None:
+def _cancelled_before(url: str, outcomes: Sequence[Response]) -> frozenset[str]:
+    """The ids of those jobs that had ended before because they were cancelled or terminated."""
+    ended = [str(it.get("jobId")) for it in outcomes if it.get("outcome") == "ALREADY_FINISHED"]
+    try:
+        jobs = fetch_job_documents(url, ended) if ended else []
+    except BatchqError:  # the outcome is printed in any case
+        jobs = []
+    return frozenset(str(it["jobId"]) for it in jobs if it.get("isCancelled") or it.get("isTerminated"))
+
+
+def _print(outcomes: Sequence[Response], notes: StepNotes, *, cancelled: Collection[str]) -> None:
+    """`cancelled`: the jobs that were cancelled before this command."""
     for it in outcomes:
         job = str(it.get("jobId"))
+        reason = str(it.get("message") or "")
         note = notes.note(job, status=str(it.get("status")))
-        if it.get("outcome") in SUCCESSFUL_OUTCOMES and it.get("outcome") not in UNCHANGED:
-            write_line(escape(f"Job {job} cancelled successfully{note and f': {note}'}."), flush=False)
+        if it.get("outcome") in UNCHANGED:
+            text = f"Job {job} is already cancelled." if job in cancelled else reason
+            write_line(escape(f"{text} Nothing is changed."), flush=False)
+        elif it.get("outcome") in SUCCESSFUL_OUTCOMES:
+            why = reason or note
+            write_line(escape(f"Job {job} cancelled successfully{why and f': {why}'}."), flush=False)
         else:
-            reason = str(it.get("message") or it.get("outcome"))
+            reason = reason or str(it.get("outcome"))
             write_line(escape(f"Failed to cancel job: {job}. Reason: {reason}{note and f' {note}.'}"), flush=False)
     if not outcomes:
         write_line("No job matches; 0 jobs are cancelled.")
 
 
-def _replace_state_flag(command: CommandParser) -> None:
-    """Give `-t` the states of ccancel."""
-    action: Any = command._option_string_actions["-t"]  # noqa: SLF001 - argparse has no other access to a flag
-    action.type = _states
-    action.help = "state: PENDING (or P: all that have not started), RUNNING (or R), ALL"
+def _replace_flags(command: CommandParser) -> None:
+    """Give `-t` the states of ccancel, and `-n` the help for exact names."""
+    actions: dict[str, Any] = command._option_string_actions  # noqa: SLF001 - argparse has no other access to a flag
+    actions["-t"].type = _states
+    actions["-t"].help = "state: PENDING (or P: all that have not started), RUNNING (or R), ALL"
+    actions["-n"].help = "jobs with exactly this name, in its case"
+    actions["-u"].help = "jobs of this user, in any case"
 
 
 def _states(text: str) -> list[str]:

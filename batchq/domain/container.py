@@ -80,6 +80,8 @@ class Mount(Struct, frozen=True, kw_only=True, omit_defaults=True):
     volume: str | None = None
     #: Whether the host path is created if it does not exist; the server may create it in any case.
     create: bool = False
+    #: Whether the start is refused if the host path does not exist, also where the server creates others.
+    must_exist: bool = False
 
 
 class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -113,6 +115,11 @@ class TextFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Absolute. Folders that do not exist are created, and an existing file is replaced.
     path: str
     content: str
+    #: Whether NODE_NUMBER in the content stands for the number of the container's node, from 1.
+    numbered: bool = False
+
+
+NODE_NUMBER = "${NODE_NUMBER}"
 
 
 class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -150,6 +157,13 @@ class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     platform: str | None = None
     #: Readable for all users of the container. Only the server chooses their paths.
     files: tuple[TextFile, ...] = ()
+    #: Absolute. They are created, if they are missing, and writable for all users of the container. Only the server
+    #: chooses them.
+    folders: tuple[str, ...] = ()
+    #: A file in a volume of the container without a host path. Its beginning is the reason if the container fails.
+    failure_file: str | None = None
+    #: Whether the name `algo-N` leads to node N, from 1. A container without a node is `algo-1`.
+    named_nodes: bool = False
 
 
 class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -163,6 +177,14 @@ class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: MiB.
     memory_mib: int | None = None
     gpus: int | None = None
+
+
+def numbered(spec: ContainerSpec, node: int) -> ContainerSpec:
+    """The container with the number of its node, which is `node` from 0, in its files."""
+    files = (
+        replace(it, content=it.content.replace(NODE_NUMBER, str(node + 1))) if it.numbered else it for it in spec.files
+    )
+    return replace(spec, files=tuple(files)) if spec.files else spec
 
 
 def length(overrides: Overrides) -> int:

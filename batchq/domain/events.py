@@ -158,6 +158,8 @@ class ContainerExited(_ContainerEvent, frozen=True, kw_only=True):
     out_of_memory: bool = False
     #: Whether it ended because the engine or the machine went down.
     host_lost: bool = False
+    #: The beginning of its `failure_file`; None: it has none, or did not fail.
+    failure: str | None = None
 
 
 class ContainerLost(_ContainerEvent, frozen=True, kw_only=True):

@@ -232,7 +232,7 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: When a survey last saw it run, if it ended and the engine did not report when: it costs until then. Else None.
     charged_until: datetime | None = None
     exit_code: int | None = None
-    #: AWS: the reason of the container, as `OutOfMemoryError: ...`.
+    #: AWS: the reason of the container, as `OutOfMemoryError: ...`. Or `AlgorithmError: ` and its failure file.
     reason: str | None = None
     #: AWS: the reason of the attempt's end.
     status_reason: str | None = None

@@ -11,6 +11,8 @@ BLOCKED_TOO_LONG = "Canceled by JobStateTimeLimit action due to reason: {reason}
 TOO_MANY_TAGS = "More than 50 tags to propagate: those of the job and of its definition together"
 TIMED_OUT = "Job attempt duration exceeded timeout"
 OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
+#: The beginning of the reason that a program has written itself, so that the text is not taken for one of the server.
+ALGORITHM_ERROR = "AlgorithmError: "
 DISAPPEARED = "Container disappeared"
 HOST_TERMINATED = "Host EC2 (instance i-00000000000000000) terminated."  # users' evaluateOnExit matches `Host EC2*`
 UNREADABLE = "The record of the job was damaged and could not be read"

@@ -51,6 +51,9 @@ class Created(Struct, frozen=True, kw_only=True):
     created_host_paths: tuple[str, ...] = ()
 
 
+MAX_FAILURE = 1024  # characters
+
+
 class Inspection(Struct, frozen=True, kw_only=True):
     """A container of this instance, as the engine reports it.
 
@@ -70,6 +73,8 @@ class Inspection(Struct, frozen=True, kw_only=True):
     address: str | None = None
     #: The container failed, or never started, and the engine or the machine went down since then.
     host_lost: bool = False
+    #: The first MAX_FAILURE characters of the `failure_file` of a container that failed; None: there is none.
+    failure: str | None = None
 
 
 class DeathReport(Struct, frozen=True, kw_only=True):
@@ -85,7 +90,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
 
     A tag with a `container_key` belongs to an attempt with several containers. They are on a private network of the
     attempt; the containers of a node share one IP address and localhost, and find each other by name. Node N is found
-    as `node-N`.
+    as `node-N`, and with `named_nodes` of the spec as `algo-(N+1)` too.
     """
 
     tag: Tag

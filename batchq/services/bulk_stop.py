@@ -27,7 +27,7 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
-from batchq.services.job_reads import PendingOrdersView, hidden_names, name_not_found
+from batchq.services.job_reads import PendingOrdersView, hidden_names, name_not_found, visible_users
 
 BATCH_SIZE = 500  # jobs that are read from the store, or reported to the client, at a time
 PREVIEW_BATCH_SIZE = (
@@ -87,8 +87,10 @@ class BulkStopService:
         store: JobStore,
         directory: Callable[[], Directory],
         queues: Callable[[Caller], Collection[str]],
+        environments: Callable[[], Collection[str]],
     ) -> None:
-        """`queues`: the names of the queues that are visible to a caller."""
+        """`queues`: the names of the queues that are visible to a caller. `environments`: those of all environments."""
+        self._environments = environments
         self._engine = engine
         self._queues = queues
         self._store = store
@@ -96,12 +98,15 @@ class BulkStopService:
         self._directory = directory
 
     async def check(self, selector: JobSelector, *, caller: Caller) -> None:
-        """Raises NotFound for the first queue, user or account in the request that is not visible to the caller.
+        """Raises NotFound for the first queue, user, account or environment that is not visible to the caller.
 
         A deleted user or account, or a queue that is no longer visible, is accepted while the caller reaches an
         unfinished job of it.
         """
-        query = replace(selector.rest, accounts=selector.accounts)
+        missing = sorted((selector.rest.environments or frozenset()) - set(self._environments()))
+        if missing:
+            raise name_not_found("ComputeEnvironment", missing[0])
+        query = replace(selector.rest, accounts=selector.accounts, users=self._users(selector, caller))
         for kind, name in hidden_names(query, self._directory(), self._queues(caller), caller=caller):
             if not await self._store.preview(self._to_filter(JOBS_OF[kind](name), None, caller), 1):
                 raise name_not_found(kind, name)
@@ -138,7 +143,15 @@ class BulkStopService:
         if selector.accounts is not None:
             accounts = frozenset(below for it in selector.accounts for below in directory.below(it))
         members = None if members is None else tuple(members)
-        return replace(selector.rest, members=members, accounts=accounts, visibility=caller.visibility)
+        users = self._users(selector, caller)
+        return replace(selector.rest, members=members, accounts=accounts, users=users, visibility=caller.visibility)
+
+    def _users(self, selector: JobSelector, caller: Caller) -> frozenset[str] | None:
+        """The requested users. A name of no visible user stands for the only one that differs in case."""
+        if selector.rest.users is None:
+            return None
+        visible = visible_users(self._directory(), caller)
+        return frozenset(_in_any_case(it, visible) for it in selector.rest.users)
 
     async def _previewed(
         self, order: BulkStopOrder, selection: JobFilter, names: Mapping[Member, JobId]
@@ -191,6 +204,13 @@ class BulkStopService:
             arrays = [array[0] for it in some if (array := parent_of(ids[it][0])) is not None]
             known = await self._projected.jobs([*(ids[it][0] for it in some), *arrays])
             yield tuple(_outcome_of_unmatched(known, it, ids[it]) for it in some)
+
+
+def _in_any_case(name: str, visible: Collection[str]) -> str:
+    if name in visible:
+        return name
+    found = [it for it in visible if it.casefold() == name.casefold()]
+    return found[0] if len(found) == 1 else name
 
 
 def _parse_id(text: str) -> tuple[JobId, str, str]:

@@ -209,7 +209,7 @@ def hidden_names(
 
     `queues`: the visible ones.
     """
-    users = {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
+    users = visible_users(directory, caller)
     accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
     for kind, named, visible in (
         ("JobQueue", query.queues, queues),
@@ -217,6 +217,11 @@ def hidden_names(
         ("Account", query.accounts, accounts),
     ):
         yield from ((kind, it) for it in sorted(named or ()) if it not in visible)
+
+
+def visible_users(directory: Directory, caller: Caller) -> set[UserName]:
+    """The names of the users that the caller may see, the caller included."""
+    return {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
 
 
 def name_not_found(kind: str, name: str) -> NotFound:

@@ -5,7 +5,7 @@ cannot. If the reply to a call does not show its effect, the container is inspec
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
@@ -23,13 +23,11 @@ from batchq.compute.docker.create_request import (
     Namespaces,
     build_create_request,
     container_name,
-    tar_archive,
 )
 from batchq.compute.docker.errors import (
     CONFLICT,
     NOT_FOUND,
     create_error,
-    create_refused,
     is_interrupted,
     message_of,
     redact_error,
@@ -48,11 +46,11 @@ from batchq.compute.docker.inspection import (
     stop_signal,
     tag_in,
 )
+from batchq.compute.docker.job_files import failure_text, upload
 from batchq.compute.docker.mounts import OpenMounts, ResolvedMounts
 from batchq.compute.docker.network_placement import NetworkPlacement
 from batchq.compute.docker.policy import Secrets, ServerPolicy
 from batchq.compute.shared import ended_with_host, failed
-from batchq.domain.container import TextFile
 from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
@@ -118,8 +116,8 @@ class Containers:
             admission.check_launch(
                 launch, self._policy, network, is_new=is_new, inspect=lambda: self._inspect(client, launch.tag)
             )
-            if launch.spec.files:
-                _upload(client, created.container_id, launch.spec.files)
+            if launch.spec.files or launch.spec.folders:
+                upload(client, created.container_id, launch.spec)
         self._created_ids[launch.tag] = created.container_id
         return replace(created, created_host_paths=self._mounts.created(launch.tag))
 
@@ -150,7 +148,8 @@ class Containers:
         if it.state is ContainerState.CREATED:
             return replace(it, host_lost=may_have_run(client, inspected))
         if failed(it):
-            return replace(it, host_lost=ended_with_host(it, self._lost_before()))
+            failure = failure_text(client, inspected, instance=self._instance, tag=tag)
+            return replace(it, host_lost=ended_with_host(it, self._lost_before()), failure=failure)
         if not tag.container_key or it.state is not ContainerState.RUNNING:
             return it
         return replace(it, address=self._placement.address(client, inspected))
@@ -372,20 +371,6 @@ class Containers:
             return None
         self._ids[tag] = member(inspected, "Id", of=str)
         return inspected
-
-
-def _upload(client: Client, container_id: str, files: Sequence[TextFile]) -> None:
-    """Write the files of the spec into a container that has not started. May be repeated. Raises StartRefused.
-
-    The engine resolves the paths in the container's own file system, so links of an image lead nowhere else.
-    """
-    try:
-        client.put_archive(container_id, "/", tar_archive({it.path: it.content.encode() for it in files}))
-    except APIError as error:
-        if error.status_code == NOT_FOUND:  # the container was removed; the next create finds that out
-            raise
-        paths = ", ".join(it.path for it in files)
-        raise create_refused(f"{paths} could not be written: {message_of(error)}", certain=False) from error
 
 
 def _inspect_state(client: Client, container_id: str, tag: Tag) -> ContainerState:

@@ -21,9 +21,10 @@ INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attem
 PART, GPUS = "io.batchq.part", "io.batchq.gpus"
 VOLUME = "io.batchq.volume"
 SHARED_BY = "io.batchq.shared-by"  # the attempt of a network, pause container or volume that its containers share
+FAILURE_FILE = "io.batchq.failure-file"  # the path of a file whose content is the reason if the container fails
 ENVIRONMENT, ACCOUNT = "io.batchq.environment", "io.batchq.account"  # on a network that jobs share: see SharedNetwork
 # Every label that batchq reads.
-CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, SHARED_BY, ENVIRONMENT, ACCOUNT)
+CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, SHARED_BY, ENVIRONMENT, ACCOUNT, FAILURE_FILE)
 CONTAINER_MODE = "container:"  # the prefix of a namespace mode that names another container
 
 MIB = 2**20
@@ -43,8 +44,8 @@ class Namespaces(Struct, frozen=True, kw_only=True):
 
     #: The id of its attempt's network, or `container:` with the id of a pause container, or a mode of the engine.
     network: str
-    #: The name by which other nodes find the container; None: its pause container has the name, or there is no name.
-    node: str | None = None
+    #: The names by which other nodes find the container; empty: its pause container has them, or there is no name.
+    node: tuple[str, ...] = ()
     #: `container:` with the id of a pause container; None: its own IPC namespace.
     ipc: str | None = None
     #: `container:` with the id of a pause container; None: its own PID namespace.
@@ -184,10 +185,11 @@ def build_create_request(
         {
             "Image": spec.image,
             "Env": _environment(launch, inputs),
-            "Labels": container_labels(instance, launch.tag, inputs.gpus),
+            "Labels": container_labels(instance, launch.tag, inputs.gpus) | {FAILURE_FILE: spec.failure_file or ""},
             "HostConfig": _host_config(launch, policy, inputs)
             | {"Mounts": _mounts(launch, instance, inputs)}
-            | _namespace_modes(inputs.namespaces),
+            | _namespace_modes(inputs.namespaces)
+            | _own_names(launch, inputs.namespaces),
         }
         | _endpoint(inputs.namespaces)
         | ({"Entrypoint": list(spec.entrypoint)} if spec.entrypoint else {})
@@ -268,13 +270,17 @@ def _is_granted(member: str, launch: LaunchSpec, policy: ServerPolicy) -> bool:
     return policy.privileged is Privileged.ALLOW
 
 
-def tar_archive(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
-    """A tar archive of files of root, by their absolute paths.
+def tar_archive(files: Mapping[str, bytes], *, mode: int = 0o644, folders: Iterable[str] = ()) -> bytes:
+    """A tar archive of files of root, by their absolute paths, and of folders that all users can write.
 
-    It has no entries for folders: in a container they would replace links and permissions of the image.
+    It has no entries for other folders: in a container they would replace links and permissions of the image.
     """
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as archive:
+        for path in folders:
+            folder = tarfile.TarInfo(path.lstrip("/"))
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o777
+            archive.addfile(folder)
         for path, content in files.items():
             entry = tarfile.TarInfo(path.lstrip("/"))
             entry.size, entry.mode = len(content), mode
@@ -337,10 +343,23 @@ def _namespace_modes(namespaces: Namespaces | None) -> dict[str, Any]:
     return {name: mode for name, mode in modes.items() if mode is not None} | init
 
 
-def _endpoint(namespaces: Namespaces | None) -> dict[str, Any]:
-    if namespaces is None or namespaces.node is None:
+def _own_names(launch: LaunchSpec, namespaces: Namespaces | None) -> dict[str, Any]:
+    """A container without a node is `algo-1`. One that joins a pause container has the names of that container."""
+    joins = namespaces is not None and namespaces.network.startswith(CONTAINER_MODE)
+    if launch.tag.container_key or joins or not launch.spec.named_nodes:
         return {}
-    return {"NetworkingConfig": {"EndpointsConfig": {namespaces.network: {"Aliases": [namespaces.node]}}}}
+    return {"ExtraHosts": [f"{node_names(0)[1]}:127.0.0.1"]}
+
+
+def node_names(node: int) -> tuple[str, str]:
+    """The names by which the node is found: `node-0` and, as in SageMaker, `algo-1`."""
+    return f"node-{node}", f"algo-{node + 1}"
+
+
+def _endpoint(namespaces: Namespaces | None) -> dict[str, Any]:
+    if namespaces is None or not namespaces.node:
+        return {}
+    return {"NetworkingConfig": {"EndpointsConfig": {namespaces.network: {"Aliases": list(namespaces.node)}}}}
 
 
 def _logging(logging: Logging, inputs: LaunchInputs) -> dict[str, Any]:

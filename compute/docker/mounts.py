@@ -214,7 +214,7 @@ def open_mount(mount: Mount, policy: ServerPolicy, allowances: Sequence[Containe
     host_path = _absolute(mount)
     try:
         creates = mount.create or policy.missing_host_paths is MissingHostPaths.CREATE
-        at, created = _open(host_path, policy, allowances, creates=creates)
+        at, created = _open(host_path, policy, allowances, creates=creates and not mount.must_exist)
         try:
             real = replace(mount, host_path=str(at.path))
             if at.is_folder:

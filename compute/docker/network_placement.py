@@ -26,6 +26,7 @@ from batchq.compute.docker.create_request import (
     attempt_in,
     attempt_name,
     attempt_object_labels,
+    node_names,
     pause_container_name,
 )
 from batchq.compute.docker.inspection import address_of, labels_of, member
@@ -79,8 +80,9 @@ class AttemptNetworks:
                 name = attempt_name(self._instance, launch.tag)
                 labels = attempt_object_labels(self._instance, launch.tag)
                 network = objects.ensure_network(client, name, labels, internal=internal)
+            names = node_names(int(launch.tag.node))
             if not launch.beside:
-                return Namespaces(network=network, node=f"node-{launch.tag.node}")
+                return Namespaces(network=network, node=names if launch.spec.named_nodes else names[:1])
             with attempt.creation_locks.setdefault(launch.tag.node, Lock()):
                 pause_id = self._ensure_pause_container(client, launch, network)
         except APIError as error:
@@ -127,7 +129,7 @@ class AttemptNetworks:
         if inspected is None:
             names = (tag.container, *launch.beside)
             request = objects.pause_container_request(
-                network=network, labels=labels, node=f"node-{tag.node}", names=names
+                network=network, labels=labels, node=node_names(int(tag.node))[0], names=names
             )
             pause_id = objects.create_pause_container(client, request, name)
         else:

@@ -22,6 +22,7 @@ from batchq.compute.docker.create_request import (
     INSTANCE,
     JOB,
     SharedNetwork,
+    node_names,
     shared_network_in,
     shared_network_labels,
     shared_network_name,
@@ -138,9 +139,8 @@ class SharedNetworks:
             objects.remove_container(client, inspected)
         self.may_exist = True
         network = objects.ensure_network(client, name, labels)
-        pause_id = objects.create_pause_container(
-            client, objects.pause_container_request(network=network, labels=labels), name
-        )
+        request = objects.pause_container_request(network=network, labels=labels, names=node_names(0)[1:])
+        pause_id = objects.create_pause_container(client, request, name)
         client.start(pause_id)
         log.info("network of %s: created, with pause container %s", shared, name)
         return pause_id

@@ -29,7 +29,7 @@ from batchq.errors import (
     StartRefused,
 )
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
+from batchq.ports.runtime import MAX_FAILURE, ContainerState, Created, Inspection, LaunchSpec
 
 KILLED = 137
 CRASHED = 255  # Docker's exit code of a container that ended with its machine
@@ -52,6 +52,8 @@ class End(Struct, frozen=True, kw_only=True):
     at: datetime
     exit_code: int
     out_of_memory: bool = False
+    #: The content of its failure file; None: there is none.
+    failure: str | None = None
 
 
 class SimulatedContainer(Struct, kw_only=True):
@@ -106,6 +108,7 @@ class SimulatedContainer(Struct, kw_only=True):
         if end is None or end.at > now:
             running = ContainerState.RUNNING
             return Inspection(tag=tag, state=running, started_at=self.started_at, address=self.address)
+        has_failure_file = self.launch.spec.failure_file is not None
         return Inspection(
             tag=tag,
             state=ContainerState.EXITED,
@@ -113,6 +116,7 @@ class SimulatedContainer(Struct, kw_only=True):
             stopped_at=end.at,
             exit_code=end.exit_code,
             out_of_memory=end.out_of_memory,
+            failure=end.failure.strip()[:MAX_FAILURE] if end.failure and end.exit_code and has_failure_file else None,
         )
 
     def lines(self) -> list[LogLine]:
@@ -129,7 +133,9 @@ class SimulatedContainer(Struct, kw_only=True):
         script, ends = self.script, []
         if self.started_at is not None and script.seconds is not None:
             at = self.started_at + timedelta(seconds=script.seconds)
-            ends.append(End(at=at, exit_code=script.exit_code, out_of_memory=script.out_of_memory))
+            ends.append(
+                End(at=at, exit_code=script.exit_code, out_of_memory=script.out_of_memory, failure=script.failure)
+            )
         if self.stop_requested_at is not None and script.on_term is not None:
             ends.append(End(at=self.stop_requested_at + timedelta(seconds=script.term_delay), exit_code=script.on_term))
         if self.requested_at is not None and script.request_exit is not None:

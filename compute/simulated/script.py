@@ -27,6 +27,8 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     exit_code: ExitCode = 0
     #: Whether its exit is reported as an out-of-memory kill.
     out_of_memory: bool = False
+    #: What it writes into its failure file before it exits by itself; None: nothing.
+    failure: str | None = None
     #: The exit code after a stop signal; None: it ignores the signal.
     on_term: ExitCode | None = None
     #: Time from the stop signal until it exits.

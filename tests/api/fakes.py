@@ -228,7 +228,11 @@ class Backend:
             stop_grace=timedelta(seconds=30),
         )
         self.stopping = BulkStopService(
-            engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of
+            engine=self.engine,
+            store=self.store,
+            directory=Directory,
+            queues=self.catalog.queues_of,
+            environments=lambda: self.catalog.environments,
         )
         self.searching = JobSearchService(
             engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of

@@ -268,10 +268,21 @@ async def test_an_unknown_key_and_a_wrong_secret_get_one_answer_and_no_credentia
 
 
 @pytest.mark.fault("SE49")
-async def test_two_kinds_of_credentials_in_one_request_are_refused(gated):
-    status, _, answer = await gated("GET", MODELARTS, headers=with_token() | {"X-Auth-Token": TOKEN})
+@pytest.mark.parametrize(
+    ("path", "first", "expected"),
+    [
+        (MODELARTS, with_token, 401),
+        (TRAINING, with_token, 401),
+        (AWS, lambda: by_sigv4(AWS), 403),
+        (TRAINING, lambda: by_sigv4(TRAINING), 401),
+    ],
+    ids=["ModelArts", "training", "AWS", "training, signed"],
+)
+async def test_two_kinds_of_credentials_in_one_request_are_refused_in_every_dialect(gated, path, first, expected):
+    status, _, answer = await gated("GET", path, headers=first() | {"X-Auth-Token": TOKEN})
 
-    assert (status, answer["error_code"]) == (401, "APIGW.0301")
+    assert status == expected
+    assert "both an Authorization and an X-Auth-Token header" in str(answer)
 
 
 @pytest.mark.fault("SE48")

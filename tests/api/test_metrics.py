@@ -197,6 +197,16 @@ async def test_scrapes_within_a_second_share_one_text():
     assert 'batchq_http_requests_total{class="2xx",operation="GetLiveness"} 1.0' in later[1]
 
 
+async def test_a_head_request_is_counted_as_its_operation():
+    server = Monitored()
+    async with TestClient(TestServer(server.app)) as client:
+        head = await client.head("/livez")
+        text = await (await client.get("/metrics")).text()
+
+    assert head.status == 200
+    assert 'batchq_http_requests_total{class="2xx",operation="GetLiveness"} 1.0' in text
+
+
 async def test_a_request_that_is_no_operation_is_counted_without_its_path():
     server = Monitored()
 

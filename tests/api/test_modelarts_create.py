@@ -7,7 +7,7 @@ import pytest
 from batchq.api.modelarts.context import read_settings
 from batchq.api.modelarts.flavors import training_flavors
 from batchq.domain.container import Resources
-from batchq.errors import LimitExceeded, StartImpossible
+from batchq.errors import Invalid, LimitExceeded, StartImpossible
 from tests.api.modelarts import JOBS, creation
 
 
@@ -55,6 +55,7 @@ async def test_a_created_job_is_described_as_it_was_sent(create):
         "secondary_phase": "Creating",
         "duration": 0,
         "start_time": 0,
+        "node_count_metrics": None,
         "tasks": ["worker-0"],
         "task_statuses": [],
         "running_records": [],
@@ -101,6 +102,51 @@ async def test_inputs_and_outputs_are_mounted_and_passed_to_the_program(containe
         ("/srv/obs/lab/in", inputs, True, False),
         ("/srv/obs/lab/out", "/out", False, True),
     ]
+
+
+async def test_the_directories_that_the_server_chose_are_returned(create):
+    remote = {"remote": {"obs": {"obs_url": "obs://lab/in/"}}}
+    inputs = [{"name": "data_url", **remote}, {"name": "more", "local_dir": "/more", **remote}]
+    _, answer = await create(
+        algorithm={"inputs": inputs, "outputs": [{"name": "train_url", **remote}], "code_dir": "obs://lab/code/"}
+    )
+
+    algorithm, mounts = answer["algorithm"], "/home/ma-user/modelarts"
+    assert [it["local_dir"] for it in algorithm["inputs"]] == [f"{mounts}/inputs/data_url_0", "/more"]
+    assert [it["local_dir"] for it in algorithm["outputs"]] == [f"{mounts}/outputs/train_url_0"]
+    assert algorithm["local_code_dir"] == f"{mounts}/user-job-dir/code"
+
+
+async def test_members_with_the_vendors_defaults_are_returned(create):
+    _, answer = await create(algorithm={"engine": {"engine_id": "torch-2"}})
+
+    named = {"engine_id": "torch-2", "engine_name": "PyTorch", "engine_version": "2.4"}
+    assert answer["algorithm"]["engine"] == named
+    assert answer["metadata"]["annotations"] == {"job_template": "Template DL"}
+    assert answer["spec"]["is_hosted_log"] is False
+    assert answer["spec"]["resource"]["policy"] == "regular"
+    assert answer["spec"]["resource"]["flavor_detail"]["flavor_info"]["max_num"] == 1
+
+
+async def test_an_invalid_name_is_refused_with_the_names_that_are_valid(create):
+    refused, nul = [(await create(name))[1]["error_solution"] for name in ("a b", "a\0")]
+
+    assert "'metadata.name' is not valid: String should match pattern" in refused
+    assert "[A-Za-z0-9_-]{1,64}" in nul
+    _, described = await create(metadata={"description": "a\0"})
+    assert described["error_solution"] == "'metadata.description' must not contain a NUL character"
+
+
+async def test_a_refusal_names_the_obs_path_and_no_path_of_the_server(server, create):
+    server.engine.broken = Invalid("Host path '/srv/obs/lab/in' is not allowed to account lab.")
+    channel = {"name": "data_url", "remote": {"obs": {"obs_url": "obs://lab/in/"}}}
+
+    status, answer = await create(algorithm={"inputs": [channel]})
+
+    assert (status, answer["error_code"]) == (400, "ModelArts.2788")
+    assert "/srv/obs" not in str(answer)
+    assert "'obs://lab/in' is not allowed to account lab" in str(answer)
+    server.changed_by_errors.clear()  # its definition stays registered for the next job
 
 
 async def test_variables_of_modelarts_replace_those_of_the_caller(container):

@@ -3,13 +3,22 @@
 import asyncio
 import json
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 
 import pytest
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
+from batchq.api.modelarts import flavors, job_document, lists, operations
 from batchq.api.modelarts.job_document import FAILURES, phases
+from batchq.api.modelarts.wire import TrainingEventsQuery
+from batchq.api.training_jobs import without_root
+from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.words import ROWS
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.ports.history import HistoryEntry
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation
 from tests.support.builders import ADMIN, NOON, attempt, job
 
@@ -134,6 +143,71 @@ async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submi
     }
     assert stopped == 202
     assert (await search())["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("GET", "", None), ("POST", "/actions", TERMINATE), ("PUT", "", {"description": "x"}), ("GET", "/events", None)],
+)
+async def test_a_job_is_found_below_its_own_project_only(server, create, http, call):
+    (method, part, body), job = call, await create()
+
+    for project, expected in (("another", (400, "ModelArts.2775")), (PROJECT[:-1], (400, "ModelArts.2775"))):
+        at = f"/v2/{project}/training-jobs/{job}{part}"
+        status, _, answer = await http.send(method, at, data=None if body is None else json.dumps(body))
+        assert (status, answer["error_code"]) == expected
+    assert (await server.engine.job(job)).status is not Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "expected"), [(0, ("", None)), (3, ("The task exited with code 3.", "worker-0"))]
+)
+async def test_the_message_of_a_task_is_an_error(server, create, send, exit_code, expected):
+    message, task = expected
+    job = await create()
+    await server.runs(job)
+    await server.ends(job, exit_code=exit_code)
+
+    status = (await send("GET", job))[1]["status"]
+
+    assert status["task_statuses"] == [{"task": "worker-0", "exit_code": exit_code, "message": message}]
+    (record,) = status["running_records"]
+    assert (record["start_type"], record.get("end_related_task")) == ("init_or_rescheduled", task)
+
+
+async def test_a_terminate_is_the_failure_of_no_task(server, create, send):
+    job = await create()
+    await server.runs(job)
+    await send("POST", job, "/actions", TERMINATE)
+    await server.ends(job, exit_code=137)
+
+    status = (await send("GET", job))[1]["status"]
+
+    assert status["task_statuses"] == [{"task": "worker-0", "exit_code": 137, "message": ""}]
+    assert "end_related_task" not in status["running_records"][0]
+
+
+def structs():
+    modules = (flavors, job_document, lists, operations)
+    found = {
+        it for module in modules for it in vars(module).values() if isinstance(it, type) and issubclass(it, Struct)
+    }
+    return {it.__name__: it for it in found if it.__module__.startswith("batchq.api.modelarts.")}
+
+
+@pytest.mark.parametrize("name", sorted(structs()))
+def test_a_member_with_a_value_is_never_left_out_of_an_answer(name):
+    shape = structs()[name]
+
+    omitted = [it.name for it in fields(shape) if it.default not in {NODEFAULT, None}]
+
+    assert not (shape.__struct_config__.omit_defaults and omitted)
+
+
+async def test_a_page_of_a_search_has_its_ai_project(create, search):
+    await create()
+
+    assert (await search())["ai_project"] == "default-ai-project"
 
 
 async def test_a_finished_job_is_deleted_and_an_unfinished_one_is_not(server, create, send, search):
@@ -280,6 +354,21 @@ async def test_stages_are_those_of_each_attempt(server, create, send):
 def stopping(kind, **order):
     it = StopOrder(kind=kind, reason="stop it", ordered_at=NOON, **order)
     return job(status=Status.RUNNING, attempt=attempt(started_at=NOON), started_at=NOON, stop_orders=(it,))
+
+
+def test_a_text_names_the_obs_path_and_no_path_of_the_server():
+    reason = "CannotCreateContainerError: host path '/srv/obs/lab/in' does not exist"
+    failed = job(status=Status.FAILED, attempts=(attempt(reason=reason, stopped_at=NOON),), stopped_at=NOON)
+    history = [HistoryEntry(job_id=failed.id, at=NOON, status=Status.FAILED, reason=reason, attempt=1)]
+    shown = partial(without_root, root=Path("/srv/obs"), scheme="obs://")
+
+    described = job_document.job_answer(
+        failed, FAILURES[Code.NOT_STARTED], now=NOON, capacity=failed.spec.resources, shown=shown
+    )
+    (event,) = lists.events_answer(history, TrainingEventsQuery(), shown=shown).events
+
+    assert described.status.task_statuses[0].message == reason.replace("/srv/obs/", "obs://")
+    assert event.message.endswith(reason.replace("/srv/obs/", "obs://"))
 
 
 def test_every_explanation_of_a_failed_job_has_phases():

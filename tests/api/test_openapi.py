@@ -44,6 +44,15 @@ def test_every_route_but_those_of_pages_is_described(app, described):
     assert {(path.partition("#")[0], method) for path, it in described["paths"].items() for method in it} == routes
 
 
+def test_head_is_served_wherever_get_is(app):
+    paths = {"GET": set(), "HEAD": set()}
+    for route in app.router.routes():
+        paths.get(route.method, set()).add(route.resource.canonical)
+
+    assert "/ui/" in paths["GET"]
+    assert paths["HEAD"] == paths["GET"]
+
+
 def test_every_operation_is_described_by_its_name(app, described, operations):
     number = sum(len(methods) for methods in described["paths"].values())
 

@@ -1,12 +1,21 @@
 """SageMaker's CreateTrainingJob: S3 URIs as folders, and instance types as resources."""
 
+import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from batchq.api.http import HttpRefusal
-from batchq.api.sagemaker.create_job import input_mounts, instance_resources
-from batchq.api.sagemaker.wire import ChannelShape
+from batchq.api.sagemaker.create_job import CreateLimits, input_mounts, instance_resources, sagemaker_submission
+from batchq.api.sagemaker.job_document import described
+from batchq.api.sagemaker.wire import ChannelShape, SageMakerCreateTrainingJob
+from batchq.api.training_jobs import naming_uris, without_root
+from batchq.domain.ids import Tag
+from batchq.domain.job import AttemptContainer, Status
+from batchq.engine.containers.translation import launch_spec
+from batchq.errors import Invalid
+from tests.support.builders import ADMIN, NOON, attempt, job
 
 ROOT = Path("/srv/s3")
 
@@ -42,6 +51,110 @@ def test_without_a_root_inputs_are_refused():
     assert input_mounts([], None) == ()
     with pytest.raises(HttpRefusal):
         input_mounts([channel("s3://b/k")], None)
+
+
+def made(s3_root=ROOT, *, instances=1, **members):
+    """What a requested job runs."""
+    request = {
+        "TrainingJobName": "resnet",
+        "AlgorithmSpecification": {"TrainingImage": "an-image", "TrainingInputMode": "FastFile"},
+        "RoleArn": "arn:aws:iam::123456789012:role/a-role",
+        "OutputDataConfig": {"S3OutputPath": "s3://lab/out/"},
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": instances},
+        **members,
+    }
+    body, limits = SageMakerCreateTrainingJob.model_validate(request), CreateLimits(min_timeout=1, s3_root=s3_root)
+    return sagemaker_submission(body, arn="arn", digest="", share=None, limits=limits, caller=ADMIN)[1]
+
+
+def files_of(container):
+    return {Path(it.path).name: json.loads(it.content) for it in container.files}
+
+
+def test_an_input_must_exist_and_the_folders_of_the_output_are_created():
+    source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://lab/in"}}
+    container = made(InputDataConfig=[{"ChannelName": "train", "DataSource": source}]).container
+
+    assert [(it.container_path, it.host_path, it.create, it.must_exist) for it in container.mounts] == [
+        ("/opt/ml/input/data/train", "/srv/s3/lab/in", False, True),
+        ("/opt/ml/output", None, False, False),
+        ("/opt/ml/model", "/srv/s3/lab/out/resnet/output/model", True, False),
+        ("/opt/ml/output/data", "/srv/s3/lab/out/resnet/output/data", True, False),
+    ]
+    channel = {"TrainingInputMode": "FastFile", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
+    assert files_of(container)["inputdataconfig.json"] == {"train": channel}
+
+
+def test_without_a_root_the_folders_of_the_output_are_those_of_the_container():
+    container = made(None).container
+
+    assert [(it.container_path, it.host_path) for it in container.mounts] == [("/opt/ml/output", None)]
+    assert {"/opt/ml/model", "/opt/ml/output/data", "/opt/ml/input/data"} <= set(container.folders)
+
+
+def test_each_instance_has_its_name_in_its_resource_config():
+    nodes = made(instances=11).nodes
+    containers = tuple(AttemptContainer(key=f"{node}/default") for node in range(11))
+    gang = job(nodes=nodes, status=Status.STARTING, attempt=attempt(containers=containers))
+
+    configs = [
+        files_of(launch_spec(gang, Tag(job_id=gang.id, attempt=1, container_key=f"{node}/default")).spec)
+        for node in (0, 10)
+    ]
+
+    hosts = ["algo-1", "algo-10", "algo-11", *(f"algo-{number}" for number in range(2, 10))]
+    assert [it["resourceconfig.json"]["current_host"] for it in configs] == ["algo-1", "algo-11"]
+    assert configs[0]["resourceconfig.json"] == {
+        "current_host": "algo-1",
+        "current_instance_type": "ml.m5.large",
+        "current_group_name": "homogeneousCluster",
+        "hosts": hosts,
+        "instance_groups": [
+            {"instance_group_name": "homogeneousCluster", "instance_type": "ml.m5.large", "hosts": hosts}
+        ],
+        "network_interface_name": "eth0",
+    }
+    assert nodes.leading.spec.named_nodes
+
+
+def test_a_hyperparameter_with_the_mark_of_a_number_is_unchanged():
+    container = made(HyperParameters={"name": "${NODE_NUMBER}"}).container
+    single = job(container=container, status=Status.STARTING, attempt=attempt())
+
+    files = files_of(launch_spec(single, Tag(job_id=single.id, attempt=1)).spec)
+
+    assert files["hyperparameters.json"] == {"name": "${NODE_NUMBER}"}
+    assert files["resourceconfig.json"]["current_host"] == "algo-1"
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        (
+            "CannotCreateContainerError: host path '/srv/s3/lab/none' does not exist, and is not created",
+            "ClientError: Data download failed: No S3 objects found under S3 URL s3://lab/none",
+        ),
+        (
+            "CannotCreateContainerError: host path '/srv/s3/lab/a' is not below a path",
+            "InternalServerError: CannotCreateContainerError: host path 's3://lab/a' is not below a path",
+        ),
+    ],
+)
+def test_a_failure_reason_names_the_uri_and_no_path_of_the_server(reason, shown):
+    failed = job(status=Status.FAILED, attempts=(attempt(reason=reason, stopped_at=NOON),), stopped_at=NOON)
+
+    found = described(failed, arn="arn", history=(), metrics={}, shown=partial(without_root, root=ROOT, scheme="s3://"))
+
+    assert found["FailureReason"] == shown
+
+
+def test_a_refusal_names_the_uri_and_no_path_of_the_server(tmp_path):
+    (tmp_path / "link").symlink_to(ROOT)
+
+    for root in (ROOT, tmp_path / "link"):
+        with pytest.raises(Invalid) as refused, naming_uris(root, "s3://"):
+            raise Invalid(f"Host path '{root}/lab/in' is not allowed, nor is '/srv/s3/lab/in'.")
+        assert str(refused.value) == "Host path 's3://lab/in' is not allowed, nor is 's3://lab/in'."
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The image for jobs of workflow engines: the busybox of the test images, this machine's bash and Python, the engines.
+"""The image for jobs of clients: the busybox of the test images, this machine's bash and Python, the engines.
 
 Jobs of engines run the engine, by bash and Python. The image is made from files of this machine, without a registry.
 """
@@ -18,8 +18,9 @@ from tests.support.images import file_system, label_of, shared_libraries
 NAME = "batchq-clients:latest"
 WHEELS = INSTALLED / "wheels"
 LABEL = "io.batchq.test.made-of"
-ENGINES = ("snakemake", "snakemake-storage-plugin-s3", "pip")
+ENGINES = ("snakemake", "snakemake-storage-plugin-s3", "sagemaker-training", "pip")
 TOOLS = tuple(map(Path, ("/bin/bash", "/usr/bin/env")))
+NAMES = Path("/etc/nsswitch.conf")  # without this file glibc asks the name server before it reads /etc/hosts
 NOT_NEEDED = re.compile(
     r"/(__pycache__|tests?|examples|idlelib|dist-packages|config-3[^/]*|include)/"
     r"|/botocore/data/(?!s3/|sts/|[^/]*$)"
@@ -56,7 +57,7 @@ def image_files() -> tuple[list[Path], list[Path]]:
     own = sorted({it for it in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if is_needed(it)})
     binaries = [python, *TOOLS, *(it for it in own if ".so" in it.suffixes)]
     loaded = [it for it in shared_libraries(binaries) if not it.is_relative_to(INSTALLED)]
-    return [*own, python, *TOOLS], loaded
+    return [*own, python, *TOOLS, *([NAMES] if NAMES.exists() else [])], loaded
 
 
 def output_of(*words: object) -> str:

@@ -310,7 +310,7 @@ KINDS = ("NetworkMode", "IpcMode", "PidMode")
     ("namespaces", "modes"),
     [
         (None, {}),
-        (Namespaces(network="n1", node="node-3"), {"NetworkMode": "n1"}),
+        (Namespaces(network="n1", node=("node-3",)), {"NetworkMode": "n1"}),
         (Namespaces(network="container:k1"), {"NetworkMode": "container:k1"}),
         (
             Namespaces(network="container:k1", ipc="container:k1", pid="container:k1"),

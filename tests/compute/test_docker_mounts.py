@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import INSTANCE
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Mount, TextFile
 from batchq.errors import ContainerUnusable, ImageMissing, StartRefused
 from batchq.ports.runtime import ContainerState
 from batchq.settings import Privileged
-from tests.support.containers import docker_runtime, instance_of, launch, output, over
+from tests.support.containers import docker_runtime, instance_of, launch, launched, output, output_of, over
 from tests.support.exchange import exchange, exchanging, open_below
 
 pytestmark = pytest.mark.docker
@@ -152,8 +153,8 @@ PATH = "/opt/ml/input/config/hyperparameters.json"
 FILES = (TextFile(path=PATH, content='{"name":"\u00e4"}'),)
 
 
-def shell(line):
-    return {"command": ("sh", "-c", line)}
+def shell(*lines):
+    return {"command": ("sh", "-c", "; ".join(lines))}
 
 
 async def test_a_file_is_readable_for_every_user_of_the_container(runtime):
@@ -176,6 +177,44 @@ async def test_a_file_is_written_again_after_a_restart_of_the_server(runtime, do
         await over(again, it.tag)
 
         assert await output(again, it.tag) == [FILES[0].content]
+
+
+async def test_folders_are_writable_for_every_user_and_those_of_the_host_keep_their_permissions(runtime, lab):
+    volume, host = Mount(container_path="/out", host_path=None), Mount(container_path="/out/data", host_path=str(lab))
+    folders = ("/new/folder", "/out", "/out/data")
+    line = "touch /new/folder/x /out/x; ls -ld /out/data | cut -c1-10"
+    before = lab.stat().st_mode
+
+    it = launch(**shell(line), user="1234:1234", mounts=(volume, host), folders=folders)
+
+    assert await output_of(runtime, it) == ["drwxr-xr-x"]
+    assert lab.stat().st_mode == before
+    assert (await runtime.inspect(it.tag)).exit_code == 0
+
+
+async def test_a_failure_file_is_read_beside_folders_of_the_host(runtime, engine, lab):
+    """The engine cannot mount their descriptors again once the container has started."""
+    volume, host = Mount(container_path="/out", host_path=None), Mount(container_path="/out/data", host_path=str(lab))
+    members = {"mounts": (volume, host), "folders": ("/out",), "failure_file": "/out/failure"}
+    it = launch(**shell("echo it is broken > /out/failure; exit 3"), **members)
+    found = await over(runtime, await launched(runtime, it))
+
+    assert (found.exit_code, found.failure) == (3, "it is broken")
+    own = engine.containers(all=True, filters={"label": f"{INSTANCE}={instance_of(runtime)}"})
+    assert len(own) == 1, "the container that read the volume is removed"
+
+
+@pytest.mark.fault("SE19")
+@pytest.mark.parametrize(
+    "line", ["ln -s /etc/passwd /out/failure", "mkdir /out/failure", "mkfifo /out/failure", "touch /out/failure"]
+)
+async def test_a_failure_file_that_is_no_file_with_a_text_is_not_read(runtime, line):
+    volume = Mount(container_path="/out", host_path=None)
+
+    it = launch(**shell(line, "exit 3"), mounts=(volume,), folders=("/out",), failure_file="/out/failure")
+    found = await over(runtime, await launched(runtime, it))
+
+    assert (found.exit_code, found.failure) == (3, None)
 
 
 @pytest.mark.parametrize("members", [{"read_only_root": True}, {"files": (TextFile(path="/bin/sh/x", content=""),)}])

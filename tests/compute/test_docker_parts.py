@@ -81,6 +81,14 @@ async def test_nodes_reach_each_other_by_address_and_by_name(runtime):
     assert await output_of(runtime, part_of(tag, "1/default", **reads)) == ["hello", "again"]
 
 
+async def test_named_nodes_reach_each_other_as_algo_n(runtime):
+    tag = new_tag()
+    serves, reads = shell("echo hello | nc -l -p 8080"), shell(reads_from("algo-1"))
+    await launched(runtime, part_of(tag, "0/default", **serves, named_nodes=True))
+
+    assert await output_of(runtime, part_of(tag, "1/default", **reads, named_nodes=True)) == ["hello"]
+
+
 async def test_a_node_of_several_containers_has_one_address(runtime):
     tag = new_tag()
     await launched(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))

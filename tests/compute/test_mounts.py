@@ -108,6 +108,15 @@ def test_a_missing_path_is_refused_by_default(allowed):
 
     refuses(allowed / "a" / "b", by_default, "does not exist: create it, or submit the job with --create-host-paths")
     assert list(allowed.iterdir()) == []
+    resolve(mount(allowed / "a" / "b", create=True), by_default)
+    assert (allowed / "a" / "b").is_dir()
+
+
+def test_a_path_that_must_exist_is_refused_where_the_server_creates_others(allowed, policy):
+    with pytest.raises(StartRefused, match="does not exist"):
+        resolve(mount(allowed / "a", must_exist=True), policy)
+
+    assert list(allowed.iterdir()) == []
 
 
 def test_a_missing_path_of_a_mount_that_creates_it_is_created(allowed):

@@ -27,6 +27,15 @@ async def test_a_page_is_not_cached_and_allows_no_inline_script(browser):
     assert HEADERS.items() <= dict(page.headers).items()
 
 
+async def test_head_of_a_page_has_its_headers_and_no_content(browser):
+    page = await browser.open("/ui/jobs")
+
+    async with browser._session.head(f"{browser.url}/ui/jobs") as head:
+        assert (head.status, await head.read()) == (200, b"")
+    assert HEADERS.items() <= dict(head.headers).items()
+    assert head.headers["Content-Type"] == page.headers["Content-Type"]
+
+
 async def test_a_fragment_is_a_block_of_the_page_and_is_sent_again_only_if_it_changed(browser):
     whole, part = await browser.open("/ui/"), await browser.open("/ui/", X_Fragment="live")
     assert part.body in whole.body

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from batchq.clock import SystemClock
 from batchq.domain.catalog import Network
+from batchq.domain.container import Mount
 from batchq.errors import ContainerGone, ContainerUnusable, EngineUnknown, ImageMissing, ImageUnavailable, StartRefused
-from batchq.ports.runtime import ContainerState, DeathReport, Inspection
+from batchq.ports.runtime import MAX_FAILURE, ContainerState, DeathReport, Inspection
 from tests.contracts.conftest import LONG, NO_IMAGE, NO_REGISTRY, QUICK
 from tests.support.containers import (
     death_of,
@@ -20,7 +21,7 @@ from tests.support.containers import (
     started,
     wait_for_line,
 )
-from tests.support.scripts import Script
+from tests.support.scripts import FAILURE_FILE, Script
 
 IGNORES_SIGTERM = Script(seconds=None, output=("ready",))
 
@@ -193,6 +194,37 @@ async def test_lack_of_memory_is_reported(runtime):
 
     assert {it.exit_code for it in found} == {137}
     assert sum(it.out_of_memory for it in found) >= 2
+
+
+def stating_failure(text, exit_code, **changes):
+    """The script and the spec of a container that writes the text into its failure file."""
+    volume = Mount(container_path="/opt/ml/output", host_path=None)
+    members = {"failure_file": FAILURE_FILE, "folders": ("/opt/ml/output",), "mounts": (volume,)}
+    return (Script(seconds=0, failure=text, exit_code=exit_code),), members | changes
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code", "expected"),
+    [
+        ("no such\nfile: \u00e4", 1, "no such\nfile: \u00e4"),
+        ("x" * 5000, 1, "x" * MAX_FAILURE),
+        (None, 1, None),
+        ("unused", 0, None),
+    ],
+    ids=["a text", "a long text", "no text", "a success"],
+)
+async def test_the_failure_file_of_a_container_that_failed_is_reported(runtime, text, exit_code, expected):
+    scripts, changes = stating_failure(text, exit_code)
+
+    found = await ended(runtime, *scripts, **changes)
+
+    assert (found.exit_code, found.failure) == (exit_code, expected)
+
+
+async def test_a_container_without_a_failure_file_in_its_spec_reports_no_text(runtime):
+    scripts, changes = stating_failure("unknown", 1, failure_file=None)
+
+    assert (await ended(runtime, *scripts, **changes)).failure is None
 
 
 async def test_an_absent_container_is_none(runtime):

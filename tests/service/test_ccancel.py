@@ -1,6 +1,7 @@
 """`batchq ccancel`, and what a step means in it and in `cancel` and `terminate`, against a real server."""
 
 import json
+from getpass import getuser
 
 import pytest
 
@@ -57,6 +58,39 @@ def test_states_have_the_letters_of_ccancel(simulated, batchq_lines, submit):
     assert batchq_lines("ccancel", "-t", "R,ALL") == ([f"Job {running} cancelled successfully."], [])
 
 
+def test_a_job_that_has_ended_is_no_failure(simulated, batchq_lines, submit):
+    job, (quick,) = submit(), batchq_lines("submit", "busybox", "--vcpus", "0.1", "--memory", "8m")[0]
+    reaches(simulated.client(), quick, "SUCCEEDED")
+    batchq_lines("ccancel", job)
+    reaches(simulated.client(), job, "FAILED")
+
+    assert batchq_lines("ccancel", job) == ([f"Job {job} is already cancelled. Nothing is changed."], [])
+    assert batchq_lines("ccancel", quick) == ([f"Job {quick} is already SUCCEEDED. Nothing is changed."], [])
+
+
+def test_a_job_that_does_not_match_the_filters_is_no_failure(batchq_lines, submit):
+    job = submit("--name", "train")
+
+    (line,), _ = batchq_lines("ccancel", job, "-t", "P")
+
+    assert line == f"Job {job} does not match the other filters: it is RUNNING. Nothing is changed."
+    batchq_lines("ccancel", job)
+
+
+def test_a_user_is_found_in_any_case(batchq_lines, submit):
+    job, user = submit(), getuser()
+
+    assert batchq_lines("ccancel", "-u", user.upper()) == ([f"Job {job} cancelled successfully."], [])
+
+
+def test_the_help_has_the_rules_of_ccancel(batchq_lines):
+    out, _ = batchq_lines("ccancel", "--help")
+
+    text = " ".join(" ".join(out).split())
+    assert "jobs with exactly this name, in its case" in text
+    assert "trailing *" not in text
+
+
 def test_a_job_that_does_not_exist_has_status_4_and_the_others_are_cancelled(batchq_lines, submit):
     job = submit()
 
@@ -76,6 +110,9 @@ def test_a_job_that_does_not_exist_has_status_4_and_the_others_are_cancelled(bat
         (["100"], 4, "no job has the name '100', or an id that begins so"),
         (["--frob"], 2, "unrecognized arguments: --frob"),
         (["-p", "none"], 4, "JobQueue none not found"),
+        (["-w", "none"], 4, "ComputeEnvironment none not found"),
+        (["-u", "none"], 4, "User none not found"),
+        (["-A", "none"], 4, "Account none not found"),
         (["-t", "ALL", "--url", NOWHERE], 3, "cannot reach a batchq server"),
     ],
 )
@@ -150,7 +187,8 @@ def test_a_container_of_a_task_is_stopped_by_its_name_or_index(simulated, batchq
     (named, total), _ = batchq_lines("terminate", f"{job}.helper")
     (numbered,), _ = batchq_lines("ccancel", f"{job}.2")
     (cancelled, _), _ = batchq_lines("cancel", f"{job}.2", status=1)
-    (whole, _), _ = batchq_lines("terminate", f"{job}.app")
+    (would_be, _), _ = batchq_lines("terminate", f"{job}.app", "--dry-run")
+    (whole,), _ = batchq_lines("ccancel", f"{job}.app")
 
     assert unknown == f"{job}.sidecar  not found: the containers of the job are app, helper, other"
     assert named == f"{job}.helper  stopping this container  task (RUNNING)"
@@ -159,4 +197,5 @@ def test_a_container_of_a_task_is_stopped_by_its_name_or_index(simulated, batchq
     )
     assert numbered == f"Job {job}.other cancelled successfully."
     assert cancelled == f"{job}.other  cannot be cancelled alone: it is a container of a task"
-    assert whole == f"{job}.app  stopping  task (RUNNING): it is essential, so the whole job ends"
+    assert would_be == f"{job}.app  would be stopped  task (RUNNING): it is essential, so the whole job ends"
+    assert whole == f"Job {job}.app cancelled successfully: it is essential, so the whole job ends."

@@ -143,6 +143,28 @@ def test_a_failed_algorithm_is_not_retried(sagemaker, create):
     assert job["TrainingTimeInSeconds"] == 1
 
 
+def test_the_failure_reason_is_what_the_algorithm_wrote(sagemaker, create):
+    text = "Traceback: the loss is not a number\n"
+    named, long = [create(Script(seconds=0.1, exit_code=1, failure=it)) for it in (text, "x" * 3000)]
+
+    short, cut = [until(sagemaker, it, "Failed")["FailureReason"] for it in (named, long)]
+
+    assert short == f"AlgorithmError: {text.strip()}, exit code: 1"
+    assert (len(cut), cut[:17], cut[-14:]) == (1024, "AlgorithmError: x", ", exit code: 1")
+
+
+def test_a_failure_that_an_algorithm_states_is_not_taken_for_one_of_the_server(service, sagemaker, create):
+    name = create(Script(seconds=0.1, exit_code=1, failure="OutOfMemoryError: Container killed due to memory usage"))
+    until(sagemaker, name, "Failed")
+    (row,) = service.native("listjobs", {"names": [name]})[1]["jobs"]
+
+    (job,) = service.client().describe_jobs(jobs=[row["jobId"]])["jobs"]
+    why = service.native(f"jobs/{row['jobId']}/why")[1]
+
+    assert job["container"]["reason"].startswith("AlgorithmError: OutOfMemoryError")
+    assert why["code"] == "EXIT_CODE"
+
+
 def test_a_job_that_runs_too_long_is_stopped_with_its_reason(sagemaker, create):
     name = create(Script(seconds=None, on_term=0), StoppingCondition={"MaxRuntimeInSeconds": 2})
 
@@ -223,12 +245,31 @@ FILE_SYSTEM = {
     "FileSystemType": "EFS",
     "DirectoryPath": "/x",
 }
+RESOURCES = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
+NAMED = {
+    "encrypted output": "OutputDataConfig.KmsKeyId",
+    "a pipe": "AlgorithmSpecification.TrainingInputMode Pipe",
+    "another checkpoint path": "CheckpointConfig.LocalPath",
+    "a warm pool": "'ResourceConfig.KeepAlivePeriodInSeconds'",
+    "an encrypted volume": "'ResourceConfig.VolumeKmsKeyId'",
+    "instance groups": "'ResourceConfig.InstanceGroups'",
+    "a bad name": "'TrainingJobName' is not valid: String should match pattern",
+}
+"""The beginnings of error texts, which name the members."""
 S3 = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/key"}}
 REFUSED = {
     "an unknown type": {"ResourceConfig": {"InstanceType": "ml.z9.huge", "InstanceCount": 1, "VolumeSizeInGB": 1}},
     "inputs without --s3-root": {"InputDataConfig": [{"ChannelName": "train", "DataSource": S3}]},
     "inputs of a file system": {
         "InputDataConfig": [{"ChannelName": "train", "DataSource": {"FileSystemDataSource": FILE_SYSTEM}}]
+    },
+    "encrypted output": {"OutputDataConfig": {"S3OutputPath": "s3://bucket/key", "KmsKeyId": "a-key"}},
+    "a pipe": {"algorithm": {"TrainingInputMode": "Pipe"}},
+    "a warm pool": {"ResourceConfig": RESOURCES | {"KeepAlivePeriodInSeconds": 60}},
+    "an encrypted volume": {"ResourceConfig": RESOURCES | {"VolumeKmsKeyId": "a-key"}},
+    "instance groups": {
+        "ResourceConfig": RESOURCES
+        | {"InstanceGroups": [{"InstanceGroupName": "a", "InstanceType": "ml.m5.large", "InstanceCount": 1}]}
     },
     "isolation": {"EnableNetworkIsolation": True},
     "encryption": {"EnableInterContainerTrafficEncryption": True},
@@ -263,7 +304,10 @@ def test_a_job_without_checkpoint_config_has_a_checkpoint_directory(service, sag
 def test_a_request_that_cannot_be_carried_out_creates_nothing(service, sagemaker, create, case):
     before = len(service.native("listjobs", {"maxResults": 1000})[1]["jobs"])
 
-    assert error(create, **REFUSED[case])[0] == "ValidationException"
+    code, text = error(create, **REFUSED[case])
+
+    assert code == "ValidationException"
+    assert text.startswith(NAMED.get(case, ""))
     assert len(service.native("listjobs", {"maxResults": 1000})[1]["jobs"]) == before
 
 

@@ -87,7 +87,11 @@ class InProcessServer:
         self.job_log = JobLogService(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
         self.costs = CostService(engine=self.engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock)
         self.bulk_stops = BulkStopService(
-            engine=self.engine, store=store, directory=people, queues=self.catalog.queues_of
+            engine=self.engine,
+            store=store,
+            directory=people,
+            queues=self.catalog.queues_of,
+            environments=lambda: self.catalog.environments,
         )
 
     async def align(self) -> None:

@@ -17,6 +17,7 @@ IMAGE = "batchq-test:latest"
 SMALL = Resources(millicpus=250, memory_mib=64)
 NOT_THERE = ("/no/such/program",)
 FOR_EVER = 10**6
+FAILURE_FILE = "/opt/ml/output/failure"
 AMPLE = timedelta(seconds=15)  # the grace of containers that handle the signal: no kill on a slow machine
 
 
@@ -85,6 +86,7 @@ def shell(script: Script) -> str:
             *(saving(name) for name in script.checkpoints),
             *(f"printf '%s\\n' {line}" for line in lines),
             *([f"sleep {lasts} & p=$!; while kill -0 $p 2>/dev/null; do wait $p; done"] if lasts else []),
+            *([f"printf %s {quote(script.failure)} > {FAILURE_FILE}"] if script.failure is not None else []),
             ending(script),
         ]
     )

@@ -257,8 +257,16 @@ def exited(run: Run, event: ContainerExited, *, requested_at: datetime | None, n
         started_at=event.started_at + set_back,
         stopped_at=max(event.stopped_at, event.started_at) + set_back,
         exit_code=event.exit_code,
-        reason=status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
+        reason=_exit_reason(event),
     )
+
+
+def _exit_reason(event: ContainerExited) -> str | None:
+    if event.exit_code == 0:
+        return None
+    if event.out_of_memory:
+        return status_reasons.OUT_OF_MEMORY
+    return None if event.failure is None else f"{status_reasons.ALGORITHM_ERROR}{event.failure}"
 
 
 def _clock_step_back(reported: datetime, requested_at: datetime | None, now: datetime) -> timedelta:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import Network
+from batchq.domain.container import numbered
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.container_rules import container_with_key, main_node, task_of
@@ -21,7 +22,7 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpe
     attempt = attempt_of(job)
     single = LaunchSpec(
         tag=tag,
-        spec=job.spec.container,
+        spec=numbered(job.spec.container, 0),
         environment=tuple(_environment(job, tag).items()),
         container_id=attempt.container_id,
         placed_on=attempt.environment,
@@ -32,7 +33,7 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpe
     task = task_of(job, int(tag.node))
     return replace(
         single,
-        spec=task.container(tag.container).spec,
+        spec=numbered(task.container(tag.container).spec, int(tag.node)),
         container_id=container_with_key(job, tag.container_key).container_id,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
@@ -154,5 +155,6 @@ def exit_events(tag: Tag, found: Inspection) -> tuple[on.AttemptEvent, ...]:
             stopped_at=found.stopped_at,
             out_of_memory=found.out_of_memory,
             host_lost=found.host_lost,
+            failure=found.failure,
         ),
     )
