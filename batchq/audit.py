@@ -19,7 +19,7 @@ import msgspec
 from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit, StoredAudit
 from batchq.errors import Unavailable
 from batchq.ports.clock import Clock
-from batchq.private_file import append, locked_file, replace_file
+from batchq.system.private_file import append, locked_file, replace_file
 
 log = logging.getLogger(__name__)
 JOURNAL_FILE = "audit.log"

@@ -21,8 +21,8 @@ from batchq.api.batch.validation import (
     Unsupported,
     WireModel,
 )
-from batchq.api.operations import takes
-from batchq.api.page_tokens import page_of_entries
+from batchq.api.http.page_tokens import page_of_entries
+from batchq.api.operations.operations import takes
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.errors import Invalid
 

@@ -6,11 +6,11 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.authentication import Credential, parse_credential
+from batchq.api.auth.authentication import Credential, parse_credential
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.validation import ServerLimits
-from batchq.api.http import read_body
-from batchq.api.page_tokens import PageTokens
+from batchq.api.http.http import read_body
+from batchq.api.http.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey

@@ -26,7 +26,7 @@ from batchq.api.batch.validation import (
     Unsupported,
     WireModel,
 )
-from batchq.api.operations import takes
+from batchq.api.operations.operations import takes
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec

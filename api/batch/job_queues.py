@@ -12,8 +12,8 @@ from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.compute_environments import is_fargate
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
-from batchq.api.operations import takes
-from batchq.api.page_tokens import page_of_entries
+from batchq.api.http.page_tokens import page_of_entries
+from batchq.api.operations.operations import takes
 from batchq.domain import status_reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
 from batchq.domain.ids import QueueName

@@ -12,8 +12,8 @@ from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.describe_jobs import job_summary
 from batchq.api.batch.validation import KeyValuesPair, Text, WireModel
-from batchq.api.operations import takes
-from batchq.api.page_tokens import TokenQuery
+from batchq.api.http.page_tokens import TokenQuery
+from batchq.api.operations.operations import takes
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Job, Status
 from batchq.errors import Invalid

@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.authentication import access_denied, authorize
+from batchq.api.auth.authentication import access_denied, authorize
 from batchq.api.batch import (
     compute_environments,
     consumable_resources,
@@ -27,10 +27,10 @@ from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.context import BatchContext, BatchRequest, read_request, read_tag_request, submission_key
 from batchq.api.batch.job_definitions import RegisterJobDefinition
 from batchq.api.batch.submit_job import SubmitJob
-from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, parse, reply
-from batchq.api.openapi import OperationDoc, document, document_additions
-from batchq.api.operations import Answer, Operation
-from batchq.api.schemas import Additions, AwsAnswer
+from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, parse, reply
+from batchq.api.operations.openapi import OperationDoc, document, document_additions
+from batchq.api.operations.operations import Answer, Operation
+from batchq.api.operations.schemas import Additions, AwsAnswer
 from batchq.api.stop_orders import StopOrderAnswer
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.access.container_policy import require_allowed_containers

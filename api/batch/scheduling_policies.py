@@ -12,8 +12,8 @@ from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, Tags, Text, WireModel
-from batchq.api.operations import takes
-from batchq.api.page_tokens import page_of_entries
+from batchq.api.http.page_tokens import page_of_entries
+from batchq.api.operations.operations import takes
 from batchq.domain.catalog import PolicyName, SchedulingPolicy, ShareWeight
 from batchq.errors import Invalid
 

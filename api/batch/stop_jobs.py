@@ -9,7 +9,7 @@ from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, to_job_id
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import Text, WireModel
-from batchq.api.operations import takes
+from batchq.api.operations.operations import takes
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.errors import BatchqError, Invalid, Unavailable

@@ -26,7 +26,7 @@ from batchq.api.batch.nodes import (
 )
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry
 from batchq.api.batch.validation import Integer, ServerLimits, Tags, Text, Unsupported, WireModel
-from batchq.api.operations import takes
+from batchq.api.operations.operations import takes
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import Overrides, length, reserved

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from batchq.api.authentication import require
+from batchq.api.auth.authentication import require
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.validation import TagKey, Tags, WireModel
-from batchq.api.http import validate_values
-from batchq.api.operations import Operation, takes
+from batchq.api.http.http import validate_values
+from batchq.api.operations.operations import Operation, takes
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import EnvironmentName, PolicyName
 from batchq.domain.catalog import Tags as StoredTags

@@ -17,7 +17,7 @@ from pydantic import Field
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.stop_page import ReasonForm, reason_values
-from batchq.api.http import RequestQuery, Word
+from batchq.api.http.http import RequestQuery, Word
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.explanation.words import counted

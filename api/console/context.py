@@ -6,11 +6,11 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from batchq.accounts.admin import AccountAdmin
-from batchq.api.authentication import HealthReport, KeyAuthentication
+from batchq.api.auth.authentication import HealthReport, KeyAuthentication
 from batchq.api.console.forms import Invocations, RecentResults
 from batchq.api.console.live_updates import Hints, Pressure, SharedFragments
 from batchq.api.console.rendering import Renderer
-from batchq.api.page_tokens import PageTokens
+from batchq.api.http.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
-from batchq.api.http import RequestQuery
+from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import DefinitionRef, JobId, job_path
 from batchq.domain.job import Job

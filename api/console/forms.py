@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pydantic import Field
 
-from batchq.api.http import RequestQuery
+from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 
 MAX_INVOCATIONS = 64  # results of orders of one user

@@ -15,7 +15,7 @@ from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect, Visit
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
-from batchq.api.http import RequestQuery
+from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.explanation.codes import Code

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageTable, Visit
-from batchq.api.http import InvalidMember, RequestQuery, Word
-from batchq.api.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.http.http import InvalidMember, RequestQuery, Word
+from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.times import duration_of, milliseconds

@@ -10,11 +10,11 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field
 
-from batchq.api.authentication import is_still_admitted
+from batchq.api.auth.authentication import is_still_admitted
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.live_updates import HintStream
 from batchq.api.console.pages import PageTable, Visit
-from batchq.api.http import RequestQuery, begin_stream
+from batchq.api.http.http import RequestQuery, begin_stream
 
 CHECK_INTERVAL = 15.0  # seconds between two checks of the session, each of which sends a comment
 RETRY = b"retry: 2000\n\n"  # milliseconds until a browser connects again

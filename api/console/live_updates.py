@@ -18,7 +18,7 @@ from math import ceil
 import msgspec
 from msgspec import Struct
 
-from batchq.api.http import HttpRefusal
+from batchq.api.http.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Visibility
 from batchq.errors import Unavailable
 from batchq.ports.clock import Clock

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.escapes import escape_lines, last_overwrite, split_colours
+from batchq.system.escapes import escape_lines, last_overwrite, split_colours
 
 MAX_CHARACTERS = 16_384  # of a line that are rendered
 MAX_CHANGES = 40  # changes of colour in a line; the rest of the line keeps the last one

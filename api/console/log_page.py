@@ -24,7 +24,7 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
-from batchq.api.http import REQUEST_ID, begin_stream, while_connected
+from batchq.api.http.http import REQUEST_ID, begin_stream, while_connected
 from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine

@@ -9,14 +9,14 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.authentication import CALLER, KeyAuthentication, reading_keys
-from batchq.api.client_connection import LOOPBACK, client_address, host_name, is_local_request
+from batchq.api.auth.authentication import CALLER, KeyAuthentication, reading_keys
+from batchq.api.auth.sessions import HOME, LOGIN, LOGOUT, PLAIN, SECURE, CookieKind, Session, page_path
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import HEADERS, read_input, render
-from batchq.api.http import REQUEST_ID
-from batchq.api.sessions import HOME, LOGIN, LOGOUT, PLAIN, SECURE, CookieKind, Session, page_path
+from batchq.api.http.client_connection import LOOPBACK, client_address, host_name, is_local_request
+from batchq.api.http.http import REQUEST_ID
 from batchq.domain.access.accounts import Caller
-from batchq.throttling import FailureLimit
+from batchq.system.throttling import FailureLimit
 
 log = logging.getLogger(__name__)
 

@@ -28,14 +28,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from batchq.api.authentication import authorize
+from batchq.api.auth.authentication import authorize
+from batchq.api.auth.sessions import LoginRequired
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form
 from batchq.api.console.live_updates import Fragment
 from batchq.api.console.templates import encoded, environment
-from batchq.api.dialect_profiles import RequestFailure
-from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
-from batchq.api.sessions import LoginRequired
+from batchq.api.http.dialect_profiles import RequestFailure
+from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.times import EPOCH
 from batchq.errors import Invalid, NotFound, StateChanged, Throttled, Unavailable

@@ -10,8 +10,8 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import entry_words
 from batchq.api.console.jobs_page import milliseconds_at
 from batchq.api.console.pages import Page, PageTable, Visit
-from batchq.api.http import Word
-from batchq.api.page_tokens import TokenQuery
+from batchq.api.http.http import Word
+from batchq.api.http.page_tokens import TokenQuery
 from batchq.domain.access.accounts import UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId, QueueName

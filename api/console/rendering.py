@@ -12,7 +12,7 @@ from time import perf_counter
 from msgspec import Struct
 
 from batchq.api.console.templates import encoded
-from batchq.throttling import ConcurrencyLimit
+from batchq.system.throttling import ConcurrencyLimit
 
 SLICE = 0.003  # seconds
 MAX_WAITING = 256  # pages of one user that wait

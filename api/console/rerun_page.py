@@ -15,7 +15,7 @@ from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
-from batchq.api.http import RequestQuery
+from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, job_path
 from batchq.domain.job import FINISHED, Job, Status

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from batchq.api.auth.sessions import LOGIN, LOGOUT
 from batchq.api.console import (
     account_pages,
     bulk_stop_page,
@@ -28,10 +29,9 @@ from batchq.api.console import (
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
 from batchq.api.console.templates import STATIC, static_path
-from batchq.api.credentials import Scheme
-from batchq.api.dialect_profiles import DialectProfile, register_dialect_profile
-from batchq.api.http import Dialect
-from batchq.api.sessions import LOGIN, LOGOUT
+from batchq.api.http.credentials import Scheme
+from batchq.api.http.dialect_profiles import DialectProfile, register_dialect_profile
+from batchq.api.http.http import Dialect
 
 MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import HEADERS, UI, Page, PageTable, Visit
-from batchq.api.http import RequestQuery
+from batchq.api.http.http import RequestQuery
 
 PATH = "/settings"
 YEAR = 365 * 24 * 3600  # seconds

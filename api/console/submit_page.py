@@ -8,7 +8,7 @@ from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
 from batchq.api.console.submission_form import SUBMIT, SubmissionForm, Word, aws_command, batchq_command, fields_of
-from batchq.api.http import RequestQuery
+from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import job_path
 from batchq.errors import Invalid, NotFound

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from batchq.domain.job import Status
-from batchq.escapes import escape
 from batchq.ports.jobs import ChildRun
+from batchq.system.escapes import escape
 
 AXIS_WIDTH, AXIS_HEIGHT = 1000, 14
 SHORTEST = 6  # of a span on the axis, so that each is visible

@@ -18,7 +18,7 @@ from batchq.domain.ids import job_path, short_id
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
-from batchq.escapes import escape_lines
+from batchq.system.escapes import escape_lines
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"

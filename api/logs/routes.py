@@ -9,12 +9,12 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.authentication import authorize, parse_credential
-from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
+from batchq.api.auth.authentication import authorize, parse_credential
+from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
+from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import translate
 from batchq.api.logs.translate import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, LogArns
-from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
-from batchq.api.page_tokens import PageTokens
+from batchq.api.operations.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.page_tokens import TokenQuery
+from batchq.api.http.page_tokens import TokenQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span, StreamOrder, StreamPosition, StreamQuery

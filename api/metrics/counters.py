@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from batchq.api.dialect_profiles import TARGET
-from batchq.api.openapi import OperationDoc
+from batchq.api.http.dialect_profiles import TARGET
+from batchq.api.operations.openapi import OperationDoc
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.scheduling.fairshare import Change

@@ -16,11 +16,11 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from batchq.api.authentication import LIVE, METRICS, READY
-from batchq.api.http import Dialect, HttpRefusal, reply
+from batchq.api.auth.authentication import LIVE, METRICS, READY
+from batchq.api.http.http import Dialect, HttpRefusal, reply
 from batchq.api.metrics.counters import BoundedNames, EngineMetrics, RequestMetrics
 from batchq.api.metrics.gauges import GaugeCollector, Reading
-from batchq.api.openapi import TEXT, OperationDoc, Security, document
+from batchq.api.operations.openapi import TEXT, OperationDoc, Security, document
 
 SHARED_FOR = 1.0  # seconds for which scrapes get the same text
 

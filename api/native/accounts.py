@@ -14,13 +14,13 @@ from pydantic import AfterValidator, Field
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
 from batchq.accounts.wire import AdminRequest, AuditRecordAnswer, audit_record_answer
-from batchq.api.authentication import KeyAuthentication, authorize
-from batchq.api.client_connection import is_unix_connection
-from batchq.api.http import Dialect, HttpRefusal, Milliseconds, RequestBody, parse, read_body, reply
-from batchq.api.openapi import OperationDoc, document
-from batchq.api.operation_table import Call, OperationTable
-from batchq.api.page_tokens import PageTokens, TokenQuery
-from batchq.api.sessions import HOME, login_path, page_path
+from batchq.api.auth.authentication import KeyAuthentication, authorize
+from batchq.api.auth.sessions import HOME, login_path, page_path
+from batchq.api.http.client_connection import is_unix_connection
+from batchq.api.http.http import Dialect, HttpRefusal, Milliseconds, RequestBody, parse, read_body, reply
+from batchq.api.http.page_tokens import PageTokens, TokenQuery
+from batchq.api.operations.openapi import OperationDoc, document
+from batchq.api.operations.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId

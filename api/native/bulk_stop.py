@@ -15,9 +15,9 @@ import msgspec
 from aiohttp import web
 from pydantic import Field
 
-from batchq.api.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
+from batchq.api.http.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
 from batchq.api.native.job_search import optional_set
-from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message

@@ -12,8 +12,8 @@ from msgspec import Struct
 from pydantic import Field
 
 from batchq.accounts.wire import EmptyAnswer, EmptyRequest
-from batchq.api.http import RequestBody
-from batchq.api.operation_table import JOB, Call, OperationTable
+from batchq.api.http.http import RequestBody
+from batchq.api.operations.operation_table import JOB, Call, OperationTable
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
 from batchq.domain.cost import Cost, rounded

@@ -13,7 +13,7 @@ from batchq.api.native.job_search import (
     explanation_answer,
     row_members,
 )
-from batchq.api.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import JobId

@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.authentication import parse_credential
-from batchq.api.http import Milliseconds, RequestBody, Word, Words
-from batchq.api.operation_table import BULK_LIMIT, Call, OperationTable
-from batchq.api.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.auth.authentication import parse_credential
+from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
+from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Code, Explanation, Fact

@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from batchq.accounts.wire import EmptyAnswer, EmptyRequest
-from batchq.api.http import Reason, RequestBody, Word
-from batchq.api.operation_table import JOB, Call, OperationTable
+from batchq.api.http.http import Reason, RequestBody, Word
+from batchq.api.operations.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import (
     HoldAnswer,
     HoldChangeAnswer,

@@ -12,8 +12,8 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.authentication import is_still_admitted
-from batchq.api.http import (
+from batchq.api.auth.authentication import is_still_admitted
+from batchq.api.http.http import (
     REQUEST_ID,
     HttpRefusal,
     InvalidMember,
@@ -25,7 +25,7 @@ from batchq.api.http import (
     while_connected,
 )
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
-from batchq.api.operation_table import JOB, Call, CallLimit, OperationTable
+from batchq.api.operations.operation_table import JOB, Call, CallLimit, OperationTable
 from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status

@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.native.job_search import ExplanationAnswer, JobArns, JobRow, SearchContext, explanation_answer, job_row
-from batchq.api.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State
 from batchq.domain.explanation.codes import Explanation

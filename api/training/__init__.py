@@ -1,1 +1,1 @@
-"""The training dialect: training jobs with final checkpoints, pause, metrics and cost."""
+"""The dialects for training jobs."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Directory, UserName
 from batchq.errors import Invalid, NotFound, Unavailable
-from batchq.private_file import PrivateFile
+from batchq.system.private_file import PrivateFile
 
 KEYS_FILE = "keys.json"
 ACCOUNTS_FILE = "accounts.json"

@@ -12,7 +12,7 @@ from batchq.cli.output import print_notice
 from batchq.cli.quantities import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.tables import Column, add_output_flags, print_list, text_column, time_column
 from batchq.errors import Unavailable
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
 ROLES = ("user", "operator", "admin")

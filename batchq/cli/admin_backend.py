@@ -21,12 +21,12 @@ from batchq.accounts.files import machine_user
 from batchq.accounts.operations import OPERATIONS
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
-from batchq.clock import wall_time
 from batchq.domain.access.accounts import Caller, Role
 from batchq.errors import Invalid, Misused
-from batchq.escapes import escape
-from batchq.private_file import rights_of_owner
 from batchq.settings import Settings
+from batchq.system.clock import wall_time
+from batchq.system.escapes import escape
+from batchq.system.private_file import rights_of_owner
 
 Response = dict[str, Any]
 

@@ -33,7 +33,7 @@ from batchq.cli.server_requests import FINISHED, fetch_explanation, fetch_job_do
 from batchq.domain.ids import short_id
 from batchq.domain.stop_words import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 LEFT_BEHIND = "the job goes on without this command"
 TIMEOUT = 30.0  # seconds until the first byte of the response

@@ -40,7 +40,7 @@ from batchq.domain.stop_words import (
     with_children,
 )
 from batchq.errors import BatchqError, Invalid, Misused, NotFound, Unavailable
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 CANCEL = "/v1/batchq/canceljobs"
 TERMINATE = "/v1/batchq/terminatejobs"

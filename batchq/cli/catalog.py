@@ -20,7 +20,7 @@ from batchq.cli.tables import (
     text_column,
 )
 from batchq.errors import Invalid, NotFound
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 NAME_OR_ARN = "name or ARN"
 

@@ -18,7 +18,7 @@ from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
 from batchq.cli.server_requests import fetch_job_documents
 from batchq.errors import BatchqError, Invalid, Misused, Unavailable
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
 STATES = {"PENDING": "PENDING", "P": "PENDING", "RUNNING": "RUNNING", "R": "RUNNING", "ALL": "ALL"}

@@ -10,7 +10,7 @@ from batchq.cli.server_requests import Page, Row, job_endpoint
 from batchq.cli.tables import Column, add_output_flags, print_list, prints_json, text_column
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 COST_REPORT = "/v1/batchq/costreport"
 GROUPS = ("account", "user", "queue", "definition")

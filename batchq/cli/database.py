@@ -6,15 +6,15 @@ from pathlib import Path
 
 from batchq.cli.admin_backend import settings_of
 from batchq.cli.output import print_error
-from batchq.clock import SystemClock
 from batchq.errors import Misused
-from batchq.escapes import escape
-from batchq.private_file import rights_of_owner
 from batchq.store import statements
 from batchq.store.backup import Report, back_up, take_over
 from batchq.store.backup import check_file as check_database
 from batchq.store.backup import restore_backup as restore_database
 from batchq.store.database import NAME
+from batchq.system.clock import SystemClock
+from batchq.system.escapes import escape
+from batchq.system.private_file import rights_of_owner
 
 
 def _add_data(command: ArgumentParser) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from batchq.bootstrap import collect_facts
 from batchq.cli.admin_backend import settings_of
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid
-from batchq.escapes import escape
+from batchq.server.bootstrap import collect_facts
+from batchq.system.escapes import escape
 
 HEALTH = "/healthz"
 TIMEOUT = 5.0  # seconds

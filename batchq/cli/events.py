@@ -12,7 +12,7 @@ from batchq.cli.output import flush_output, is_terminal, print_notice
 from batchq.cli.quantities import clock_time, local_time
 from batchq.cli.server_requests import Page, Row
 from batchq.domain.ids import short_id
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 EVENTS = "/v1/batchq/events"
 LONG_POLL = 20  # seconds that the server waits for further events

@@ -26,7 +26,7 @@ from batchq.cli.tables import (
 )
 from batchq.domain.stop_words import STEP_WORDS
 from batchq.errors import Invalid
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 
 def add_show(command: ArgumentParser) -> None:

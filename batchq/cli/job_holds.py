@@ -20,7 +20,7 @@ from batchq.cli.tables import (
     time_column,
 )
 from batchq.errors import Invalid
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 DRAIN_QUEUE = "/v1/batchq/drainqueue"
 DRAINED = "accepts jobs and starts none; running jobs continue"

@@ -16,7 +16,7 @@ from batchq.cli.tables import add_color_flag
 from batchq.domain.ids import short_id
 from batchq.domain.times import milliseconds
 from batchq.errors import BatchqError, Misused, NotFound
-from batchq.escapes import escape, split_colours
+from batchq.system.escapes import escape, split_colours
 
 LONG_POLL = 20  # seconds that the server waits for further lines
 PAGE_SIZE = 10_000  # lines of one response

@@ -24,7 +24,7 @@ from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, WAITING, Row, fetch_jobs
 from batchq.domain.times import milliseconds
 from batchq.errors import Misused, NotFound
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 LATEST = "@"
 STDIN = "-"

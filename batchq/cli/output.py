@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Literal, TextIO
 
 from batchq.cli.quantities import elapsed
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 #: Colours by name, as parameters of the control sequence SGR.
 SGR: Mapping[str, str] = {

@@ -26,7 +26,6 @@ from batchq.cli.server_requests import (
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
 from batchq.errors import Misused
-from batchq.escapes import escape
 from batchq.services.client_requests import (
     LeftOut,
     foreign_authors,
@@ -35,6 +34,7 @@ from batchq.services.client_requests import (
     select_failed,
     with_changes,
 )
+from batchq.system.escapes import escape
 
 MAX_JOBS = 10_000  # jobs of one command
 NOT_REPEATED = "batchq list shows which, and rerun submits the others"

@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from batchq.bootstrap import serving
 from batchq.cli.admin_backend import settings_of
 from batchq.cli.output import print_error, write_line
 from batchq.cli.quantities import comma_list
 from batchq.domain.catalog import Network
-from batchq.escapes import ESCAPES, escape
+from batchq.server.bootstrap import serving
 from batchq.settings import LogLevel, Settings, check_variables
+from batchq.system.escapes import ESCAPES, escape
 
 log = logging.getLogger(__name__)
 

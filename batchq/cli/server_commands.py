@@ -13,8 +13,8 @@ from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
 from batchq.domain.ids import job_path
-from batchq.escapes import escape
-from batchq.private_file import replace_file
+from batchq.system.escapes import escape
+from batchq.system.private_file import replace_file
 
 LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"
 DEFAULT_REASON = "its container does not end"

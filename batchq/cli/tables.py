@@ -15,7 +15,7 @@ from msgspec import Struct
 from batchq.cli.output import is_terminal, paint, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, iso_text, local_time
 from batchq.errors import Misused
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 Row = Mapping[str, Any]
 LABEL_WIDTH = 13

@@ -9,7 +9,7 @@ from batchq.cli.output import is_terminal, write_line
 from batchq.cli.quantities import now
 from batchq.cli.tables import print_lines, print_rows
 from batchq.cli.top_view import TopServer, TopState, View, summary_lines
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 PICTURE_ROWS = 20  # jobs of each view without a terminal
 

@@ -19,7 +19,7 @@ from batchq.cli.quantities import now
 from batchq.cli.server_requests import Row
 from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
-from batchq.escapes import escape
+from batchq.system.escapes import escape
 
 Stop = tuple[str, str]  # the operation, cancel or terminate, and the reason
 

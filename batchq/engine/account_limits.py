@@ -14,7 +14,7 @@ from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import LimitExceeded, Throttled, Unavailable
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
-from batchq.throttling import RateLimiter
+from batchq.system.throttling import RateLimiter
 
 POLL_INTERVAL = 2.5  # seconds between checks for changed quotas
 

@@ -42,7 +42,7 @@ from batchq.engine.mailbox import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Throttled
 from batchq.ports.jobs import BulkStopStore, Changes
-from batchq.throttling import ConcurrencyLimit
+from batchq.system.throttling import ConcurrencyLimit
 
 REQUESTED = "requested"  # the outcome in the audit record of a bulk stop
 MAX_STOPS = 500  # jobs that one unit of work stops

@@ -23,11 +23,11 @@ from weakref import WeakValueDictionary
 from batchq.domain.ids import Tag
 from batchq.domain.times import EPOCH, from_microseconds, microseconds
 from batchq.errors import ContainerGone
-from batchq.host import MIB
 from batchq.logs.quota import LogQuota
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogArchive, LogLine, StoredLine
 from batchq.ports.runtime import ContainerRuntime
+from batchq.system.host import MIB
 
 OVERLAP = 1_000_000_000  # nanoseconds by which lines may be out of order
 MIN_CUT_CHARACTERS = 4096  # characters; engines cut at 16 KiB, which are at least this many characters in UTF-8

@@ -16,10 +16,10 @@ from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.ids import Tag
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.errors import StoreFailed
-from batchq.host import MIB, DiskGuard
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogArchive
+from batchq.system.host import MIB, DiskGuard
 
 log = logging.getLogger(__name__)
 

@@ -31,11 +31,11 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.errors import Invalid
-from batchq.host import DiskGuard
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.services.catalog_tables import JobDefinitionService, ResourceTable, WriteLock, serialized
+from batchq.system.host import DiskGuard
 
 MAX_RESOURCES = 50_000  # AWS: the limit for an account and region
 TOKEN_LIFETIME = timedelta(hours=8)

@@ -17,8 +17,8 @@ from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Forbidden, NotFound
-from batchq.host import DiskGuard
 from batchq.ports.catalog import CatalogStore, R
+from batchq.system.host import DiskGuard
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.costs import CostGroup, SpendingQuery
 from batchq.ports.jobs import ChildQuery, JobStore
 from batchq.services.training import MetricsService
-from batchq.throttling import ConcurrencyLimit
+from batchq.system.throttling import ConcurrencyLimit
 
 NO_PLAN = TrainingPlan()
 MAX_ROWS = 1000  # groups of a report

@@ -23,7 +23,6 @@ from batchq.domain.prices import Prices
 from batchq.domain.training import check_mounts
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
-from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
@@ -31,6 +30,7 @@ from batchq.services import submissions
 from batchq.services.catalog import CatalogService
 from batchq.services.job_reads import PendingOrdersView
 from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
+from batchq.system.host import DiskGuard
 
 MAX_CHILDREN_NAMED = 10
 

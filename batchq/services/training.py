@@ -32,7 +32,7 @@ from batchq.ports.checkpoints import Checkpoint, CheckpointStore, CheckpointType
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import StoredLine
-from batchq.throttling import ConcurrencyLimit
+from batchq.system.throttling import ConcurrencyLimit
 
 MAX_LINES = 20_000  # lines of a log that are searched, the last ones
 MAX_LINE = 4096  # characters of a line that are searched; a longer line of METRICS_FILE is ignored

@@ -43,11 +43,11 @@ from batchq.domain.training import (
     step_of,
 )
 from batchq.errors import Invalid, StoreFailed
-from batchq.host import DiskGuard
 from batchq.ports.checkpoints import Checkpoint, CheckpointType, Moment, PreparedDirectory
 from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
 from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
 from batchq.store.log_files import FreeSpace, free
+from batchq.system.host import DiskGuard
 
 MAX_NAMES = 10_000  # names of a job's directory that one call reads
 MAX_CHECKPOINTS = 1000  # checkpoints that one call returns: the newest ones

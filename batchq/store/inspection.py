@@ -13,7 +13,6 @@ from stat import S_IMODE
 
 from msgspec.structs import replace
 
-from batchq import private_file
 from batchq.accounts.files import ACCOUNTS_FILE, KEYS_FILE
 from batchq.audit import JOURNAL_FILE, Journal
 from batchq.doctor.facts import CheckpointFacts, DatabaseFacts, DiskSpace, FileFacts, StoreFacts
@@ -24,6 +23,7 @@ from batchq.errors import BatchqError, StoreRefused
 from batchq.store import audit, integrity, job_reads, lock, quarantine, statements
 from batchq.store.backup import WITH_SERVER, WITHOUT_SERVER, read_only_connection
 from batchq.store.database import NAME
+from batchq.system import private_file
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 

@@ -10,7 +10,7 @@ from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import ACCOUNTS_FILE, KeyState, new_key
 from batchq.domain.access.accounts import ROOT, Account, Caller, Directory, Role, User
 from batchq.errors import Forbidden
-from batchq.private_file import locked_file, replace_file
+from batchq.system.private_file import locked_file, replace_file
 from tests.support.builders import NOON
 
 CORA = User(name="cora", account="lab", coordinates=frozenset({"lab"}))

@@ -15,12 +15,12 @@ from aiohttp import web, web_app
 from botocore.config import Config
 from yarl import URL
 
-from batchq.api import app as api
-from batchq.api.authentication import HealthReport, open_gate
+from batchq.api.auth.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
 from batchq.api.native import accounts, bulk_stop, job_details, job_search, overview
 from batchq.api.native import jobs as native_jobs
-from batchq.api.server import ListeningSite
+from batchq.api.serving import app as api
+from batchq.api.serving.server import ListeningSite
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
 from batchq.services.records import AuditRecordService

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
-from batchq.api.page_tokens import PageTokens
+from batchq.api.http.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
@@ -31,7 +31,6 @@ from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
 from batchq.errors import Invalid
-from batchq.host import DiskGuard
 from batchq.ports.catalog import Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
@@ -42,6 +41,7 @@ from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
 from batchq.store import job_reads
+from batchq.system.host import DiskGuard
 from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore

@@ -1,7 +1,7 @@
 """The ModelArts dialect on the backend of the API's tests."""
 
-from batchq.api.modelarts import operations
-from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings
+from batchq.api.training.modelarts import operations
+from batchq.api.training.modelarts.context import ModelArtsContext, ModelArtsSettings
 from batchq.services.direct_submission import DirectSubmissionService
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"

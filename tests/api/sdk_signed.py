@@ -5,7 +5,7 @@ import hmac
 import random
 from urllib.parse import quote, unquote
 
-from batchq.api.credentials import SignedRequest
+from batchq.api.http.credentials import SignedRequest
 from tests.api.signed import KEY, NOW, words
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"

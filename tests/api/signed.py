@@ -12,7 +12,7 @@ from botocore.credentials import Credentials
 from msgspec.structs import replace
 
 from batchq.accounts.files import AccessKey
-from batchq.api.credentials import SignedRequest
+from batchq.api.http.credentials import SignedRequest
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 KEY = AccessKey(id="BQIAEXAMPLEEXAMPLE22", secret="a secret/of+forty=letters-and~then~some", user="ada", created_at=NOW)

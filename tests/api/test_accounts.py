@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import AccessKeyFile, machine_user, new_key
-from batchq.api import app as api
-from batchq.api.authentication import CALLER, open_gate
+from batchq.api.auth.authentication import CALLER, open_gate
 from batchq.api.native.accounts import dialect
+from batchq.api.serving import app as api
 from batchq.audit import Journal
 from batchq.cli.main import main
 from batchq.domain.access.accounts import Caller, Role, UserName

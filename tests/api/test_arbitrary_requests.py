@@ -18,7 +18,7 @@ from hypothesis import strategies as some
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.context import BatchRequest
 from batchq.api.batch.routes import JOBS, RESOURCES
-from batchq.api.http import reply
+from batchq.api.http.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT, Backend

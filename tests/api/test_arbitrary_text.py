@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from batchq.api.http import reply
+from batchq.api.http.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import CONTAINER
 from tests.api.test_arbitrary_requests import HandlerClient

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from batchq.api.authentication import Credential, parse_credential
+from batchq.api.auth.authentication import Credential, parse_credential
 from batchq.api.batch.arns import ArnKind, BatchArns, is_job_id, is_member_id, revision_of
 from batchq.domain.ids import DefinitionRef, JobId
 from batchq.errors import Invalid

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from batchq.api.batch.list_jobs import ListJobs
 from batchq.api.batch.routes import JOBS, RESOURCES
-from batchq.api.http import parse
+from batchq.api.http.http import parse
 from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER
 from tests.support.timing import cpu_seconds, little_cpu

@@ -10,11 +10,11 @@ from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.errors import DiskFull, Invalid, NotFound
-from batchq.host import DiskGuard
 from batchq.ports.checkpoints import CheckpointType
 from batchq.ports.jobs import Changes
 from batchq.services.submissions import Submission
 from batchq.services.training import CheckpointService
+from batchq.system.host import DiskGuard
 from tests.api.fakes import Backend
 from tests.support import builders
 from tests.support.builders import ADMIN, NOON

@@ -3,7 +3,7 @@
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from batchq.api.client_connection import client_address, host_name, is_confidential, is_local_request
+from batchq.api.http.client_connection import client_address, host_name, is_confidential, is_local_request
 
 
 class Transport:

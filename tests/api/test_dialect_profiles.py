@@ -10,18 +10,18 @@ from aiohttp import web
 from msgspec.structs import replace
 from yarl import URL
 
-from batchq.api import app as api
-from batchq.api.authentication import Throttle, open_gate
-from batchq.api.credentials import CredentialVerifier, Scheme, SignedRequest
-from batchq.api.dialect_profiles import register_dialect_profile
-from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
-from batchq.api.modelarts import wire as modelarts
-from batchq.api.operations import add_targets
-from batchq.api.sagemaker import wire as sagemaker
-from batchq.api.training import context as training
-from batchq.clock import wall_time
+from batchq.api.auth.authentication import Throttle, open_gate
+from batchq.api.http.credentials import CredentialVerifier, Scheme, SignedRequest
+from batchq.api.http.dialect_profiles import register_dialect_profile
+from batchq.api.http.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
+from batchq.api.operations.operations import add_targets
+from batchq.api.serving import app as api
+from batchq.api.training.modelarts import wire as modelarts
+from batchq.api.training.rest import context as training
+from batchq.api.training.sagemaker import wire as sagemaker
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed, Throttled
+from batchq.system.clock import wall_time
 from tests.api.sdk_signed import sdk_signed
 from tests.api.signed import KEY as SIGNED_KEY
 from tests.api.signed import signed

@@ -8,8 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from batchq.api.app import build
-from batchq.api.authentication import open_gate
+from batchq.api.auth.authentication import open_gate
 from batchq.api.metrics.counters import (
     MAX_NAMES,
     OTHER,
@@ -21,6 +20,7 @@ from batchq.api.metrics.counters import (
 )
 from batchq.api.metrics.gauges import GaugeCollector, Reading
 from batchq.api.metrics.routes import Metrics, MetricsContext, dialect, token_in
+from batchq.api.serving.app import build
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, Status
 from batchq.domain.scheduling.fairshare import Change

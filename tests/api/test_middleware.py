@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
-from batchq.api.authentication import HealthReport
+from batchq.api.auth.authentication import HealthReport
 from batchq.errors import StoreFailed
 
 REFUSED = 400, "ClientException"

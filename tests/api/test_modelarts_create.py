@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from batchq.api.modelarts.context import read_settings
-from batchq.api.modelarts.flavors import training_flavors
+from batchq.api.training.modelarts.context import read_settings
+from batchq.api.training.modelarts.flavors import training_flavors
 from batchq.domain.container import Resources
 from batchq.errors import Invalid, LimitExceeded, StartImpossible
 from tests.api.modelarts import JOBS, creation

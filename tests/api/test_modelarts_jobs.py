@@ -10,10 +10,10 @@ import pytest
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields
 
-from batchq.api.modelarts import flavors, job_document, lists, operations
-from batchq.api.modelarts.job_document import FAILURES, phases
-from batchq.api.modelarts.wire import TrainingEventsQuery
-from batchq.api.training_jobs import without_root
+from batchq.api.training.common.training_jobs import without_root
+from batchq.api.training.modelarts import flavors, job_document, lists, operations
+from batchq.api.training.modelarts.job_document import FAILURES, phases
+from batchq.api.training.modelarts.wire import TrainingEventsQuery
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.words import ROWS
 from batchq.domain.job import Status
@@ -192,7 +192,7 @@ def structs():
     found = {
         it for module in modules for it in vars(module).values() if isinstance(it, type) and issubclass(it, Struct)
     }
-    return {it.__name__: it for it in found if it.__module__.startswith("batchq.api.modelarts.")}
+    return {it.__name__: it for it in found if it.__module__.startswith("batchq.api.training.modelarts.")}
 
 
 @pytest.mark.parametrize("name", sorted(structs()))

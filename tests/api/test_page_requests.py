@@ -8,12 +8,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from batchq.api import app as api
-from batchq.api.authentication import open_gate
+from batchq.api.auth.authentication import open_gate
 from batchq.api.console.routes import PROFILE
-from batchq.api.dialect_profiles import DialectProfiles, register_dialect_profile
-from batchq.api.http import read_body
-from batchq.api.middleware import request_middleware
+from batchq.api.http.dialect_profiles import DialectProfiles, register_dialect_profile
+from batchq.api.http.http import read_body
+from batchq.api.operations.middleware import request_middleware
+from batchq.api.serving import app as api
 from tests.support.builders import ADMIN, NOON
 from tests.support.server import serving
 from tests.support.stubs import request_metrics

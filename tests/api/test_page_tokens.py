@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from batchq.api.page_tokens import MAX_LENGTH, NONCE_LENGTH, PageTokens
+from batchq.api.http.page_tokens import MAX_LENGTH, NONCE_LENGTH, PageTokens
 from batchq.errors import Invalid
 
 TOKENS = PageTokens(bytes(32))

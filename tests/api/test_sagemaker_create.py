@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from batchq.api.http import HttpRefusal
-from batchq.api.sagemaker.create_job import CreateLimits, input_mounts, instance_resources, sagemaker_submission
-from batchq.api.sagemaker.job_document import described
-from batchq.api.sagemaker.wire import ChannelShape, SageMakerCreateTrainingJob
-from batchq.api.training_jobs import naming_uris, without_root
+from batchq.api.http.http import HttpRefusal
+from batchq.api.training.common.training_jobs import naming_uris, without_root
+from batchq.api.training.sagemaker.create_job import (
+    CreateLimits,
+    input_mounts,
+    instance_resources,
+    sagemaker_submission,
+)
+from batchq.api.training.sagemaker.job_document import described
+from batchq.api.training.sagemaker.wire import ChannelShape, SageMakerCreateTrainingJob
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, Status
 from batchq.engine.containers.translation import launch_spec

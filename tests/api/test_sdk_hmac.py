@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.api.credentials import SdkHmacVerifier
-from batchq.api.http import HttpRefusal
+from batchq.api.http.credentials import SdkHmacVerifier
+from batchq.api.http.http import HttpRefusal
 from tests.api.sdk_signed import BY_THE_SDK, JOBS, random_sdk_request, sdk_signed
 from tests.api.signed import KEY, NOW, header, one_byte_changed, with_header
 

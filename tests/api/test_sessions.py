@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.api.sessions import (
+from batchq.api.auth.sessions import (
     CODE_LIFETIME,
     MAX_CODES,
     MAX_ENDED,

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.accounts.files import AccessKey
-from batchq.api.authentication import Throttle
-from batchq.api.credentials import SigV4Verifier
-from batchq.api.http import HttpRefusal
+from batchq.api.auth.authentication import Throttle
+from batchq.api.http.credentials import SigV4Verifier
+from batchq.api.http.http import HttpRefusal
 from batchq.errors import Throttled
 from tests.api.signed import KEY, NOW, header, one_byte_changed, random_request, signed, with_header
 

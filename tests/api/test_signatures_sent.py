@@ -7,11 +7,11 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from batchq.api import app as api
-from batchq.api.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle
-from batchq.api.http import read_body
-from batchq.clock import wall_time
+from batchq.api.auth.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle
+from batchq.api.http.http import read_body
+from batchq.api.serving import app as api
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
+from batchq.system.clock import wall_time
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
 from tests.support.gates import key_gate
 from tests.support.server import Wire

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from batchq.api.http import InvalidMember
-from batchq.api.training.figures import length_text, memory_text, parse_length, parse_memory, size_text
-from batchq.api.training.stop_jobs import preferred_wait
+from batchq.api.http.http import InvalidMember
+from batchq.api.training.rest.figures import length_text, memory_text, parse_length, parse_memory, size_text
+from batchq.api.training.rest.stop_jobs import preferred_wait
 from batchq.domain.times import rfc3339
 
 

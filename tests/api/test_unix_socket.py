@@ -8,8 +8,8 @@ from socket import AF_UNIX, SOCK_STREAM, socket
 
 import pytest
 
-from batchq.api.server import ConnectionLimits, ListeningSite
-from batchq.api.unix_socket import OWNER_ONLY, SocketFile, listening, peer_uid, socket_facts
+from batchq.api.http.unix_socket import OWNER_ONLY, SocketFile, listening, peer_uid, socket_facts
+from batchq.api.serving.server import ConnectionLimits, ListeningSite
 from batchq.errors import StartImpossible, Unavailable
 from tests.support.local_users import DAEMON, needs_root
 

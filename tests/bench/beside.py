@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from batchq.api import app as http
-from batchq.api.authentication import open_gate
+from batchq.api.auth.authentication import open_gate
 from batchq.api.batch import submit_job
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.routes import _endpoint
 from batchq.api.batch.submit_job import SubmitJob
 from batchq.api.batch.validation import ServerLimits
-from batchq.api.operations import takes
-from batchq.api.page_tokens import PageTokens
+from batchq.api.http.page_tokens import PageTokens
+from batchq.api.operations.operations import takes
+from batchq.api.serving import app as http
 from batchq.cli.serve import tune_gc
-from batchq.clock import SystemClock
 from batchq.domain.access.accounts import UserName
+from batchq.system.clock import SystemClock
 from tests.support.builders import definition
 from tests.support.server import serving as site
 from tests.support.stubs import request_metrics

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 from batchq.cli.serve import log_handler
-from batchq.clock import SystemClock
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
@@ -19,6 +18,7 @@ from batchq.logs.service import LogService
 from batchq.ports.clock import BootClock
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
+from batchq.system.clock import SystemClock
 from tests.engine.harness import catalog_of
 from tests.support import builders
 from tests.support.inline import temporary_checkpoints

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from batchq.api.http import BODY_LIMIT
+from batchq.api.http.http import BODY_LIMIT
 from batchq.cli.main import main
 from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from docker.errors import APIError, NotFound
 
-from batchq.clock import SystemClock
 from batchq.compute import shared
 from batchq.compute.docker import host
 from batchq.compute.docker.host import examine_engine
 from batchq.doctor.facts import EngineFault, UnavailableEngine
 from batchq.ports.runtime import ContainerState, Inspection
+from batchq.system.clock import SystemClock
 from tests.support.builders import NOON
 from tests.support.containers import docker_runtime, new_tag, started
 from tests.support.fake_engine import api_error, engine, responds

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from batchq.bootstrap import make_policy
 from batchq.compute.docker import mounts
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Device, Mount
 from batchq.errors import StartRefused
+from batchq.server.bootstrap import make_policy
 from batchq.settings import MissingHostPaths, Privileged, Settings
 
 

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from batchq.bootstrap import serving
 from batchq.compute.simulated.script import script_variable
+from batchq.server.bootstrap import serving
 from batchq.settings import Runtime, Settings
 from tests.service.job_queue import ENDLESS
 

@@ -8,9 +8,9 @@ from urllib.parse import quote_from_bytes
 import pytest
 from yarl import URL
 
+from batchq.api.auth.sessions import LOGIN
 from batchq.api.console.login import LoginForm
 from batchq.api.console.routes import TABLES
-from batchq.api.sessions import LOGIN
 
 SEED = 20261123
 REQUESTS = 20  # for each page

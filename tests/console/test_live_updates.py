@@ -20,7 +20,7 @@ from batchq.api.console.live_updates import (
     Pressure,
     SharedFragments,
 )
-from batchq.api.http import HttpRefusal
+from batchq.api.http.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Owner, Role
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status

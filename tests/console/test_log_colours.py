@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchq.api.console.log_colours import MAX_CHANGES, MAX_CHARACTERS, MAX_PAGE_CHANGES, ColourBudget, plain
-from batchq.escapes import ESCAPES_IN_LINES
+from batchq.system.escapes import ESCAPES_IN_LINES
 
 CONTROLS = {chr(it) for it in ESCAPES_IN_LINES}
 PIECES = ["\x1b[", "\x1b]", "m", "31", "38;5;", "38;2;", ";", "<b>", "&", '"', "\r", "\x9b", "\u202e", "K", "\x07", "é"]

@@ -14,13 +14,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState, machine_user, new_key
+from batchq.api.auth.sessions import PLAIN, Sessions
 from batchq.api.console.login import INSECURE, OLD_LINK, TOO_MANY, WRONG_KEY
-from batchq.api.sessions import PLAIN, Sessions
 from batchq.cli.main import main
-from batchq.clock import wall_time
 from batchq.domain.access.accounts import Directory, Role, User
 from batchq.settings import Auth
 from batchq.store.inspection import examine_data
+from batchq.system.clock import wall_time
 from tests.console.conftest import Browser, console_of
 from tests.support.certificates import Authority
 

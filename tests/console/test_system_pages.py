@@ -6,14 +6,14 @@ import re
 import pytest
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
-from batchq.api.authentication import HealthReport
-from batchq.clock import wall_time
+from batchq.api.auth.authentication import HealthReport
 from batchq.compute.simulated.script import Script
 from batchq.domain.access.accounts import Directory, Role, User
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
 from batchq.logs.quota import LogQuota
 from batchq.settings import Auth
+from batchq.system.clock import wall_time
 from tests.console.conftest import console_of
 from tests.console.test_login import visitor_of
 from tests.console.world import HOSTILE

@@ -2,9 +2,9 @@
 
 import pytest
 
-from batchq.clock import SystemClock
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
+from batchq.system.clock import SystemClock
 from tests.support.containers import docker_runtime
 from tests.support.inline import InlineStore
 from tests.support.scripts import Script

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from batchq import clock
-from batchq.clock import SystemClock
+from batchq.system import clock
+from batchq.system.clock import SystemClock
 
 A_WHILE = timedelta(minutes=30)  # longer than any test takes, and shorter than what clocks are set by
 

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.clock import SystemClock
 from batchq.domain.catalog import Network
 from batchq.domain.container import Mount
 from batchq.errors import ContainerGone, ContainerUnusable, EngineUnknown, ImageMissing, ImageUnavailable, StartRefused
 from batchq.ports.runtime import MAX_FAILURE, ContainerState, DeathReport, Inspection
+from batchq.system.clock import SystemClock
 from tests.contracts.conftest import LONG, NO_IMAGE, NO_REGISTRY, QUICK
 from tests.support.containers import (
     death_of,

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.clock import align
 from batchq.domain.access.audit import AuditQuery, PendingAudit
 from batchq.domain.catalog import ConsumableUpdate, JobQueue, QuantityOperation
 from batchq.domain.ids import ConsumableName, QueueName
@@ -15,6 +14,7 @@ from batchq.domain.stop_orders import Hold
 from batchq.ports.clock import Boot
 from batchq.ports.jobs import Changes
 from batchq.store.sqlite_store import SqliteStore
+from batchq.system.clock import align
 from tests.contracts.test_store_audit import DONE
 from tests.support.builders import NOON, attempt, consumable, job, moment, queue, submission
 

@@ -14,10 +14,10 @@ from unittest.mock import patch
 import boto3
 from playwright.sync_api import sync_playwright
 
-from batchq import bootstrap
-from batchq.clock import SystemClock
 from batchq.compute.simulated.script import Script
+from batchq.server import bootstrap
 from batchq.settings import Runtime, Settings
+from batchq.system.clock import SystemClock
 from tests.console.browser.visitor import chromium_path
 from tests.console.world import Submitter
 from tests.docs.pages import ROOT

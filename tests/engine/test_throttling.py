@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from batchq import throttling
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.errors import Throttled
-from batchq.throttling import MAX_FAILED_KEYS, FailureLimit, RateLimiter
+from batchq.system import throttling
+from batchq.system.throttling import MAX_FAILED_KEYS, FailureLimit, RateLimiter
 from tests.support.builders import NOON
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from botocore.exceptions import BotoCoreError
 
-from batchq.bootstrap import serving as served
+from batchq.server.bootstrap import serving as served
 from batchq.settings import Settings
 from tests.faults.disk import OUTCOMES, SCRIPTS, check_kept, names_kept, register, submit, submit_three
 from tests.service.waiting import PATIENCE, reaches

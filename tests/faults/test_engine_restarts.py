@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from batchq.clock import SystemClock
+from batchq.system.clock import SystemClock
 from tests.faults.job_server import job_server, outcomes
 from tests.support import processes
 from tests.support.second_engine import second_engine

@@ -11,14 +11,14 @@ import pytest
 from tests.house.rooms import ROOT
 
 PROGRAM = """
-import api, compute, batchq, batchq.api.app, batchq.compute.docker.runtime
+import api, compute, batchq, batchq.api.serving.app, batchq.compute.docker.runtime
 print(api.__file__, compute.__file__, batchq.__file__)
 """
 CONSOLE = """
 import asyncio, re, sys
 from pathlib import Path
 from urllib.request import urlopen
-from batchq.bootstrap import serving
+from batchq.server.bootstrap import serving
 from batchq.settings import Runtime, Settings
 
 async def get(url):

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.clock import SystemClock
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.logs.capture import LogCapture
 from batchq.ports.runtime import LaunchSpec
 from batchq.store.log_files import LogFiles
+from batchq.system.clock import SystemClock
 from tests.support.builders import IMAGE
 from tests.support.containers import docker_runtime, new_tag, over, until
 from tests.support.stubs import UNLIMITED

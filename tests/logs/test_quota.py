@@ -9,10 +9,10 @@ from batchq.compute.docker.create_request import ROTATED_LOG
 from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Directory, Owner, UserName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
-from batchq.host import MIB, DiskGuard
 from batchq.logs.capture import ENGINE_LOG_BYTES, LogCapture
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.ports.jobs import Changes
+from batchq.system.host import MIB, DiskGuard
 from tests.logs.conftest import TAG
 from tests.logs.fakes import SECOND
 from tests.support.builders import job, log_stream

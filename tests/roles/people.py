@@ -15,10 +15,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
-from batchq.bootstrap import serving
-from batchq.clock import wall_time
 from batchq.domain.access.accounts import Account, Directory, Role, User
+from batchq.server.bootstrap import serving
 from batchq.settings import Auth, Runtime, Settings
+from batchq.system.clock import wall_time
 from tests.support.answers import parsed
 
 # lab has team below it, and other beside it. `barred` is shut out of all queues but one.

@@ -2,10 +2,10 @@
 
 import pytest
 
-from batchq.api.modelarts import operations
-from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings
-from batchq.api.modelarts.wire import ModelArtsRefusal, TrainingJobAction
-from batchq.api.operation_table import Call
+from batchq.api.operations.operation_table import Call
+from batchq.api.training.modelarts import operations
+from batchq.api.training.modelarts.context import ModelArtsContext, ModelArtsSettings
+from batchq.api.training.modelarts.wire import ModelArtsRefusal, TrainingJobAction
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script

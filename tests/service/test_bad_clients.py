@@ -9,7 +9,7 @@ from socket import create_connection
 
 import pytest
 
-from batchq.api.server import LIMITS
+from batchq.api.serving.server import LIMITS
 from tests.api import test_register_job_definition, test_submit_job, test_submit_several
 from tests.api.several import DUO, GANG
 from tests.api.test_bodies import BODIES, POSTED

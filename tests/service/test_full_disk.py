@@ -4,8 +4,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.errors import StoreFailed
-from batchq.host import DiskGuard
 from batchq.store.log_files import free
+from batchq.system.host import DiskGuard
 from tests.service.waiting import container
 from tests.support.service import serving_forked
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trustme
 
-from batchq.api.tls import Certificate
+from batchq.api.http.tls import Certificate
 
 HERE = ("127.0.0.1", "localhost", "0.0.0.0")
 

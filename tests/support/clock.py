@@ -18,9 +18,9 @@ import time
 from asyncio.events import Handle
 from datetime import datetime, timedelta
 
-from batchq.clock import SystemClock
 from batchq.domain.times import EPOCH
 from batchq.ports.clock import Boot
+from batchq.system.clock import SystemClock
 from tests.support.builders import NOON
 
 OUTSIDE_TIMEOUT = 0.02  # seconds to wait for threads and sockets before each jump

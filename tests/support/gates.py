@@ -1,10 +1,10 @@
 """The gate of a server with keys."""
 
-from batchq.api.authentication import Callers, KeyAuthentication, gate
-from batchq.api.credentials import CredentialVerifier
-from batchq.api.sessions import LoginCodes, Sessions
-from batchq.clock import wall_time
+from batchq.api.auth.authentication import Callers, KeyAuthentication, gate
+from batchq.api.auth.sessions import LoginCodes, Sessions
+from batchq.api.http.credentials import CredentialVerifier
 from batchq.domain.access.accounts import UserName
+from batchq.system.clock import wall_time
 
 
 def key_authentication(keys, *, directory, throttle):

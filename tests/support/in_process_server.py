@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol
 
-from batchq.clock import align
 from batchq.domain.access.accounts import Directory
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
@@ -31,6 +30,7 @@ from batchq.services.job_log import JobLogService
 from batchq.services.jobs import JobService
 from batchq.services.records import EventService
 from batchq.services.training import MetricsService
+from batchq.system.clock import align
 from tests.support.stubs import BOTTOMLESS, UNLIMITED, NoObserver
 
 

@@ -6,8 +6,8 @@ from socket import SO_RCVBUF, SOL_SOCKET, create_server, socket
 
 from yarl import URL
 
-from batchq.api import app as api
-from batchq.api.server import LIMITS, ListeningSite
+from batchq.api.serving import app as api
+from batchq.api.serving.server import LIMITS, ListeningSite
 
 NARROW = 2**16  # bytes
 

@@ -3,11 +3,11 @@
 from prometheus_client import CollectorRegistry
 
 from batchq.api.metrics.counters import RequestMetrics
-from batchq.clock import SystemClock
 from batchq.domain.scheduling.quotas import NO_QUOTAS
-from batchq.host import DiskGuard
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.ports.observer import Observer
+from batchq.system.clock import SystemClock
+from batchq.system.host import DiskGuard
 from tests.support.inline import InlineLogFiles, InlineStore
 
 #: A disk that is never full.

@@ -8,11 +8,11 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 from msgspec import Struct
 
-from batchq.api import app as api
-from batchq.api.authentication import open_gate
-from batchq.api.page_tokens import PageTokens
-from batchq.api.training.context import TrainingContext
-from batchq.api.training.operations import dialect
+from batchq.api.auth.authentication import open_gate
+from batchq.api.http.page_tokens import PageTokens
+from batchq.api.serving import app as api
+from batchq.api.training.rest.context import TrainingContext
+from batchq.api.training.rest.operations import dialect
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.training import CheckpointService

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from batchq.api.authentication import CALLER
-from batchq.api.http import HttpRefusal, while_connected
-from batchq.api.server import ConnectionLimits
+from batchq.api.auth.authentication import CALLER
+from batchq.api.http.http import HttpRefusal, while_connected
+from batchq.api.serving.server import ConnectionLimits
 from tests.support.builders import ADMIN
 from tests.support.clock import StandingLoop
 

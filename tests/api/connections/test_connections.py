@@ -10,8 +10,8 @@ import pytest
 from botocore.config import Config
 from yarl import URL
 
-from batchq.api.http import CONNECTION_CHECK
-from batchq.api.server import LIMITS, ConnectionLimits
+from batchq.api.http.http import CONNECTION_CHECK
+from batchq.api.serving.server import LIMITS, ConnectionLimits
 from tests.api.connections.conftest import (
     GET,
     LARGE,

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
-from batchq.api.server import ConnectionLimits
+from batchq.api.serving.server import ConnectionLimits
 from batchq.errors import StartImpossible
 from tests.api.connections.conftest import GET, SHORT, TIMEOUT, advance, all_received, is_answered, is_closed
 from tests.support.certificates import Authority

@@ -5,10 +5,10 @@ import json
 import aiohttp
 import pytest
 
-from batchq.api import app as api
-from batchq.api.authentication import open_gate
+from batchq.api.auth.authentication import open_gate
+from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes
-from batchq.api.page_tokens import PageTokens
+from batchq.api.serving import app as api
 from batchq.domain.job import Status
 from batchq.logs.service import GROUP, LogService
 from batchq.ports.jobs import Changes

@@ -1,0 +1,1 @@
+"""HTTP for every dialect: messages, credentials, connections, TLS and page tokens."""

@@ -1,0 +1,1 @@
+"""The operations of all dialects: their tables, schemas, OpenAPI description and middleware."""

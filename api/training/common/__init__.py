@@ -1,0 +1,1 @@
+"""What the dialects for training jobs have in common."""

@@ -1,0 +1,116 @@
+"""The settings of the ModelArts dialect, what its handlers use, and how they find and describe one job."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Struct, field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from batchq.api.operations.operation_table import Call, Input
+from batchq.api.training.common.training_jobs import without_root
+from batchq.api.training.modelarts.job_document import (
+    Phases,
+    TrainingJobAnswer,
+    is_deleted,
+    is_in_project,
+    job_answer,
+    phases,
+)
+from batchq.api.training.modelarts.wire import JOB_NOT_FOUND, ModelArtsRefusal
+from batchq.domain.access.accounts import Caller
+from batchq.domain.container import Resources
+from batchq.domain.ids import node_of, parent_of
+from batchq.domain.job import Job
+from batchq.errors import StartImpossible
+from batchq.ports.clock import Clock
+from batchq.services.catalog import CatalogService
+from batchq.services.direct_submission import DirectSubmissionService
+from batchq.services.job_log import JobLogService
+from batchq.services.job_reads import JobSearchService, ReservedNames
+from batchq.services.jobs import JobService
+
+OBS = "obs://"
+
+
+class EngineImage(BaseModel):
+    """An AI engine: an image with a name, in the table `[[engines]]` of the settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: The engine_id of requests.
+    id: Annotated[str, Field(min_length=1, max_length=256)]
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    version: Annotated[str, Field(min_length=1, max_length=256)]
+    #: The image that its jobs run.
+    image: Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class ModelArtsSettings(BaseModel):
+    """The settings of the dialect; without a file there is no OBS and no engine."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: The folder with a folder for each bucket; None: OBS paths are refused.
+    obs_root: Path | None = None
+    engines: tuple[EngineImage, ...] = ()
+
+
+def read_settings(path: Path | None) -> ModelArtsSettings:
+    """Read the settings from a TOML file; the defaults without a file. Raises StartImpossible."""
+    if path is None:
+        return ModelArtsSettings()
+    try:
+        settings = ModelArtsSettings.model_validate(tomllib.loads(path.read_text()))
+    except OSError as why:
+        raise StartImpossible(f"cannot read {path}: {why.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as why:
+        raise StartImpossible(f"{path} is not TOML: {why}") from None
+    except ValidationError as invalid:
+        error = invalid.errors()[0]
+        where = ".".join(str(part) for part in error["loc"])
+        raise StartImpossible(f"{path}: {where}: {error['msg']}") from None
+    if settings.obs_root is not None and not settings.obs_root.is_absolute():
+        raise StartImpossible(f"{path}: obs_root must be an absolute path")
+    return settings
+
+
+class ModelArtsContext(Struct, frozen=True, kw_only=True):
+    """The services and settings that handlers use; the same for every request."""
+
+    jobs: JobService
+    submissions: DirectSubmissionService
+    search: JobSearchService
+    catalog: CatalogService
+    logs: JobLogService
+    clock: Clock
+    settings: ModelArtsSettings
+    #: The resources of the machine.
+    capacity: Callable[[], Resources]
+    #: Whether the container engine answers, so that the state of containers is known.
+    engine_answers: Callable[[], bool]
+    names: ReservedNames = field(default_factory=ReservedNames)
+
+    async def find(self, call: Call[Input]) -> Job:
+        """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.
+
+        A job of this dialect is found below its own project only. Children of arrays and nodes are not found.
+        """
+        named = call.job_id
+        whole = node_of(named)[1] is None and parent_of(named) is None
+        found = await self.jobs.describe([named], caller=call.caller) if whole else ()
+        if not found or is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
+            raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
+        return found[0][0]
+
+    def phases(self, job: Job, caller: Caller) -> Phases:
+        return phases(job, caller=caller, engine_answers=self.engine_answers(), now=self.clock.now())
+
+    def describe(self, job: Job, caller: Caller) -> TrainingJobAnswer:
+        phases = self.phases(job, caller)
+        return job_answer(job, phases, now=self.clock.now(), capacity=self.capacity(), shown=self.shown)
+
+    def shown(self, text: str) -> str:
+        """The text with OBS paths instead of the folders below `obs_root`."""
+        return without_root(text, self.settings.obs_root, OBS)

@@ -1,0 +1,381 @@
+"""The description of a training job, as create, show, list and terminate answer it, with its phases.
+
+Members of the request that the dialect only returns are stored with the job as its client document. A job of another
+dialect has none: it is described by the members that follow from the job itself.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from batchq.api.training.common.training_jobs import first_start, is_marked, running_time, stored_document
+from batchq.api.training.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name, nodes_that_fit
+from batchq.domain.access.accounts import Caller
+from batchq.domain.container import Resources
+from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.ended import explain_ended
+from batchq.domain.explanation.facts import Neighbours, Reader
+from batchq.domain.ids import JobId
+from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.stop_orders import StopKind
+from batchq.domain.task import Nodes
+from batchq.domain.times import milliseconds
+
+KILL_PATIENCE = timedelta(seconds=60)  # after SIGKILL a stop counts as failed
+STOPPED_BY = frozenset({StopKind.TERMINATE, StopKind.TIMEOUT})
+"""The stop orders that end a job. Others only end its attempt."""
+
+
+class Phase(StrEnum):
+    """The stable phases."""
+
+    CREATING = "Creating"
+    PENDING = "Pending"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    ABNORMAL = "Abnormal"
+
+
+class SecondaryPhase(StrEnum):
+    """The detailed phases. The vendor may change them."""
+
+    CREATING = "Creating"
+    QUEUING = "Queuing"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    CREATE_FAILED = "CreateFailed"
+    TERMINATED_FAILED = "TerminatedFailed"
+    UNKNOWN = "Unknown"
+    LOST = "Lost"
+
+
+class Phases(NamedTuple):
+    """Both phases of a job."""
+
+    phase: Phase
+    secondary: SecondaryPhase
+
+
+TERMINABLE = frozenset({Phase.CREATING, Phase.PENDING, Phase.RUNNING})
+"""The phases in which a job can be terminated."""
+
+STATUSES: Mapping[Phase, frozenset[Status]] = {
+    Phase.CREATING: frozenset({Status.SUBMITTED}),
+    Phase.PENDING: frozenset({Status.PENDING, Status.RUNNABLE, Status.STARTING}),
+    Phase.RUNNING: frozenset({Status.RUNNING}),
+    Phase.COMPLETED: frozenset({Status.SUCCEEDED}),
+    Phase.FAILED: frozenset({Status.FAILED}),
+    Phase.TERMINATING: frozenset({Status.PENDING, Status.STARTING, Status.RUNNING}),
+    Phase.TERMINATED: frozenset({Status.FAILED}),
+    Phase.ABNORMAL: frozenset({Status.FAILED}),
+}
+"""The statuses that a job in each phase may have."""
+
+_CREATE_FAILED = Phases(Phase.ABNORMAL, SecondaryPhase.CREATE_FAILED)
+_LOST = Phases(Phase.ABNORMAL, SecondaryPhase.LOST)
+_FAILED = Phases(Phase.FAILED, SecondaryPhase.FAILED)
+_TERMINATED = Phases(Phase.TERMINATED, SecondaryPhase.TERMINATED)
+FAILURES: Mapping[Code, Phases] = {
+    Code.EXIT_CODE: _FAILED,
+    Code.OUT_OF_MEMORY: _FAILED,
+    Code.CHILD_FAILED: _FAILED,
+    Code.TIMED_OUT: _TERMINATED,
+    Code.CANCELLED: _TERMINATED,
+    Code.TERMINATED: _TERMINATED,
+    Code.IMAGE_UNAVAILABLE: _CREATE_FAILED,
+    Code.NOT_STARTED: _CREATE_FAILED,
+    Code.FORBIDDEN: _CREATE_FAILED,
+    Code.DEPENDENCY_FAILED: _CREATE_FAILED,
+    Code.BLOCKED_TOO_LONG: _CREATE_FAILED,
+    Code.INVALID: _CREATE_FAILED,
+    Code.HOST_LOST: _LOST,
+    Code.CONTAINER_LOST: _LOST,
+    Code.UNREADABLE: _LOST,
+    Code.FORCE_FAILED: Phases(Phase.ABNORMAL, SecondaryPhase.TERMINATED_FAILED),
+}
+"""The phases of a FAILED job by the code of its explanation."""
+
+
+def phases(job: Job, *, caller: Caller, engine_answers: bool, now: datetime) -> Phases:
+    """The phases of a job. `engine_answers`: whether the state of its container is known at present."""
+    if job.status is Status.FAILED:
+        return FAILURES[explain_ended(job, Neighbours(), Reader(caller=caller), now).code]
+    order = next((it for it in job.stop_orders if it.kind in STOPPED_BY), None)
+    if job.status not in FINISHED and order is not None:
+        killed_at = order.killed_at
+        late = killed_at is not None and now - killed_at > KILL_PATIENCE
+        secondary = SecondaryPhase.TERMINATED_FAILED if late else SecondaryPhase.TERMINATING
+        return Phases(Phase.TERMINATING, secondary)
+    match job.status:
+        case Status.SUBMITTED:
+            return Phases(Phase.CREATING, SecondaryPhase.CREATING)
+        case Status.PENDING | Status.RUNNABLE:
+            return Phases(Phase.PENDING, SecondaryPhase.QUEUING)
+        case Status.STARTING:
+            return Phases(Phase.PENDING, SecondaryPhase.CREATING)
+        case Status.RUNNING:
+            return Phases(Phase.RUNNING, SecondaryPhase.RUNNING if engine_answers else SecondaryPhase.UNKNOWN)
+        case Status.SUCCEEDED:
+            return Phases(Phase.COMPLETED, SecondaryPhase.COMPLETED)
+
+
+DIALECT = "modelarts"
+DESCRIPTION_TAG = "modelarts:description"
+DELETED_TAG = "modelarts:deleted"
+DEFAULT_WORKSPACE = "0"
+_ANNOTATIONS: Mapping[str, str] = {"job_template": "Template DL"}  # the vendor's default
+AI_PROJECT = "default-ai-project"
+Document = Mapping[str, Any]
+
+
+class TrainingJobMetadataAnswer(Struct, frozen=True, kw_only=True):
+    """The description of a job that does not change as it runs."""
+
+    id: str
+    name: str
+    workspace_id: str
+    description: str
+    #: Milliseconds since 1970.
+    create_time: int
+    #: The owner.
+    user_name: str
+    annotations: dict[str, str]
+    ai_project: str = AI_PROJECT
+
+
+class TaskStatusAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a task of a finished job ended."""
+
+    #: As `worker-0`.
+    task: str
+    #: Absent if the task never ran.
+    exit_code: int | None = None
+    #: Why the task failed; empty if it did not fail, or was ordered to stop.
+    message: str
+
+
+class RunningRecordAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt that ran."""
+
+    #: Seconds since 1970.
+    start_at: int
+    #: Seconds since 1970; absent while it runs.
+    end_at: int | None = None
+    #: `init_or_rescheduled`.
+    start_type: str
+    end_reason: str | None = None
+    #: As `worker-0`; absent unless the failure of a task caused the end.
+    end_related_task: str | None = None
+    #: `job_reschedule` if another attempt followed.
+    end_recover: str | None = None
+
+
+class TrainingJobStatusAnswer(Struct, frozen=True, kw_only=True):
+    """The state of a job."""
+
+    #: Creating, Pending, Running, Completed, Failed, Terminating, Terminated or Abnormal.
+    phase: str
+    #: More detailed; may change between versions.
+    secondary_phase: str
+    #: Milliseconds for which its attempts have run.
+    duration: int
+    #: When its first attempt began to run, in milliseconds since 1970; 0 before.
+    start_time: int
+    #: The number of nodes over time; null, because the nodes of a job do not change.
+    node_count_metrics: None = None
+    #: One for each node.
+    tasks: tuple[str, ...]
+    #: Empty until the job has ended.
+    task_statuses: tuple[TaskStatusAnswer, ...]
+    running_records: tuple[RunningRecordAnswer, ...]
+
+
+class TrainingResourceAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The nodes of a job."""
+
+    policy: str
+    flavor_id: str
+    flavor_name: str
+    node_count: int
+    #: The job queue.
+    pool_id: str
+    flavor_detail: FlavorDetail
+
+
+class TrainingSpecAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a job runs. All members but `resource` are as they were sent."""
+
+    resource: TrainingResourceAnswer
+    log_export_path: dict[str, object] | None = None
+    auto_stop: dict[str, object] | None = None
+    schedule_policy: dict[str, object] | None = None
+    is_hosted_log: bool
+
+
+class TrainingJobAnswer(Struct, frozen=True, kw_only=True):
+    """A training job."""
+
+    metadata: TrainingJobMetadataAnswer
+    status: TrainingJobStatusAnswer
+    #: As it was sent, with the directories and the engine that the server chose.
+    algorithm: dict[str, object]
+    spec: TrainingSpecAnswer
+    kind: str = "job"
+
+
+def is_deleted(job: Job) -> bool:
+    """Whether the job was deleted in this dialect."""
+    return is_marked(job, DELETED_TAG)
+
+
+def definition_prefix(project: str) -> str:
+    """The beginning of the names of the definitions of all jobs of a project. No project id has a `_`."""
+    return f"modelarts_{project}"
+
+
+def is_in_project(job: Job, project: str) -> bool:
+    """Whether the job was created below the project. A job of another dialect is in every project."""
+    own = f"{definition_prefix(project)}_"
+    return not stored_document(job, DIALECT) or job.spec.definition.name.startswith(own)
+
+
+def task_names(job: Job) -> tuple[str, ...]:
+    """The names of the job's tasks, one for each node."""
+    count = 1 if job.spec.nodes is None else job.spec.nodes.count
+    return tuple(f"worker-{node}" for node in range(count))
+
+
+def job_answer(
+    job: Job, of: Phases, *, now: datetime, capacity: Resources, shown: Callable[[str], str]
+) -> TrainingJobAnswer:
+    """The description of a job. `of`: its phases. `shown` replaces paths of the server in texts for the caller."""
+    stored = stored_document(job, DIALECT)
+    metadata, spec = stored.get("metadata", {}), stored.get("spec", {})
+    return TrainingJobAnswer(
+        metadata=TrainingJobMetadataAnswer(
+            id=job.id,
+            name=job.spec.name,
+            workspace_id=metadata.get("workspace_id") or DEFAULT_WORKSPACE,
+            description=dict(job.tags).get(DESCRIPTION_TAG, ""),
+            create_time=milliseconds(job.created_at),
+            user_name=job.spec.owner.user,
+            annotations={**_ANNOTATIONS, **(metadata.get("annotations") or {})},
+        ),
+        status=_status(job, of, now, shown),
+        algorithm=stored.get("algorithm") or _algorithm(job),
+        spec=TrainingSpecAnswer(
+            resource=_resource(job, spec.get("resource", {}), capacity),
+            log_export_path=spec.get("log_export_path"),
+            auto_stop=spec.get("auto_stop"),
+            schedule_policy=spec.get("schedule_policy"),
+            is_hosted_log=False,
+        ),
+    )
+
+
+def algorithm_name(job: Job) -> str:
+    """The algorithm's name in the request; empty without one."""
+    return str((stored_document(job, DIALECT).get("algorithm") or {}).get("name") or "")
+
+
+def workspace_of(job: Job) -> str:
+    return str((stored_document(job, DIALECT).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
+
+
+def _status(job: Job, of: Phases, now: datetime, shown: Callable[[str], str]) -> TrainingJobStatusAnswer:
+    started = first_start(job)
+    return TrainingJobStatusAnswer(
+        phase=of.phase.value,
+        secondary_phase=of.secondary.value,
+        duration=running_time(job, now) // timedelta(milliseconds=1),
+        start_time=0 if started is None else milliseconds(started),
+        tasks=task_names(job),
+        task_statuses=_task_statuses(job, shown),
+        running_records=tuple(
+            _running_record(job, it, it.started_at, shown) for it in job.all_attempts if it.started_at
+        ),
+    )
+
+
+def _task_statuses(job: Job, shown: Callable[[str], str]) -> tuple[TaskStatusAnswer, ...]:
+    if job.attempt is not None or not job.attempts:
+        return ()
+    last = job.attempts[-1]
+    is_stopped = _is_stopped(job, last)
+    if job.spec.nodes is None:
+        reason = last.reason or (last.status_reason if last.exit_code is None else None)
+        message = "" if is_stopped else _error_message(reason, last.exit_code)
+        return (TaskStatusAnswer(task="worker-0", exit_code=last.exit_code, message=shown(message)),)
+    return tuple(
+        TaskStatusAnswer(
+            task=f"worker-{it.node}",
+            exit_code=it.exit_code,
+            message="" if is_stopped or it.stop_ordered else shown(_error_message(it.reason, it.exit_code)),
+        )
+        for it in last.containers
+    )
+
+
+def _error_message(reason: str | None, exit_code: int | None) -> str:
+    """Why a task failed; empty for one that did not. AWS Batch's reason, if the task has one."""
+    return reason or (f"The task exited with code {exit_code}." if exit_code else "")
+
+
+def _is_stopped(job: Job, it: Attempt) -> bool:
+    """Whether an order ended the attempt: a pause, a terminate, a forced failure or the time limit."""
+    order = job.stop if it.number == len(job.all_attempts) else None
+    return it.paused or (order is not None and (it.stopped_at is None or order.ordered_at <= it.stopped_at))
+
+
+def _running_record(job: Job, it: Attempt, started_at: datetime, shown: Callable[[str], str]) -> RunningRecordAnswer:
+    retried = it.number < len(job.all_attempts) or (it.stopped_at is not None and job.status is Status.RUNNABLE)
+    failed = it.stopped_at is not None and it.exit_code != 0 and not _is_stopped(job, it)
+    node = it.decided_by.partition("/")[0] if it.decided_by else "0"
+    reason = it.reason or it.status_reason if it.stopped_at is not None else None
+    return RunningRecordAnswer(
+        start_at=milliseconds(started_at) // 1000,
+        end_at=None if it.stopped_at is None else milliseconds(it.stopped_at) // 1000,
+        start_type="init_or_rescheduled",
+        end_reason=None if reason is None else shown(reason),
+        end_related_task=f"worker-{node}" if failed else None,
+        end_recover="job_reschedule" if retried else None,
+    )
+
+
+def _resource(job: Job, stored: Document, capacity: Resources) -> TrainingResourceAnswer:
+    nodes: Nodes | None = job.spec.nodes
+    size = job.spec.resources if nodes is None else nodes.task(nodes.main).resources
+    return TrainingResourceAnswer(
+        policy=stored.get("policy") or "regular",
+        flavor_id=flavor_id(size),
+        flavor_name=flavor_name(size),
+        node_count=1 if nodes is None else nodes.count,
+        pool_id=job.spec.queue,
+        flavor_detail=flavor_detail(size, max_num=nodes_that_fit(size, capacity)),
+    )
+
+
+def _algorithm(job: Job) -> dict[str, object]:
+    container = job.spec.container
+    return {
+        "command": " ".join(container.command),
+        "engine": {"image_url": container.image},
+        "environments": dict(container.environment),
+    }
+
+
+def node_id_of(job: Job, task: str) -> JobId | None:
+    """The id by which the log of a task is read; None for an unknown task."""
+    if task not in task_names(job):
+        return None
+    node = task.removeprefix("worker-")
+    return job.id if job.spec.nodes is None else JobId(f"{job.id}#{node}")

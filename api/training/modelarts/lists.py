@@ -1,0 +1,353 @@
+"""ListTrainingJobs, ListTrainingJobEvents and ListTrainingJobStages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.api.training.modelarts.context import ModelArtsContext
+from batchq.api.training.modelarts.job_document import (
+    AI_PROJECT,
+    STATUSES,
+    Phase,
+    TrainingJobAnswer,
+    algorithm_name,
+    definition_prefix,
+    is_deleted,
+    workspace_of,
+)
+from batchq.api.training.modelarts.wire import (
+    INVALID_PARAMETER,
+    UNSUPPORTED_KEY,
+    UNSUPPORTED_OPERATOR,
+    UNSUPPORTED_SORTING,
+    UNSUPPORTED_VALUE,
+    ModelArtsRefusal,
+    SearchFilter,
+    TrainingEventsQuery,
+    TrainingJobSearch,
+)
+from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import JobId
+from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.stop_orders import StopProgress, StopStep
+from batchq.domain.times import LATEST, milliseconds, optional_rfc3339, rfc3339
+from batchq.ports.history import HistoryEntry
+from batchq.ports.job_search import JobSearchQuery
+
+MAX_SEARCHED = 5000  # jobs
+PAGE_SIZE = 100  # jobs that are in memory together
+DEFAULT_LIMIT = 10
+_NAME_PATTERN_LIMIT = 20  # names that the store compares; if there are more, only the predicate does
+
+Predicate = Callable[[Job], bool]
+
+#: The values that filters compare.
+_VALUES: Mapping[str, Callable[[Job], str]] = {
+    "name": lambda job: job.spec.name,
+    "kind": lambda _: "job",
+    "algorithm_name": algorithm_name,
+    "user_id": lambda job: job.spec.owner.user,
+}
+
+
+class TrainingJobsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One page of jobs."""
+
+    #: All jobs that match, as far as they were searched.
+    total: int
+    #: The jobs of this page.
+    count: int
+    limit: int
+    #: The number of the page, from 0.
+    offset: int
+    sort_by: str
+    #: `desc` or `asc`.
+    order: str
+    group_by: str | None = None
+    workspace_id: str | None = None
+    ai_project: str
+    items: tuple[TrainingJobAnswer, ...]
+
+
+class _Selection(Struct, frozen=True, kw_only=True):
+    """What a request selects: the query of the store, and the conditions that the store cannot check."""
+
+    query: JobSearchQuery
+    predicates: tuple[Predicate, ...]
+
+
+async def search_modelarts_jobs(
+    context: ModelArtsContext, body: TrainingJobSearch, *, project: str, caller: Caller
+) -> TrainingJobsAnswer:
+    """Carry out a search. Raises ModelArtsRefusal for an unsupported filter or order."""
+    if body.sort_by not in {None, "", "create_time"}:
+        raise ModelArtsRefusal(UNSUPPORTED_SORTING, solution="Use create_time.")
+    order = body.order or "desc"
+    if order not in {"asc", "desc"}:
+        raise ModelArtsRefusal(INVALID_PARAMETER, "order", solution="Use asc or desc.")
+    found = await _matching(context, _selection(context, body, project=project, caller=caller), caller)
+    if order == "asc":
+        found.reverse()
+    limit, offset = body.limit or DEFAULT_LIMIT, body.offset or 0
+    page = found[offset * limit : (offset + 1) * limit]
+    described = await context.jobs.describe(page, caller=caller)
+    items = tuple(context.describe(job, caller) for job, _ in described)
+    return TrainingJobsAnswer(
+        total=len(found),
+        count=len(items),
+        limit=limit,
+        offset=offset,
+        sort_by="create_time",
+        order=order,
+        group_by=body.group_by or None,
+        workspace_id=body.workspace_id or None,
+        ai_project=AI_PROJECT,
+        items=items,
+    )
+
+
+async def _matching(context: ModelArtsContext, wanted: _Selection, caller: Caller) -> list[JobId]:
+    """The ids of the matching jobs, newest first."""
+    found: list[JobId] = []
+    query, searched = wanted.query, 0
+    while searched < MAX_SEARCHED:
+        page = await context.search.search(query, caller=caller)
+        found += [it.id for it in page.jobs if all(matches(it) for matches in wanted.predicates)]
+        if page.next is None:
+            break
+        searched += len(page.jobs) or PAGE_SIZE
+        query = replace(query, before=page.next)
+    return found
+
+
+def _selection(context: ModelArtsContext, body: TrainingJobSearch, *, project: str, caller: Caller) -> _Selection:
+    query = JobSearchQuery(definitions=frozenset({f"{definition_prefix(project)}_*"}), limit=PAGE_SIZE)
+    predicates: list[Predicate] = [lambda job: not is_deleted(job)]
+    if body.workspace_id:
+        predicates.append(lambda job: workspace_of(job) == body.workspace_id)
+    if body.train_type not in {None, "", "job"}:
+        predicates.append(lambda _: False)
+    value_of = {**_VALUES, "phase": lambda job: context.phases(job, caller).phase}
+    for it in body.filters or ():
+        values = [value for value in it.value or () if value]
+        if not values:  # the vendor: an empty value is no condition
+            continue
+        if it.key == "create_time":
+            query = _created_between(query, it, values)
+        elif it.key in value_of:
+            query = _narrowed(query, it, values)
+            predicates.append(_compare(it, values, value_of[it.key]))
+        else:
+            raise ModelArtsRefusal(UNSUPPORTED_KEY, it.key)
+    return _Selection(query=query, predicates=tuple(predicates))
+
+
+def _narrowed(query: JobSearchQuery, it: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
+    """The query with the part of a filter that the store can check: of a name all but its case."""
+    if it.key == "phase":
+        for value in values:
+            if value not in set(Phase):
+                raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
+    match it.key, it.operator:
+        case "phase", "in":
+            statuses = frozenset(status for value in values for status in STATUSES[Phase(value)])
+            return replace(query, statuses=statuses if query.statuses is None else statuses & query.statuses)
+        case "name", "like" | "in" if len(values) <= _NAME_PATTERN_LIMIT and query.names is None:
+            stars = "*" if it.operator == "like" else ""
+            names = frozenset(f"{stars}{value}{stars}" for value in values)
+            return query if any("*" in value for value in values) else replace(query, names=names)
+        case _:
+            return query
+
+
+def _created_between(query: JobSearchQuery, it: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
+    """Both times in milliseconds, inclusive; one value is the first time."""
+    if it.operator != "between":
+        raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, it.operator or "", solution="Use between.")
+    for value in values:
+        if not (value.isascii() and value.isdigit() and int(value[:16]) <= LATEST and len(value) <= len(str(LATEST))):
+            raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution="Use milliseconds since 1970.")
+    first, *rest = map(int, values)
+    if len(rest) > 1:
+        raise ModelArtsRefusal(UNSUPPORTED_VALUE, ", ".join(values), solution="Use two times.")
+    after = max(first - 1, query.created_after or -1)
+    before = min((rest[0] if rest else LATEST) + 1, query.created_before or LATEST + 1)
+    return replace(query, created_after=after, created_before=before)
+
+
+def _compare(it: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) -> Predicate:
+    match it.operator:
+        case "in":
+            return lambda job: of(job) in values
+        case "not":
+            return lambda job: of(job) not in values
+        case "like":
+            return lambda job: any(value in of(job) for value in values)
+        case operator:
+            raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, operator or "", solution="Use like, in or not.")
+
+
+SOURCE = "batchq"
+MAX_RECORDS = 50  # the newest attempts, whose stages are listed
+
+_TEXTS = {
+    Status.SUBMITTED: "The training job is created.",
+    Status.PENDING: "The training job waits for other jobs.",
+    Status.RUNNABLE: "The training job is queued.",
+    Status.STARTING: "The containers of the training job are being created.",
+    Status.RUNNING: "The training job is running.",
+    Status.SUCCEEDED: "The training job is completed.",
+    Status.FAILED: "The training job has ended and is not completed.",
+}
+#: The stages of an attempt, in their order.
+_STAGES = {
+    "scheduling": "The job is being scheduled.",
+    "preparing": "The containers are created.",
+    "running": "The job is running.",
+    "end": "The attempt has ended.",
+}
+_STOP_TEXTS = {
+    StopProgress.ORDERED: "The training job is to be stopped",
+    StopProgress.SIGNALLED: "The stop signal is sent",
+    StopProgress.KILLED: "The containers are killed",
+}
+
+
+class TrainingEvent(Struct, frozen=True, kw_only=True):
+    """An event of a job."""
+
+    message: str
+    #: `Info`, `Warning` or `Error`.
+    level: str
+    #: RFC 3339, UTC.
+    time: str
+    source: str = SOURCE
+
+
+class TrainingEventsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One page of events."""
+
+    #: All events that match.
+    total: int
+    limit: int
+    #: The number of the page, from 0.
+    offset: int
+    #: `desc` or `asc`.
+    order: str
+    start_time: str | None = None
+    end_time: str | None = None
+    events: tuple[TrainingEvent, ...]
+
+
+class TrainingStage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stage of an attempt."""
+
+    job_id: str
+    #: `scheduling`, `preparing`, `running` or `end`.
+    name: str
+    en_message: str
+    #: RFC 3339, UTC, as is `end_time`.
+    start_time: str
+    #: Absent while the stage lasts.
+    end_time: str | None = None
+    #: From 1.
+    stage_order: int
+
+
+class TrainingStageRecord(Struct, frozen=True, kw_only=True):
+    """The stages of one attempt."""
+
+    #: From 1, oldest first.
+    record_order: int
+    stages: tuple[TrainingStage, ...]
+
+
+class TrainingStagesAnswer(Struct, frozen=True, kw_only=True):
+    """The stages of all attempts, the oldest first."""
+
+    total_count: int
+    running_records: tuple[TrainingStageRecord, ...]
+
+
+def events_answer(
+    history: Sequence[HistoryEntry], query: TrainingEventsQuery, *, shown: Callable[[str], str]
+) -> TrainingEventsAnswer:
+    """The events that a query selects. `history`: oldest first. `shown`: as in `job_answer`."""
+    found = [_event(it, shown) for it in history if _is_within(it.at, query)]
+    found = [
+        it for it in found if query.level in {None, it.level} and (query.pattern is None or query.pattern in it.message)
+    ]
+    if query.order == "desc":
+        found.reverse()
+    return TrainingEventsAnswer(
+        total=len(found),
+        limit=query.limit,
+        offset=query.offset,
+        order=query.order,
+        start_time=None if query.start_time is None else str(query.start_time),
+        end_time=None if query.end_time is None else str(query.end_time),
+        events=tuple(found[query.offset * query.limit : (query.offset + 1) * query.limit]),
+    )
+
+
+def stages_answer(job: Job) -> TrainingStagesAnswer:
+    """The stages of a job. A job without an attempt has the stage that it waits in."""
+    known = job.all_attempts
+    records = [
+        TrainingStageRecord(
+            record_order=it.number,
+            stages=_stages(job, it, since=known[index - 1].stopped_at if index else job.created_at),
+        )
+        for index, it in enumerate(known)
+        if index >= len(known) - MAX_RECORDS
+    ]
+    if not known or (job.attempt is None and job.status not in FINISHED):
+        since = (known[-1].stopped_at if known else None) or job.created_at
+        waiting = _stage(job, "scheduling", since, job.stopped_at)
+        records.append(TrainingStageRecord(record_order=len(known) + 1, stages=(waiting,)))
+    return TrainingStagesAnswer(total_count=len(records), running_records=tuple(records))
+
+
+def _is_within(at: datetime, query: TrainingEventsQuery) -> bool:
+    moment = milliseconds(at)
+    return (query.start_time or 0) <= moment and (query.end_time is None or moment <= query.end_time)
+
+
+def _event(it: HistoryEntry, shown: Callable[[str], str]) -> TrainingEvent:
+    if it.stop is not None:
+        return TrainingEvent(message=_stop_text(it.stop), level="Warning", time=rfc3339(it.at))
+    message = _TEXTS[it.status] + (f" {shown(it.reason)}" if it.reason else "")
+    return TrainingEvent(message=message, level="Error" if it.status is Status.FAILED else "Info", time=rfc3339(it.at))
+
+
+def _stop_text(step: StopStep) -> str:
+    by = f" by {step.user}" if step.user else ""
+    task = "" if step.node is None else f" (worker-{step.node})"
+    return f"{_STOP_TEXTS[step.progress]}{task}: {step.kind.value.lower()}{by}: {step.reason}"
+
+
+def _stages(job: Job, it: Attempt, *, since: datetime | None) -> tuple[TrainingStage, ...]:
+    """The stages of an attempt that began to wait at `since`."""
+    placed = it.placed_at or it.started_at
+    if placed is None:
+        return ()
+    stages = [_stage(job, "scheduling", min(since or placed, placed), placed)]
+    stages.append(_stage(job, "preparing", placed, it.started_at or it.stopped_at))
+    if it.started_at is not None:
+        stages.append(_stage(job, "running", it.started_at, it.stopped_at))
+    if it.stopped_at is not None:
+        stages.append(_stage(job, "end", it.stopped_at, it.stopped_at))
+    return tuple(stages)
+
+
+def _stage(job: Job, name: str, start: datetime, end: datetime | None) -> TrainingStage:
+    return TrainingStage(
+        job_id=job.id,
+        name=name,
+        en_message=_STAGES[name],
+        start_time=rfc3339(start),
+        end_time=optional_rfc3339(end),
+        stage_order=1 + [*_STAGES].index(name),
+    )

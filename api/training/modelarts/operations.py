@@ -1,0 +1,269 @@
+"""The operations of the ModelArts dialect: `/v2/{project}/training-jobs` and what belongs to it."""
+
+from http import HTTPStatus
+
+from aiohttp import web
+from msgspec import Struct
+
+from batchq.accounts.wire import EmptyAnswer
+from batchq.api.http.dialect_profiles import register_dialect_profile
+from batchq.api.http.http import Dialect
+from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.training.common.training_jobs import account_share, naming_uris
+from batchq.api.training.modelarts.context import OBS, ModelArtsContext
+from batchq.api.training.modelarts.create_job import DEFAULT_POOL, modelarts_submission
+from batchq.api.training.modelarts.flavors import TrainingFlavorsAnswer, training_flavors
+from batchq.api.training.modelarts.job_document import (
+    DELETED_TAG,
+    DESCRIPTION_TAG,
+    TERMINABLE,
+    Phase,
+    TrainingJobAnswer,
+    definition_prefix,
+    node_id_of,
+)
+from batchq.api.training.modelarts.lists import (
+    TrainingEventsAnswer,
+    TrainingJobsAnswer,
+    TrainingStagesAnswer,
+    events_answer,
+    search_modelarts_jobs,
+    stages_answer,
+)
+from batchq.api.training.modelarts.wire import (
+    DUPLICATE_NAME,
+    INVALID_PARAMETER,
+    NOT_SUPPORTED,
+    NOT_TERMINABLE,
+    OTHER_PROJECT,
+    PROFILE,
+    QUOTA_EXCEEDED,
+    STATUS_CHANGED,
+    UNSUPPORTED_ACTION,
+    CreateTrainingJob,
+    FlavorsQuery,
+    ModelArtsRefusal,
+    TrainingEventsQuery,
+    TrainingJobAction,
+    TrainingJobSearch,
+    TrainingJobUpdate,
+)
+from batchq.domain.ids import QueueName
+from batchq.domain.job import FINISHED, Status
+from batchq.errors import LimitExceeded
+from batchq.ports.job_search import JobSearchQuery
+from batchq.services.job_log import JobLogQuery
+
+PROJECT_HEADER = "X-Project-Id"
+PROJECT = "/v2/{project:(?!training/)[A-Za-z0-9-]{1,64}}"
+JOBS = f"{PROJECT}/training-jobs"
+JOB = f"{JOBS}/{{job}}"
+PREVIEW_LINES = 100_000  # at most 1 MiB of them
+
+_UNFINISHED = frozenset(Status) - FINISHED
+
+
+class TrainingLogPreview(Struct, frozen=True, kw_only=True):
+    """The end of a task's log."""
+
+    content: str
+    #: Bytes of `content`.
+    current_size: int
+    #: Bytes of the whole log as it is stored, if `content` is a part of it; else as `current_size`.
+    full_size: int
+
+
+class TrainingEngineImage(Struct, frozen=True, kw_only=True):
+    """The image of an engine."""
+
+    #: As in the settings of the server.
+    cpu_image_url: str
+
+
+class TrainingEngine(Struct, frozen=True, kw_only=True):
+    """An AI engine: a name for an image."""
+
+    engine_id: str
+    engine_name: str
+    engine_version: str
+    image_info: TrainingEngineImage
+
+
+class TrainingEnginesAnswer(Struct, frozen=True, kw_only=True):
+    """All engines."""
+
+    total: int
+    items: tuple[TrainingEngine, ...]
+
+
+def _check_project(request: web.Request) -> None:
+    project = request.match_info["project"]
+    if request.headers.get(PROJECT_HEADER, project) != project:
+        raise ModelArtsRefusal(OTHER_PROJECT)
+
+
+operations = OperationTable[ModelArtsContext](check=_check_project)
+
+
+def dialect(context: ModelArtsContext) -> Dialect:
+    def mount(app: web.Application) -> None:
+        register_dialect_profile(app, PROFILE)
+        operations.mount(app, context)
+
+    return mount
+
+
+@operations.add("ModelArts.CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
+async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrainingJob]) -> TrainingJobAnswer:
+    """Creates a training job."""
+    body, caller, project = call.input, call.caller, call.path["project"]
+    queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
+    if queue is None:
+        raise ModelArtsRefusal(
+            INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
+        )
+    share = None if queue.policy is None else account_share(caller, default="modelarts")
+    submission, work = modelarts_submission(
+        body, project=project, settings=context.settings, capacity=context.capacity(), share=share
+    )
+    # No two unfinished jobs of a project that the caller sees have the same name.
+    name = submission.name
+    with context.names.reserved(project, caller.user, name) as is_free:
+        if not is_free or await _is_taken(context, call, name):
+            raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
+        try:
+            with naming_uris(context.settings.obs_root, OBS):
+                job = await context.submissions.submit(submission, work, caller=caller)
+        except LimitExceeded as why:
+            raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
+    return context.describe(job, caller)
+
+
+@operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB)
+async def show_training_job(context: ModelArtsContext, call: Call[None]) -> TrainingJobAnswer:
+    """Describes a job, of this or another dialect."""
+    return context.describe(await context.find(call), call.caller)
+
+
+@operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", status=HTTPStatus.ACCEPTED)
+async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAction]) -> TrainingJobAnswer:
+    """Terminates a job that is Creating, Pending or Running.
+
+    The only `action_type` is `terminate`. A job without a container is Terminated at once.
+    """
+    action, caller = call.input.action_type, call.caller
+    if action != "terminate":
+        raise ModelArtsRefusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
+    job = await context.find(call)
+    # The first order stands, so a job that is Terminating cannot be terminated again.
+    if context.phases(job, caller).phase not in TERMINABLE:
+        raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
+    await context.jobs.terminate(job.id, f"Terminated by {caller.user}", caller=caller)
+    after = await context.find(call)
+    if context.phases(after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
+        raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
+    return context.describe(after, caller)
+
+
+@operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, status=HTTPStatus.ACCEPTED)
+async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> EmptyAnswer:
+    """Hides a finished job from this dialect.
+
+    The record and its logs are removed after the server's retention period.
+    """
+    job = await context.find(call)
+    if job.status not in FINISHED:
+        raise ModelArtsRefusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
+    await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=call.caller)
+    return EmptyAnswer()
+
+
+@operations.add("ModelArts.ChangeTrainingJobDescription", "PUT", JOB)
+async def change_description(context: ModelArtsContext, call: Call[TrainingJobUpdate]) -> EmptyAnswer:
+    """Changes the description of a job."""
+    body = call.input
+    if body.spec or body.endpoints or body.metadata:
+        raise ModelArtsRefusal(NOT_SUPPORTED, "change of other members than description")
+    if body.description is None:
+        raise ModelArtsRefusal(INVALID_PARAMETER, "description")
+    job = await context.find(call)
+    await context.jobs.tag(job.id, ((DESCRIPTION_TAG, body.description),), caller=call.caller)
+    return EmptyAnswer()
+
+
+@operations.add("ModelArts.ListTrainingJobs", "POST", f"{PROJECT}/training-job-searches", limit=BULK_LIMIT)
+async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsAnswer:
+    """Lists the jobs of a project, newest first.
+
+    The newest 5000 jobs are searched.
+    """
+    return await search_modelarts_jobs(context, call.input, project=call.path["project"], caller=call.caller)
+
+
+@operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events")
+async def list_modelarts_events(context: ModelArtsContext, call: Call[TrainingEventsQuery]) -> TrainingEventsAnswer:
+    """Lists the events of a job."""
+    job = await context.find(call)
+    return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input, shown=context.shown)
+
+
+@operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages")
+async def list_stages(context: ModelArtsContext, call: Call[None]) -> TrainingStagesAnswer:
+    """Lists the stages of a job's attempts."""
+    return stages_answer(await context.find(call))
+
+
+@operations.add("ModelArts.ShowTrainingJobLogsPreview", "GET", f"{JOB}/tasks/{{task}}/logs/preview")
+async def show_log_preview(context: ModelArtsContext, call: Call[None]) -> TrainingLogPreview | None:
+    """Returns the end of a task's log.
+
+    At most 1 MiB. Until the task has run the status is 204.
+    """
+    job_id = node_id_of(await context.find(call), call.path["task"])
+    if job_id is None:
+        raise ModelArtsRefusal(INVALID_PARAMETER, "task_id", solution="Use one of status.tasks of the job.")
+    query = JobLogQuery(job_id=job_id, tail=PREVIEW_LINES, limit=PREVIEW_LINES, wait=0)
+    page = await context.logs.page(query, caller=call.caller)
+    if page.next is None:
+        return None
+    content = "".join(f"{it.message}\n" for it in page.lines)
+    size = len(content.encode())
+    is_whole = not page.lines or page.lines[0].position == 0
+    full_size = size if is_whole else max(size, page.next.position)
+    return TrainingLogPreview(content=content, current_size=size, full_size=full_size)
+
+
+@operations.add("ModelArts.ShowTrainingJobFlavors", "GET", f"{PROJECT}/training-job-flavors")
+async def show_flavors(context: ModelArtsContext, call: Call[FlavorsQuery]) -> TrainingFlavorsAnswer:
+    """Lists sizes of nodes.
+
+    Any `batchq.cpu.<vCPUs>u<GiB>g` that fits the machine can be used.
+    """
+    return training_flavors(call.input.flavor_type, context.capacity())
+
+
+@operations.add("ModelArts.ShowTrainingJobEngines", "GET", f"{PROJECT}/training-job-engines")
+async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingEnginesAnswer:  # noqa: ARG001
+    """Lists the images that the server's settings name as engines."""
+    items = tuple(
+        TrainingEngine(
+            engine_id=it.id,
+            engine_name=it.name,
+            engine_version=it.version,
+            image_info=TrainingEngineImage(cpu_image_url=it.image),
+        )
+        for it in context.settings.engines
+    )
+    return TrainingEnginesAnswer(total=len(items), items=items)
+
+
+async def _is_taken(context: ModelArtsContext, call: Call[CreateTrainingJob], name: str) -> bool:
+    """Whether an unfinished job of the project that the caller sees has the name."""
+    query = JobSearchQuery(
+        definitions=frozenset({f"{definition_prefix(call.path['project'])}_*"}),
+        names=frozenset({name}),
+        statuses=_UNFINISHED,
+        limit=20,
+    )
+    page = await context.search.search(query, caller=call.caller)
+    return any(it.spec.name == name for it in page.jobs)

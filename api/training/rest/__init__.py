@@ -1,0 +1,1 @@
+"""The training dialect: training jobs with final checkpoints, pause, metrics and cost."""

@@ -1,0 +1,393 @@
+"""Training jobs in responses, and their statuses. Times are RFC 3339; a value that is not known is null."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from batchq.api.training.common.training_jobs import HYPERPARAMETERS, running_time, stored_document
+from batchq.api.training.rest.figures import (
+    Costs,
+    Metrics,
+    TrainingProgress,
+    costs,
+    current_metrics,
+    length_text,
+    memory_text,
+    progress,
+    size_text,
+)
+from batchq.domain.cost import Cost
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
+from batchq.domain.lifecycle.views import shown_status_reason
+from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.times import optional_rfc3339, rfc3339
+from batchq.domain.training import CheckpointRules, checkpoint_id
+from batchq.ports.checkpoints import Checkpoint, CheckpointType
+
+
+class TrainingStatus(StrEnum):
+    """The status of a training job."""
+
+    #: It waits for its first or next attempt.
+    QUEUED = "queued"
+    #: Its container is being created.
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    #: It was ordered to pause, and its container has not exited.
+    PAUSING = "pausing"
+    #: It is held until a user resumes it.
+    PAUSED = "paused"
+    #: It was ordered to stop, and its container has not exited.
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    #: Its container failed, or it reached its time limit.
+    FAILED = "failed"
+
+
+FINAL = frozenset({TrainingStatus.COMPLETED, TrainingStatus.CANCELLED, TrainingStatus.FAILED})
+
+_SIMPLE: Mapping[Status, TrainingStatus] = {
+    Status.SUBMITTED: TrainingStatus.QUEUED,
+    Status.PENDING: TrainingStatus.QUEUED,
+    Status.RUNNABLE: TrainingStatus.QUEUED,
+    Status.STARTING: TrainingStatus.INITIALIZING,
+    Status.RUNNING: TrainingStatus.RUNNING,
+    Status.SUCCEEDED: TrainingStatus.COMPLETED,
+}
+
+_STOPPING: Mapping[StopKind, TrainingStatus] = {
+    StopKind.PAUSE: TrainingStatus.PAUSING,
+    StopKind.TERMINATE: TrainingStatus.CANCELLING,
+}
+
+STATUSES: Mapping[TrainingStatus, frozenset[Status]] = {
+    **{word: frozenset(it for it, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
+    TrainingStatus.PAUSING: ACTIVE,
+    TrainingStatus.PAUSED: QUEUED,
+    TrainingStatus.CANCELLING: ACTIVE,
+    TrainingStatus.CANCELLED: frozenset({Status.FAILED}),
+    TrainingStatus.FAILED: frozenset({Status.FAILED}),
+}
+"""The statuses that a job with each training status can have."""
+
+
+def status_of(job: Job) -> TrainingStatus:
+    """The training status of a job that is not an array."""
+    if job.status is Status.FAILED:
+        return TrainingStatus.CANCELLED if job.is_terminated or job.is_cancelled else TrainingStatus.FAILED
+    if job.stop is not None and job.status in ACTIVE and job.stop.kind in _STOPPING:
+        return _STOPPING[job.stop.kind]
+    return TrainingStatus.PAUSED if job.held else _SIMPLE[job.status]
+
+
+DIALECT = "training"  # the member `dialect` of JobSpec.client_document
+VARIABLE = "BATCHQ_HP_"  # prefix of the variables of hyperparameters
+DECLARATION = "batchq:"  # prefix of the tags that declare members which AWS does not have
+
+
+class TrainingCheckpoint(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A checkpoint: a file or folder at the top of the checkpoint directory of a job."""
+
+    #: As `ckpt_8a1f02bb93c4`.
+    checkpoint_id: str
+    #: The name of the file or folder.
+    name: str
+    type: CheckpointType
+    #: As `1.4 MB`, in powers of 1024.
+    size: str
+    size_bytes: int
+    #: The number after `epoch` in the name; null: the name has none.
+    epoch: int | None
+    #: The number after `step` in the name; null: the name has none.
+    step: int | None
+    #: Whether it can be used: it has not changed for a while, or the job has ended.
+    complete: bool
+    #: When it was last changed.
+    created_at: str
+
+
+class TrainingJobSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A training job in a list."""
+
+    job_id: str
+    name: str
+    status: TrainingStatus
+    #: Why the job waits or has ended; null if no reason is recorded.
+    status_reason: str | None
+    #: The name of the job queue.
+    queue: str
+    #: The owner.
+    user: str
+    created_at: str
+    #: When the latest attempt began to run.
+    started_at: str | None
+    #: When the job ended.
+    ended_at: str | None
+
+
+class CancellationDetails(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a job was cancelled."""
+
+    #: When the order to cancel was saved.
+    cancelled_at: str
+    #: The user who gave the order; null for the server itself, as at the limit of a budget.
+    cancelled_by: str | None
+    reason: str
+    #: Whether the order was forced: SIGKILL without a final checkpoint and without a grace period.
+    forced: bool
+    #: Whether the checkpoints from before the order are kept.
+    preserve_checkpoints: bool
+    #: Whether a final checkpoint was requested of a job that could write one: it ran, and has a checkpoint directory.
+    final_checkpoint_requested: bool
+    final_checkpoint_created: bool
+    #: Null if there is none.
+    final_checkpoint_id: str | None
+    #: Why a requested final checkpoint is missing, as `none after 120 s`; null if it is not, or may still come.
+    final_checkpoint_error: str | None
+    #: Until when a final checkpoint is waited for; null if none is.
+    checkpoint_deadline: str | None
+    #: When the job ended; null until then.
+    ended_at: str | None
+    #: Whether the job holds no resources any more: its containers have exited.
+    resources_released: bool
+
+
+class Infrastructure(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The resources that a job reserves."""
+
+    vcpus: float
+    #: As `8GB`, in powers of 1024.
+    memory: str
+    gpu_count: int
+    #: As it was given at creation; the server does not read it.
+    gpu_type: str | None
+    #: As it was given at creation; the server does not read it.
+    storage: str | None
+
+
+class CheckpointRulesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a job writes checkpoints."""
+
+    #: The signal that requests a checkpoint; null: the stop signal is the request for the final one.
+    signal: str | None
+    #: How long a final checkpoint is waited for.
+    timeout_seconds: int
+
+
+class MetricRuleAnswer(Struct, frozen=True, kw_only=True):
+    """How a metric is found in the log."""
+
+    name: str
+    #: In RE2 syntax; group 1 of the last match is the value.
+    regex: str
+
+
+class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a job runs."""
+
+    image: str
+    command: tuple[str, ...]
+    #: Without the variables that the server sets, such as those of hyperparameters.
+    environment: dict[str, str]
+    #: As it was given at creation; the server does not read it.
+    framework: object
+    #: As it was given at creation; the server does not read it.
+    model_config: object
+    #: As it was given at creation; the server does not read it.
+    dataset_config: object
+    hyperparameters: dict[str, object]
+    infrastructure: Infrastructure
+    #: Null for a job without a checkpoint directory.
+    checkpoints: CheckpointRulesAnswer | None
+    #: Empty: `loss`, `accuracy`, `epoch` and `step`.
+    metrics: tuple[MetricRuleAnswer, ...]
+    #: The longest that one attempt may run; null: without limit.
+    max_duration: str | None
+    #: How often a failed job is started again at most.
+    retries: int
+
+
+class Timestamps(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The times of a job."""
+
+    created_at: str
+    #: When the latest attempt began to run.
+    started_at: str | None
+    #: When the job ended.
+    ended_at: str | None
+    #: When the job last changed its status or received an order to stop.
+    last_updated: str
+
+
+class TrainingJobDetail(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A training job."""
+
+    job_id: str
+    name: str
+    description: str
+    status: TrainingStatus
+    #: Why the job waits or has ended; null if no reason is recorded.
+    status_reason: str | None
+    #: The name of the job queue.
+    queue: str
+    #: The owner.
+    user: str
+    #: Tags without a value, and others as `KEY=VALUE`; without those that declare checkpoints and others.
+    tags: tuple[str, ...]
+    configuration: Configuration
+    #: The total time that the containers of all attempts have run, as `2h 15m`.
+    training_duration: str
+    #: How many attempts have begun.
+    attempts: int
+    timestamps: Timestamps
+    #: The newest 10, newest first; empty for a job without a checkpoint directory.
+    checkpoints: tuple[TrainingCheckpoint, ...]
+    #: Null for a job that was submitted without prices.
+    costs: Costs | None
+    #: Null for a job that was not cancelled.
+    cancellation_details: CancellationDetails | None
+    #: By name, only if the request asks for them.
+    metrics: dict[str, float | int | None] | None = None
+    #: Only if the request asks for metrics.
+    progress: TrainingProgress | None = None
+    #: The last lines of the log, only if the request asks for them.
+    logs: tuple[str, ...] | None = None
+
+
+def checkpoint_answer(it: Checkpoint) -> TrainingCheckpoint:
+    return TrainingCheckpoint(
+        checkpoint_id=it.id,
+        name=it.name,
+        type=it.type,
+        size=size_text(it.size_bytes),
+        size_bytes=it.size_bytes,
+        epoch=it.epoch,
+        step=it.step,
+        complete=it.complete,
+        created_at=rfc3339(it.created_at),
+    )
+
+
+def training_job_summary(job: Job) -> TrainingJobSummary:
+    return TrainingJobSummary(
+        job_id=job.id,
+        name=job.spec.name,
+        status=status_of(job),
+        status_reason=shown_status_reason(job),
+        queue=job.spec.queue,
+        user=job.spec.owner.user,
+        created_at=rfc3339(job.created_at),
+        started_at=optional_rfc3339(job.started_at),
+        ended_at=optional_rfc3339(job.stopped_at if job.status in FINISHED else None),
+    )
+
+
+def training_job_detail(
+    job: Job,
+    *,
+    now: datetime,
+    checkpoints: Sequence[Checkpoint],
+    cost: Cost | None,
+    metrics: Metrics | None,
+    logs: tuple[str, ...] | None,
+) -> TrainingJobDetail:
+    """The description of a job. `now`: the end of the running time of an attempt under way.
+
+    `cost` None: the job has no prices. `metrics` and `logs` None: they were not requested.
+    """
+    duration = running_time(job, now)
+    row, order, kept = training_job_summary(job), cancellation(job), stored_document(job, DIALECT)
+    return TrainingJobDetail(
+        job_id=row.job_id,
+        name=row.name,
+        description=str(kept.get("description", "")),
+        status=row.status,
+        status_reason=row.status_reason,
+        queue=row.queue,
+        user=row.user,
+        tags=tuple(f"{key}={value}" if value else key for key, value in job.tags if not key.startswith(DECLARATION)),
+        configuration=_configuration(job, kept),
+        training_duration=length_text(duration),
+        attempts=len(job.all_attempts),
+        timestamps=Timestamps(
+            created_at=row.created_at,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            last_updated=rfc3339(_last_updated(job)),
+        ),
+        checkpoints=tuple(map(checkpoint_answer, checkpoints)),
+        costs=None if cost is None else costs(cost),
+        cancellation_details=None if order is None else cancellation_details(job, order),
+        metrics=None if metrics is None else current_metrics(metrics),
+        progress=None if metrics is None else progress(job, metrics, duration),
+        logs=logs,
+    )
+
+
+def cancellation(job: Job) -> StopOrder | None:
+    """The order that cancelled the job; None if it was not cancelled."""
+    if job.is_terminated:
+        return job.stop
+    return job.cancel if job.is_cancelled else None
+
+
+def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
+    return CancellationDetails(
+        cancelled_at=rfc3339(order.ordered_at),
+        cancelled_by=order.user or None,
+        reason=order.reason,
+        forced=order.forced_at is not None,
+        preserve_checkpoints=order.keep_checkpoints,
+        final_checkpoint_requested=order.final_checkpoint_requested,
+        final_checkpoint_created=order.final_checkpoint is not None,
+        final_checkpoint_id=None if order.final_checkpoint is None else checkpoint_id(job.id, order.final_checkpoint),
+        final_checkpoint_error=order.checkpoint_error,
+        checkpoint_deadline=optional_rfc3339(_checkpoint_deadline(job, order)),
+        ended_at=optional_rfc3339(job.stopped_at if job.status in FINISHED else None),
+        resources_released=job.attempt is None,
+    )
+
+
+def _checkpoint_deadline(job: Job, order: StopOrder) -> datetime | None:
+    waits = order.step < len(order.steps) and order.steps[order.step].until_checkpoint and job.status in ACTIVE
+    return order.next_step_at if waits else None
+
+
+def _last_updated(job: Job) -> datetime:
+    orders = (time for it in job.stop_orders for time in (it.ordered_at, it.signalled_at, it.killed_at))
+    placed = None if job.attempt is None else job.attempt.placed_at
+    times = (job.created_at, job.runnable_at, placed, job.started_at, job.stopped_at, *orders)
+    return max(it for it in times if it is not None)
+
+
+def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
+    spec, size = job.spec, job.spec.resources
+    return Configuration(
+        image=spec.container.image,
+        command=spec.container.command,
+        environment={name: value for name, value in spec.container.environment if not name.startswith(VARIABLE)},
+        framework=kept.get("framework"),
+        model_config=kept.get("modelConfig"),
+        dataset_config=kept.get("datasetConfig"),
+        hyperparameters=next((json.loads(it.content) for it in spec.container.files if it.path == HYPERPARAMETERS), {}),
+        infrastructure=Infrastructure(
+            vcpus=size.millicpus / 1000,
+            memory=memory_text(size.memory_mib),
+            gpu_count=size.gpus,
+            gpu_type=kept.get("gpuType"),
+            storage=kept.get("storage"),
+        ),
+        checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
+        metrics=tuple(MetricRuleAnswer(name=it.name, regex=it.regex) for it in spec.metric_rules),
+        max_duration=None if spec.timeout is None else length_text(spec.timeout),
+        retries=spec.retry.attempts - 1,
+    )
+
+
+def _rules(rules: CheckpointRules) -> CheckpointRulesAnswer:
+    return CheckpointRulesAnswer(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds()))

@@ -1,0 +1,262 @@
+"""The training dialect: its routes, and the operations that describe jobs and their checkpoints."""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from aiohttp import web
+from msgspec import Struct
+from pydantic import Field
+
+from batchq.accounts.wire import EmptyRequest
+from batchq.api.http.dialect_profiles import register_dialect_profile
+from batchq.api.http.http import Dialect, InvalidMember, RequestQuery, Word
+from batchq.api.http.page_tokens import TokenQuery, parse_position, position_text
+from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.training.common.training_jobs import matching_jobs
+from batchq.api.training.rest import create_job, stop_jobs
+from batchq.api.training.rest.context import (
+    JOB,
+    JOBS,
+    TrainingContext,
+    find_job,
+    id_of_checkpoints,
+    impossible,
+    profile,
+    read_job,
+    state_conflict,
+    training_resource_not_found,
+)
+from batchq.api.training.rest.figures import size_text
+from batchq.api.training.rest.job_answers import (
+    STATUSES,
+    TrainingCheckpoint,
+    TrainingJobDetail,
+    TrainingJobSummary,
+    TrainingStatus,
+    checkpoint_answer,
+    status_of,
+    training_job_detail,
+    training_job_summary,
+)
+from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import JobId, node_id
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.arrays import is_parent
+from batchq.errors import Invalid, NotFound
+from batchq.ports.checkpoints import Checkpoint
+from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.services.job_log import JobLogQuery
+
+MAX_LOG_LINES = 1000
+MAX_CHECKPOINTS = 10
+MAX_ROWS = 100
+
+
+class GetTrainingJobQuery(RequestQuery):
+    """What the answer contains."""
+
+    #: Whether `metrics` and `progress` are read, which costs a search of the log while the job runs.
+    include_metrics: bool = False
+    include_logs: bool = False
+    #: The number of lines with `includeLogs`.
+    log_lines: Annotated[int, Field(ge=1, le=MAX_LOG_LINES)] = 100
+
+
+class ListTrainingJobsQuery(RequestQuery):
+    """Which jobs are listed."""
+
+    status: TrainingStatus | None = None
+    #: A job name in any case: `name`, `prefix*`, `*suffix` or `*part*`.
+    name: Word | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 50
+    #: `nextCursor` of the answer before.
+    cursor: Annotated[str, Field(max_length=256)] | None = None
+
+
+class ListAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One page of jobs, newest first; it may have fewer jobs than `limit`, or none, although more follow."""
+
+    jobs: tuple[TrainingJobSummary, ...]
+    #: The `cursor` of the next page; null: no further job matches.
+    next_cursor: str | None
+
+
+operations = OperationTable[TrainingContext]()
+
+
+@operations.add("GetTrainingJob", "GET", JOB)
+async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQuery]) -> TrainingJobDetail:
+    """Describes a training job.
+
+    A job of another API of this server is described too, except arrays: each of their children is a job.
+    """
+    query, caller = call.input, call.caller
+    job = await find_job(context, call)
+    logs = await _log(context, job, query.log_lines, caller) if query.include_logs else None
+    metrics = await context.costs.metrics.current(job, caller=caller) if query.include_metrics else None
+    cost = await context.costs.of_job(job.id, caller=caller)
+    found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
+    newest, now = found[: -MAX_CHECKPOINTS - 1 : -1], context.clock.now()
+    return training_job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
+
+
+@operations.add("ListTrainingJobs", "GET", JOBS, limit=BULK_LIMIT)
+async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJobsQuery]) -> ListAnswer:
+    """Lists training jobs, newest first.
+
+    Lists all jobs that the caller may see, except arrays and their children.
+    """
+    query, caller = call.input, call.caller
+    token = "ListTrainingJobs", caller.user, query.status, query.name
+    wanted = JobSearchQuery(
+        statuses=None if query.status is None else STATUSES[query.status],
+        held=query.status is TrainingStatus.PAUSED,
+        names=None if query.name is None else frozenset({query.name}),
+        limit=query.limit,
+        before=_position(context, token, query.cursor),
+    )
+    jobs, position = await matching_jobs(context.search, wanted, lambda it: _matches(it, query.status), caller=caller)
+    after = None if position is None else context.tokens.make(token, position_text(position))
+    return ListAnswer(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
+
+
+async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
+    """The last lines of the newest attempt; of a job with several containers, those of the leading one."""
+    spec = job.spec
+    job_id = job.id if spec.nodes is None else JobId(node_id(job.id, spec.nodes.main))
+    leading = spec.task.leading.name if spec.task else spec.nodes.leading.name if spec.nodes else None
+    query = JobLogQuery(job_id=job_id, container=leading, tail=lines, limit=lines, wait=0)
+    try:
+        page = await context.job_log.page(query, caller=caller)
+    except Invalid:  # the log driver of the job stores the output elsewhere
+        return ()
+    return tuple(it.message for it in page.lines)
+
+
+def _position(context: TrainingContext, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
+    if cursor is None:
+        return None
+    try:
+        return parse_position(context.tokens.read(token, cursor))
+    except Invalid:
+        raise InvalidMember("'cursor' is not valid.", member="cursor") from None
+
+
+def _matches(job: Job, status: TrainingStatus | None) -> bool:
+    return not is_parent(job) and (status is None or status_of(job) is status)
+
+
+CHECKPOINTS = f"{JOB}/checkpoints"
+CHECKPOINT = CHECKPOINTS + "/{checkpointId}"
+
+
+class ListTrainingCheckpointsQuery(RequestQuery):
+    """Which checkpoints are listed, and in which order. Those without an epoch or step are the smallest."""
+
+    sort_by: Literal["createdAt", "epoch", "step"] = "createdAt"
+    sort_order: Literal["asc", "desc"] = "desc"
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 50
+
+
+class CheckpointsSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What all checkpoints of a job are together."""
+
+    #: The id of the newest complete checkpoint; null: there is none.
+    latest_checkpoint: str | None
+    #: As `1.4 MB`, in powers of 1024.
+    total_size: str
+    total_size_bytes: int
+
+
+class ListCheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Checkpoints of a job."""
+
+    checkpoints: tuple[TrainingCheckpoint, ...]
+    #: The number of all checkpoints, at most 1000.
+    total_count: int
+    summary: CheckpointsSummary
+
+
+class CheckpointRequestAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A request that was sent to the program of a job: whether it writes a checkpoint is up to the program."""
+
+    job_id: str
+    #: The signal that was sent to its containers.
+    signal: str
+
+
+_KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
+    "createdAt": lambda it: it.created_at.timestamp(),
+    "epoch": lambda it: -1 if it.epoch is None else it.epoch,
+    "step": lambda it: -1 if it.step is None else it.step,
+}
+
+
+@operations.add("ListTrainingCheckpoints", "GET", CHECKPOINTS)
+async def list_training_checkpoints(
+    context: TrainingContext, call: Call[ListTrainingCheckpointsQuery]
+) -> ListCheckpointsAnswer:
+    """Lists the checkpoints of a training job.
+
+    Checkpoints of a job whose record was removed after the retention period are listed for operators.
+    """
+    query, job_id = call.input, await id_of_checkpoints(context, call)
+    found = await context.checkpoints.list(job_id, caller=call.caller)
+    rows = sorted(found, key=_KEYS[query.sort_by], reverse=query.sort_order == "desc")
+    complete = [it.id for it in found if it.complete]
+    size = sum(it.size_bytes for it in found)
+    return ListCheckpointsAnswer(
+        checkpoints=tuple(map(checkpoint_answer, rows[: query.limit])),
+        total_count=len(found),
+        summary=CheckpointsSummary(
+            latest_checkpoint=complete[-1] if complete else None, total_size=size_text(size), total_size_bytes=size
+        ),
+    )
+
+
+@operations.add("CreateTrainingCheckpoint", "POST", CHECKPOINTS, optional_body=True, status=HTTPStatus.ACCEPTED)
+async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) -> CheckpointRequestAnswer:
+    """Requests a checkpoint of a running training job.
+
+    Sends the signal that the job declared at its creation. The next checkpoint has the type `manual`.
+    """
+    job = await find_job(context, call)
+    try:
+        await context.checkpoints.request(job.id, caller=call.caller)
+    except Invalid as why:
+        status = status_of(await read_job(context, job.id, call.caller))
+        if status is not TrainingStatus.RUNNING:
+            raise state_conflict(job.id, status, required=TrainingStatus.RUNNING) from None
+        raise impossible(str(why)) from None
+    rules = job.spec.checkpoints
+    return CheckpointRequestAnswer(job_id=job.id, signal=(None if rules is None else rules.signal) or "")
+
+
+@operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT)
+async def get_checkpoint(context: TrainingContext, call: Call[None]) -> TrainingCheckpoint:
+    """Describes a checkpoint of a training job."""
+    job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
+    try:
+        return checkpoint_answer(await context.checkpoints.get(job_id, checkpoint_id, caller=call.caller))
+    except NotFound:
+        raise training_resource_not_found("checkpoint", checkpoint_id) from None
+
+
+@operations.add("DeleteTrainingCheckpoint", "DELETE", CHECKPOINT)
+async def delete_training_checkpoint(context: TrainingContext, call: Call[None]) -> None:
+    """Deletes a checkpoint of a training job."""
+    job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
+    try:
+        await context.checkpoints.delete(job_id, checkpoint_id, caller=call.caller)
+    except NotFound:
+        raise training_resource_not_found("checkpoint", checkpoint_id) from None
+
+
+def dialect(context: TrainingContext) -> Dialect:
+    def mount(app: web.Application) -> None:
+        register_dialect_profile(app, profile(lambda: context.clock.now()))  # noqa: PLW0108 - the context is read by handlers only
+        for table in (create_job.operations, operations, stop_jobs.operations):
+            table.mount(app, context)
+
+    return mount

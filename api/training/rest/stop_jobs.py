@@ -1,0 +1,223 @@
+"""CancelTrainingJob, PauseTrainingJob and ResumeTrainingJob."""
+
+import re
+
+from aiohttp import web
+from msgspec import Struct
+
+from batchq.accounts.wire import EmptyRequest
+from batchq.api.http.http import InvalidMember, Reason, RequestBody, reply, while_connected
+from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.training.common.training_jobs import running_time
+from batchq.api.training.rest.context import JOB, TrainingContext, find_job, impossible, read_job, state_conflict
+from batchq.api.training.rest.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
+from batchq.api.training.rest.job_answers import (
+    FINAL,
+    CancellationDetails,
+    TrainingStatus,
+    cancellation,
+    cancellation_details,
+    status_of,
+)
+from batchq.domain.access.accounts import Caller
+from batchq.domain.job import FINISHED, Job
+from batchq.domain.stop_orders import StopKind
+from batchq.errors import Invalid, NotFound, Throttled, Unavailable
+
+CANCELLABLE = "queued, initializing, running, pausing, paused or cancelling"
+PAUSABLE = "queued, initializing, running, pausing or paused"
+RESUMABLE = "pausing or paused"
+MAX_WAIT = 60  # seconds
+
+_NOT_PAUSABLE = FINAL | {TrainingStatus.CANCELLING}
+_WAIT = re.compile(r"wait=([0-9]{1,9})", re.ASCII)
+
+
+class CancelTrainingJobRequest(RequestBody):
+    """How a job is cancelled."""
+
+    #: Absent: `Cancelled by USER`.
+    reason: Reason | None = None
+    #: Whether the checkpoints that the job has written until now are kept.
+    preserve_checkpoints: bool = True
+    #: Whether the job is requested to write a checkpoint first; without effect on a job that does not run.
+    create_final_checkpoint: bool = False
+    #: Whether the containers are killed at once, also of a job that is being cancelled. Data may be lost.
+    force: bool = False
+
+
+class CancelAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job that was ordered to stop."""
+
+    job_id: str
+    #: `cancelling`, or `cancelled` if it has ended.
+    status: TrainingStatus
+    cancellation_details: CancellationDetails
+    #: `finalLoss` and others, as of now, with `trainingDuration`; null if they cannot be read at present.
+    final_metrics: FinalMetrics | None
+    #: As of now. Null for a job that was submitted without prices, and if it cannot be computed at present.
+    cost_summary: CostSummary | None
+
+
+class PauseTrainingJobRequest(RequestBody):
+    """Why a job is paused."""
+
+    #: Absent: `Paused by USER`.
+    reason: Reason | None = None
+
+
+class PauseAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The job after the request."""
+
+    job_id: str
+    status: TrainingStatus
+
+
+operations = OperationTable[TrainingContext]()
+
+
+@operations.add("CancelTrainingJob", "POST", f"{JOB}/cancel", optional_body=True, answer=CancelAnswer)
+async def cancel_training_job(context: TrainingContext, call: Call[CancelTrainingJobRequest]) -> web.Response:
+    """Cancels a training job.
+
+    The order is saved when the response is sent. A job without a container ends at once. A running job is first
+    requested to write a final checkpoint, if the request says so; then its containers get the stop signal, and SIGKILL
+    after the grace period. A repeated request changes nothing, except that `force` kills the containers at once. With
+    the header `Prefer: wait=N` (1 to 60 seconds) the response is sent when the job has ended, or after N seconds.
+    """
+    wait, caller = preferred_wait(call.http), call.caller
+    job = await find_job(context, call)
+    if not wait:
+        return reply(await _cancel_answer(context, await _cancel(context, job, call.input, caller), caller))
+    async with context.waits.of(caller.user):
+        after = context.events.last
+        job = await _cancel(context, job, call.input, caller)
+        if job.status not in FINISHED:
+            end = context.events.wait_for(job.id, FINISHED, after=after, seconds=wait, caller=caller)
+            await while_connected(call.http, end)
+            job = await read_job(context, job.id, caller)
+    response = reply(await _cancel_answer(context, job, caller))
+    response.headers["Preference-Applied"] = f"wait={wait}"
+    return response
+
+
+async def _cancel(context: TrainingContext, job: Job, body: CancelTrainingJobRequest, caller: Caller) -> Job:
+    """Order the job to stop. Returns the job afterwards; raises HttpRefusal for a job that has ended."""
+    if body.force and body.create_final_checkpoint:
+        raise impossible("'force' and 'createFinalCheckpoint' exclude each other: killed jobs write nothing.")
+    _refuse_finished(job)
+    can_write = job.spec.checkpoints is not None or status_of(job) is TrainingStatus.RUNNING
+    try:
+        await context.jobs.terminate(
+            job.id,
+            body.reason or f"Cancelled by {caller.user}",
+            checkpoint=body.create_final_checkpoint and can_write,
+            keep_checkpoints=body.preserve_checkpoints,
+            force=body.force,
+            caller=caller,
+        )
+    except Invalid as why:
+        raise impossible(str(why)) from None
+    job = await read_job(context, job.id, caller)
+    if cancellation(job) is None:
+        _refuse_finished(job)
+    return job
+
+
+async def _cancel_answer(context: TrainingContext, job: Job, caller: Caller) -> CancelAnswer:
+    order, status = cancellation(job), status_of(job)
+    if order is None:
+        raise state_conflict(job.id, status, required=CANCELLABLE)
+    metrics, cost = await _figures(context, job, caller)
+    return CancelAnswer(
+        job_id=job.id,
+        status=status,
+        cancellation_details=cancellation_details(job, order),
+        final_metrics=metrics,
+        cost_summary=cost,
+    )
+
+
+async def _figures(
+    context: TrainingContext, job: Job, caller: Caller
+) -> tuple[FinalMetrics | None, CostSummary | None]:
+    """The metrics and the cost as of now; None if they cannot be read: the job is cancelled nevertheless."""
+    try:
+        metrics = await context.costs.metrics.current(job, caller=caller)
+        cost = await context.costs.of_job(job.id, caller=caller)
+    except (Throttled, Unavailable, NotFound):
+        return None, None
+    duration = running_time(job, context.clock.now())
+    return final_metrics(metrics, duration), None if cost is None else cost_summary(cost)
+
+
+@operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", optional_body=True)
+async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJobRequest]) -> PauseAnswer:
+    """Pauses a training job until it is resumed.
+
+    A running job with a checkpoint directory is first requested to write a checkpoint. Then its containers are stopped,
+    and its resources are released. The stopped attempt does not count as a retry. This holds for every exit
+    code. A repeated request changes nothing.
+    """
+    job, caller = await find_job(context, call), call.caller
+    _refuse_status(job, _NOT_PAUSABLE, PAUSABLE)
+    try:
+        await context.jobs.pause(job.id, call.input.reason or f"Paused by {caller.user}", caller=caller)
+    except Invalid as why:
+        raise await _refused(context, job, caller, why, PAUSABLE) from None
+    return await _paused(context, job, caller)
+
+
+@operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", optional_body=True)
+async def resume_training_job(context: TrainingContext, call: Call[EmptyRequest]) -> PauseAnswer:
+    """Resumes a paused training job.
+
+    The job waits at its old position in its queue, and its next attempt finds the checkpoints of the others. A job that
+    is not paused is unchanged.
+    """
+    job, caller = await find_job(context, call), call.caller
+    _refuse_status(job, FINAL, RESUMABLE)
+    try:
+        await context.jobs.resume_job(job.id, caller=caller)
+    except Invalid as why:
+        raise await _refused(context, job, caller, why, RESUMABLE) from None
+    return await _paused(context, job, caller)
+
+
+def preferred_wait(request: web.Request) -> int:
+    """The seconds of the header `Prefer: wait=N` (RFC 7240); 0 without it. Raises InvalidMember for an invalid N."""
+    for preference in ",".join(request.headers.getall("Prefer", ())).split(","):
+        found = _WAIT.fullmatch(preference.strip().lower())
+        if found is not None:
+            seconds = int(found[1])
+            if not 1 <= seconds <= MAX_WAIT:
+                raise InvalidMember(f"The wait of the header Prefer must be 1 to {MAX_WAIT} seconds.", member="Prefer")
+            return seconds
+    return 0
+
+
+def _refuse_finished(job: Job) -> None:
+    status = status_of(job)
+    if status in FINAL:
+        raise state_conflict(job.id, status, required=CANCELLABLE)
+    if job.stop is not None and job.stop.kind is StopKind.TIMEOUT:
+        problem = "has reached its time limit and is being stopped"
+        raise state_conflict(job.id, status, required=CANCELLABLE, problem=problem)
+
+
+def _refuse_status(job: Job, statuses: frozenset[TrainingStatus], required: str) -> None:
+    status = status_of(job)
+    if status in statuses:
+        raise state_conflict(job.id, status, required=required)
+
+
+async def _refused(context: TrainingContext, job: Job, caller: Caller, why: Invalid, required: str) -> Invalid:
+    """The error for a request that the service refused: the job may have ended since it was read."""
+    job = await read_job(context, job.id, caller)
+    status = status_of(job)
+    return state_conflict(job.id, status, required=required) if status in FINAL else impossible(str(why))
+
+
+async def _paused(context: TrainingContext, job: Job, caller: Caller) -> PauseAnswer:
+    job = await read_job(context, job.id, caller)
+    return PauseAnswer(job_id=job.id, status=status_of(job))

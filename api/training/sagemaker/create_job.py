@@ -1,0 +1,373 @@
+"""CreateTrainingJob: the request to a job, and the part of it that is stored only to be returned.
+
+An S3 URI is a folder of this machine, which is mounted in the containers. An instance type is a size of a node only: no
+other property of an instance is reproduced. The usual families and sizes are known; `batchq.cpu.4u8g` is any other
+number of vCPUs and GiB, decimals included.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from batchq.api.training.common.training_jobs import (
+    HYPERPARAMETERS,
+    IMAGE,
+    MAX_VARIABLE,
+    NOT_IN_VARIABLES,
+    bucket_folder,
+    identical_nodes,
+)
+from batchq.api.training.sagemaker import wire
+from batchq.api.training.sagemaker.wire import validation_exception
+from batchq.domain.access.accounts import Caller
+from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Overrides, Resources, TextFile
+from batchq.domain.ids import QueueName
+from batchq.domain.job import Action, ExitRule, RetryStrategy
+from batchq.domain.training import MetricRule
+from batchq.services.direct_submission import DirectWork
+from batchq.services.job_reads import new_id
+from batchq.services.submissions import Submission
+
+INPUTS = "/opt/ml/input/data"
+CONFIG = "/opt/ml/input/config"
+MODEL = "/opt/ml/model"
+OUTPUT = "/opt/ml/output"
+OUTPUT_DATA = f"{OUTPUT}/data"
+S3 = "s3://"
+DIALECT = "sagemaker"  # the member `dialect` of JobSpec.client_document, and the prefix of the definitions' names
+CHECKPOINTS = "/opt/ml/checkpoints"
+STOP_GRACE = timedelta(seconds=120)  # AWS: between SIGTERM and SIGKILL
+DEFAULT_MAX_RUNTIME = 86_400  # seconds, as in SageMaker
+DEFAULT_QUEUE = "default"
+QUEUE_TAG = "batchq:queue"
+CHECKPOINTS_TAG = "batchq:checkpoints"
+MAX_TAGS = 48  # of a request; the job needs two more
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,511}", re.ASCII)
+_RESERVED = "AWS_BATCH_"
+_GROUP = "homogeneousCluster"  # AWS: the instance group of a job without InstanceGroups
+_REFUSED = (
+    "VpcConfig",
+    "DebugRuleConfigurations",
+    "TensorBoardOutputConfig",
+    "ExperimentConfig",
+    "ProfilerRuleConfigurations",
+    "RemoteDebugConfig",
+    "InfraCheckConfig",
+    "SessionChainingConfig",
+    "EnableNetworkIsolation",
+    "EnableInterContainerTrafficEncryption",
+)
+"""Members that the server cannot carry out."""
+
+_RETURNED = {
+    "AlgorithmSpecification",
+    "InputDataConfig",
+    "RoleArn",
+    "OutputDataConfig",
+    "ResourceConfig",
+    "HyperParameters",
+    "Environment",
+    "CheckpointConfig",
+    "RetryStrategy",
+    "EnableManagedSpotTraining",
+}
+"""Members that DescribeTrainingJob returns as they were sent. `StoppingCondition` is returned with its default."""
+
+
+class CreateLimits(Struct, frozen=True, kw_only=True):
+    """Settings of the server that apply to new jobs."""
+
+    #: The least MaxRuntimeInSeconds.
+    min_timeout: int
+    #: The folder with a folder for each bucket; None: S3 URIs of inputs are refused, and no model is stored.
+    s3_root: Path | None
+
+
+def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
+    """The queue of the job: that of the tag QUEUE_TAG, else the default queue."""
+    return QueueName(dict(_tags(body)).get(QUEUE_TAG, DEFAULT_QUEUE))
+
+
+def request_digest(invocation: str, content: bytes) -> str:
+    """Identifies a request that an SDK repeats. `invocation`: the header amz-sdk-invocation-id; empty: none."""
+    return sha256(invocation.encode() + b"\0" + content).hexdigest() if invocation else ""
+
+
+def sagemaker_submission(
+    body: wire.SageMakerCreateTrainingJob,
+    *,
+    arn: str,
+    digest: str,
+    share: str | None,
+    limits: CreateLimits,
+    caller: Caller,
+) -> tuple[Submission, DirectWork]:
+    """The submission of the requested job, and what the job runs. Raises HttpRefusal.
+
+    `share`: the share identifier of the job; None in a queue without a policy.
+    """
+    _refuse_unsupported(body)
+    stopping = _stopping_condition(body)
+    if stopping["MaxRuntimeInSeconds"] < limits.min_timeout:
+        raise validation_exception(f"MaxRuntimeInSeconds must be at least {limits.min_timeout}.")
+    container = _container(body, arn, limits.s3_root)
+    stored = None if limits.s3_root is None else artifacts(body)
+    submission = Submission(
+        name=body.TrainingJobName,
+        queue=queue_of(body),
+        definition_name=DIALECT,
+        overrides=Overrides(),
+        retry=_retry(body.RetryStrategy),
+        timeout=timedelta(seconds=stopping["MaxRuntimeInSeconds"]),
+        tags=_tags(body),
+        share_identifier=share,
+        scheduling_priority=None if share is None else 0,
+        client_document=_document(body, stopping, digest, stored),
+        stop_grace=STOP_GRACE,
+        metric_rules=_metric_rules(body.AlgorithmSpecification),
+        job_id=new_id(body.TrainingJobName, caller.user),
+    )
+    nodes = identical_nodes(container, body.ResourceConfig.InstanceCount)
+    return submission, DirectWork(container=container, nodes=nodes)
+
+
+def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
+    for member in _REFUSED:
+        if getattr(body, member):
+            raise validation_exception(f"{member} is not supported by this server.")
+    if body.OutputDataConfig.KmsKeyId:
+        raise validation_exception("OutputDataConfig.KmsKeyId is not supported by this server.")
+    if body.AlgorithmSpecification.TrainingInputMode == "Pipe":
+        raise validation_exception(
+            "AlgorithmSpecification.TrainingInputMode Pipe is not supported by this server: use File or FastFile."
+        )
+    if body.CheckpointConfig is not None and body.CheckpointConfig.LocalPath not in {None, CHECKPOINTS}:
+        raise validation_exception(
+            f"CheckpointConfig.LocalPath is not supported by this server, unless it is {CHECKPOINTS}."
+        )
+
+
+def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | None) -> ContainerSpec:
+    algorithm = body.AlgorithmSpecification
+    if IMAGE.fullmatch(algorithm.TrainingImage) is None:
+        raise validation_exception("AlgorithmSpecification.TrainingImage is not the name of an image.")
+    resources = instance_resources(body.ResourceConfig.InstanceType)
+    if resources is None:
+        raise validation_exception(f"ResourceConfig.InstanceType {body.ResourceConfig.InstanceType!r} is not known.")
+    entrypoint = tuple(algorithm.ContainerEntrypoint or ())
+    default = () if entrypoint else ("train",)  # AWS: as the argument of the image's own entry point
+    return ContainerSpec(
+        image=algorithm.TrainingImage,
+        resources=resources,
+        entrypoint=entrypoint,
+        command=tuple(algorithm.ContainerArguments or default),
+        environment=tuple(_environment(body, arn).items()),
+        mounts=(*input_mounts(body.InputDataConfig or [], s3_root), *output_mounts(body, s3_root)),
+        files=(
+            TextFile(path=HYPERPARAMETERS, content=_json(body.HyperParameters or {})),
+            TextFile(path=f"{CONFIG}/inputdataconfig.json", content=_json(_input_config(body))),
+            TextFile(path=f"{CONFIG}/resourceconfig.json", content=_json(_resource_config(body)), numbered=True),
+        ),
+        folders=(INPUTS, MODEL, OUTPUT, OUTPUT_DATA),
+        failure_file=f"{OUTPUT}/failure",
+        named_nodes=True,
+    )
+
+
+def _resource_config(body: wire.SageMakerCreateTrainingJob) -> Mapping[str, object]:
+    """AWS: the names of the instances are in lexicographic order."""
+    instance_type = body.ResourceConfig.InstanceType
+    hosts = sorted(f"algo-{number}" for number in range(1, body.ResourceConfig.InstanceCount + 1))
+    group = {"instance_group_name": _GROUP, "instance_type": instance_type, "hosts": hosts}
+    return {
+        "current_host": f"algo-{NODE_NUMBER}",
+        "current_instance_type": instance_type,
+        "current_group_name": _GROUP,
+        "hosts": hosts,
+        "instance_groups": [group],
+        "network_interface_name": "eth0",
+    }
+
+
+def _input_config(body: wire.SageMakerCreateTrainingJob) -> Mapping[str, object]:
+    mode = body.AlgorithmSpecification.TrainingInputMode
+    return {
+        it.ChannelName: {
+            "TrainingInputMode": it.InputMode or mode,
+            "S3DistributionType": it.DataSource.S3DataSource.S3DataDistributionType or "FullyReplicated",
+            "RecordWrapperType": it.RecordWrapperType or "None",
+            **({"ContentType": it.ContentType} if it.ContentType else {}),
+        }
+        for it in body.InputDataConfig or ()
+    }
+
+
+def _environment(body: wire.SageMakerCreateTrainingJob, arn: str) -> Mapping[str, str]:
+    """The caller's variables, the hyperparameters, and the name of the job, which replace the former."""
+    given = body.Environment or {}
+    for name in given:
+        if _VARIABLE.fullmatch(name) is None or name.startswith(_RESERVED):
+            raise validation_exception(
+                f"{name[:100]!r} in Environment is not a name that a variable of a job may have."
+            )
+    hyperparameters = body.HyperParameters or {}
+    own = {f"SM_HP_{NOT_IN_VARIABLES.sub('_', name.upper())}": value for name, value in hyperparameters.items()}
+    if any(len(it) > MAX_VARIABLE for it in (*given.values(), *own.values())):
+        raise validation_exception(
+            f"A value in Environment or HyperParameters must have at most {MAX_VARIABLE} characters."
+        )
+    named = {"TRAINING_JOB_NAME": body.TrainingJobName, "TRAINING_JOB_ARN": arn}
+    return {**given, **own, **({"SM_HPS": _json(hyperparameters)} if hyperparameters else {}), **named}
+
+
+def _retry(given: wire.RetryShape | None) -> RetryStrategy:
+    """AWS: a job is retried after failures of the service, not after an exit of its algorithm."""
+    if given is None:
+        return RetryStrategy()
+    exits = tuple(ExitRule(action=Action.EXIT, on_exit_code=f"{digit}*") for digit in range(1, 10))
+    return RetryStrategy(attempts=1 + given.MaximumRetryAttempts, evaluate_on_exit=exits)
+
+
+def _stopping_condition(body: wire.SageMakerCreateTrainingJob) -> dict[str, int]:
+    given = {} if body.StoppingCondition is None else body.StoppingCondition.model_dump(exclude_none=True)
+    return {"MaxRuntimeInSeconds": DEFAULT_MAX_RUNTIME} | given
+
+
+def _metric_rules(algorithm: wire.AlgorithmShape) -> tuple[MetricRule, ...]:
+    rules = {it.Name: MetricRule(name=it.Name, regex=it.Regex) for it in algorithm.MetricDefinitions or ()}
+    if len(rules) < len(algorithm.MetricDefinitions or ()):
+        raise validation_exception("The names in MetricDefinitions must be unique.")
+    return tuple(rules.values())
+
+
+def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
+    tags = {it.Key: it.Value for it in body.Tags or ()}
+    if len(tags) > MAX_TAGS or len(tags) < len(body.Tags or ()):
+        raise validation_exception(f"Tags must have at most {MAX_TAGS} different keys.")
+    return tuple((tags | {CHECKPOINTS_TAG: "true"}).items())
+
+
+def _document(
+    body: wire.SageMakerCreateTrainingJob, stopping: Mapping[str, int], digest: str, stored: str | None
+) -> str:
+    """The members of the request that are returned as they were sent. `stored`: where the model is; None: nowhere."""
+    model = {} if stored is None else {"ModelArtifacts": {"S3ModelArtifacts": stored}}
+    kept = body.model_dump(include=_RETURNED, exclude_none=True)
+    return _json({"dialect": DIALECT, "request": digest, "job": kept | {"StoppingCondition": stopping} | model})
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def input_mounts(channels: list[wire.ChannelShape], s3_root: Path | None) -> tuple[Mount, ...]:
+    """The channels, read-only, below INPUTS. `s3_root`: has a folder for each bucket; None: S3 URIs are refused.
+
+    Raises HttpRefusal.
+    """
+    names = [it.ChannelName for it in channels]
+    if len(set(names)) < len(names) or {".", ".."} & set(names):
+        raise validation_exception("The names of input channels must be unique, and not . or .. .")
+    return tuple(
+        Mount(
+            container_path=f"{INPUTS}/{it.ChannelName}",
+            host_path=_folder(it.DataSource.S3DataSource.S3Uri, s3_root),
+            read_only=True,
+            must_exist=True,
+        )
+        for it in channels
+    )
+
+
+def artifacts(body: wire.SageMakerCreateTrainingJob) -> str:
+    """The S3 URI of the folder of the model. AWS: this is the place of uncompressed artifacts."""
+    return f"{body.OutputDataConfig.S3OutputPath.rstrip('/')}/{body.TrainingJobName}/output/model/"
+
+
+def output_mounts(body: wire.SageMakerCreateTrainingJob, s3_root: Path | None) -> tuple[Mount, ...]:
+    """The volume of the failure file at OUTPUT and, with `s3_root`, the folders of the model and of other output.
+
+    Raises HttpRefusal.
+    """
+    volume = Mount(container_path=OUTPUT, host_path=None)
+    if s3_root is None:
+        return (volume,)
+    model = _folder(artifacts(body), s3_root)
+    return (
+        volume,
+        Mount(container_path=MODEL, host_path=model, create=True),
+        Mount(container_path=OUTPUT_DATA, host_path=str(PurePosixPath(model).with_name("data")), create=True),
+    )
+
+
+def _folder(uri: str, s3_root: Path | None) -> str:
+    """The folder of `s3://bucket/key`."""
+    if s3_root is None:
+        raise validation_exception("InputDataConfig is not supported by this server: it has no --s3-root.")
+    folder = bucket_folder(uri.removeprefix(S3), s3_root) if uri.startswith(S3) else None
+    if folder is None:
+        raise validation_exception(f"{uri[:200]!r} is not an S3 URI without '..' and colons, as s3://bucket/key.")
+    return folder
+
+
+_GIB = 1024  # MiB
+_MIN_MEMORY = 4  # MiB: container engines accept no less
+_SIZES: Mapping[str, int] = {
+    "large": 2,
+    "xlarge": 4,
+    **{f"{it}xlarge": 4 * it for it in (2, 3, 4, 6, 8, 9, 10, 12, 16, 18, 24, 32, 48)},
+}
+"""vCPUs by size."""
+
+_GIB_PER_VCPU: Mapping[str, int] = {"c": 2, "m": 4, "r": 8}
+"""By the first letter of a general family, as `m5`."""
+
+_FAMILY = re.compile(r"ml\.(?P<kind>[cmr])[4-8][a-z]{0,2}\.(?P<size>[a-z0-9]{5,8})")
+_OWN = re.compile(r"batchq\.cpu\.(?P<vcpus>[0-9]{1,4}(?:\.[0-9]{1,3})?)u(?P<gib>[0-9]{1,6}(?:\.[0-9]{1,4})?)g")
+_OTHERS: Mapping[str, tuple[int, int, int]] = {
+    "ml.t3.medium": (2, 4, 0),
+    "ml.t3.large": (2, 8, 0),
+    "ml.t3.xlarge": (4, 16, 0),
+    "ml.t3.2xlarge": (8, 32, 0),
+    "ml.g4dn.xlarge": (4, 16, 1),
+    "ml.g4dn.2xlarge": (8, 32, 1),
+    "ml.g4dn.4xlarge": (16, 64, 1),
+    "ml.g4dn.8xlarge": (32, 128, 1),
+    "ml.g4dn.12xlarge": (48, 192, 4),
+    "ml.g4dn.16xlarge": (64, 256, 1),
+    "ml.g5.xlarge": (4, 16, 1),
+    "ml.g5.2xlarge": (8, 32, 1),
+    "ml.g5.4xlarge": (16, 64, 1),
+    "ml.g5.8xlarge": (32, 128, 1),
+    "ml.g5.12xlarge": (48, 192, 4),
+    "ml.g5.16xlarge": (64, 256, 1),
+    "ml.g5.24xlarge": (96, 384, 4),
+    "ml.g5.48xlarge": (192, 768, 8),
+    "ml.p3.2xlarge": (8, 61, 1),
+    "ml.p3.8xlarge": (32, 244, 4),
+    "ml.p3.16xlarge": (64, 488, 8),
+    "ml.p4d.24xlarge": (96, 1152, 8),
+    "ml.p5.48xlarge": (192, 2048, 8),
+}
+"""vCPUs, GiB and GPUs."""
+
+
+def instance_resources(instance_type: str) -> Resources | None:
+    """The resources of one instance; None for an unknown type."""
+    if instance_type in _OTHERS:
+        vcpus, gib, gpus = _OTHERS[instance_type]
+        return Resources(millicpus=1000 * vcpus, memory_mib=gib * _GIB, gpus=gpus)
+    if family := _FAMILY.fullmatch(instance_type):
+        size = _SIZES.get(family["size"])
+        gib_per_vcpu = _GIB_PER_VCPU[family["kind"]]
+        return None if size is None else Resources(millicpus=1000 * size, memory_mib=size * gib_per_vcpu * _GIB)
+    if own := _OWN.fullmatch(instance_type):
+        millicpus, memory = round(1000 * float(own["vcpus"])), round(float(own["gib"]) * _GIB)
+        if millicpus >= 1 and memory >= _MIN_MEMORY:
+            return Resources(millicpus=millicpus, memory_mib=memory)
+    return None

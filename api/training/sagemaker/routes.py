@@ -1,0 +1,277 @@
+"""The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from aiohttp import web
+from msgspec import Struct, field
+
+from batchq.api.auth.authentication import authorize, parse_credential
+from batchq.api.http.dialect_profiles import register_dialect_profile
+from batchq.api.http.http import Dialect, read_body, reply
+from batchq.api.http.page_tokens import PageTokens, parse_position, position_text
+from batchq.api.operations.operation_table import BULK_LIMIT
+from batchq.api.operations.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
+from batchq.api.training.common.training_jobs import (
+    MAX_REQUEST,
+    account_share,
+    matching_jobs,
+    naming_uris,
+    without_root,
+)
+from batchq.api.training.sagemaker import wire
+from batchq.api.training.sagemaker.create_job import (
+    DIALECT,
+    S3,
+    CreateLimits,
+    queue_of,
+    request_digest,
+    sagemaker_submission,
+)
+from batchq.api.training.sagemaker.job_document import (
+    DELETED_TAG,
+    STATUSES,
+    TrainingJobStatus,
+    described,
+    is_training_job,
+    request_of,
+    summarized,
+    training_job_status,
+)
+from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
+from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.job import FINISHED, Job
+from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.services.catalog import CatalogService
+from batchq.services.direct_submission import DirectSubmissionService
+from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames
+from batchq.services.jobs import JobService
+from batchq.services.training import MetricsService
+from batchq.system.throttling import ConcurrencyLimit
+
+DEFAULT_RESULTS = 10  # as in SageMaker
+
+
+class SageMakerContext(Struct, frozen=True, kw_only=True):
+    """The services and settings that handlers use; the same for every request."""
+
+    jobs: JobService
+    submissions: DirectSubmissionService
+    search: JobSearchService
+    named: NamedJobService
+    catalog: CatalogService
+    metrics: MetricsService
+    tokens: PageTokens
+    #: The account id in ARNs.
+    account: str
+    #: The region for requests without a credential.
+    region: str
+    limits: CreateLimits
+    names: ReservedNames = field(default_factory=ReservedNames)
+    #: Of the lists of each user.
+    lists: ConcurrencyLimit[UserName] = field(
+        default_factory=lambda: ConcurrencyLimit(at_once=BULK_LIMIT.at_once, waiting=BULK_LIMIT.waiting)
+    )
+
+
+class SageMakerRequest(Struct, frozen=True, kw_only=True):
+    """One request, with its caller."""
+
+    body: bytes
+    caller: Caller
+    #: The ARN of a training job without its name.
+    arn_prefix: str
+    #: The header amz-sdk-invocation-id: an SDK repeats a request with the same id. Empty: none.
+    invocation: str
+
+    def arn(self, name: str) -> str:
+        return self.arn_prefix + name
+
+
+def check_sagemaker_size(body: bytes) -> None:
+    if len(body) > MAX_REQUEST:
+        raise validation_exception(f"The request must be at most {MAX_REQUEST} bytes.")
+
+
+@takes(wire.SageMakerCreateTrainingJob, check=check_sagemaker_size)
+async def create_sagemaker_job(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
+) -> Answer:
+    """Creates a training job.
+
+    No two jobs of a user have the same name, unless the earlier one was deleted.
+    """
+    caller, name, arn = request.caller, body.TrainingJobName, request.arn(body.TrainingJobName)
+    queue = context.catalog.queues_of(caller).get(queue_of(body))
+    if queue is None:
+        raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
+    digest = request_digest(request.invocation, request.body)
+    share = None if queue.policy is None else account_share(caller, default=DIALECT)
+    submission, work = sagemaker_submission(
+        body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller
+    )
+    with context.names.reserved(caller.user, name) as is_free:
+        existing = await context.named.own(name, caller=caller)
+        if existing is not None and digest and request_of(existing) == digest:
+            return {"TrainingJobArn": arn}
+        if existing is not None or not is_free:
+            raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
+        with naming_uris(context.limits.s3_root, S3):
+            await context.submissions.submit(submission, work, caller=caller)
+    return {"TrainingJobArn": arn}
+
+
+@takes(wire.SageMakerNamedTrainingJob)
+async def describe_sagemaker_job(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+) -> Answer:
+    """Describes a training job with its statuses and metrics.
+
+    AWS: a job that does not exist is a ValidationException, unlike in the other operations.
+    """
+    name = body.TrainingJobName
+    job = await context.named.find(name, caller=request.caller)
+    if job is None:
+        raise validation_exception("Requested resource not found.")
+    history = await context.jobs.history(job.id, caller=request.caller)
+    has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
+    metrics = await context.metrics.current(job, caller=request.caller) if has_final_metrics else {}
+    shown = partial(without_root, root=context.limits.s3_root, scheme=S3)
+    return described(job, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
+
+
+@takes(wire.SageMakerNamedTrainingJob)
+async def stop_sagemaker_job(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+) -> Answer:
+    """Stops a training job.
+
+    Its containers get SIGTERM, and SIGKILL 120 s later. The job is requested to write a final checkpoint, by the signal
+    that its tags declare, if any.
+    """
+    job = await _find(context, request, body)
+    status = training_job_status(job)
+    if status is not TrainingJobStatus.IN_PROGRESS:
+        raise validation_exception(f"The request was rejected because the training job is in status {status}.")
+    reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
+    await context.jobs.terminate(job.id, reason, checkpoint=checkpoint, caller=request.caller)
+    return {}
+
+
+@takes(wire.SageMakerNamedTrainingJob)
+async def delete_sagemaker_job(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+) -> Answer:
+    """Deletes a training job that has ended.
+
+    The name is free again. The job itself remains until the server's retention removes it.
+    """
+    job = await _find(context, request, body)
+    if job.status not in FINISHED:
+        raise sagemaker_refusal(
+            "ResourceInUse", f"Training job {job.spec.name} is in status {training_job_status(job)}."
+        )
+    await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=request.caller)
+    return {}
+
+
+@takes(wire.SageMakerListTrainingJobs)
+async def list_sagemaker_jobs(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
+) -> Answer:
+    """Lists training jobs, newest first."""
+    caller = request.caller
+    _refuse_unsupported(body)
+    conditions = body.CreationTimeAfter, body.CreationTimeBefore, body.NameContains, body.StatusEquals
+    token = "ListTrainingJobs", caller.user, *map(str, conditions)
+    after = parse_position(context.tokens.read(token, body.NextToken)) if body.NextToken else None
+    if body.StatusEquals == "Deleting":
+        return {"TrainingJobSummaries": []}
+    async with context.lists.of(caller.user):
+        jobs, position = await matching_jobs(
+            context.search, _query(body, after), lambda it: _matches(it, body), caller=caller
+        )
+    more = {} if position is None else {"NextToken": context.tokens.make(token, position_text(position))}
+    return {"TrainingJobSummaries": [summarized(it, arn=request.arn(it.spec.name)) for it in jobs], **more}
+
+
+OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {
+    "CreateTrainingJob": create_sagemaker_job,
+    "DescribeTrainingJob": describe_sagemaker_job,
+    "ListTrainingJobs": list_sagemaker_jobs,
+    "StopTrainingJob": stop_sagemaker_job,
+    "DeleteTrainingJob": delete_sagemaker_job,
+}
+
+
+def dialect(context: SageMakerContext) -> Dialect:
+    async def handle(request: web.Request, name: str) -> web.Response:
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            return unknown_operation(TARGET_PREFIX + name)
+        return reply(await operation(context, await _request(request, context, name)))
+
+    def mount(app: web.Application) -> None:
+        register_dialect_profile(app, PROFILE)
+        docs = target_docs(TARGET_PREFIX, OPERATIONS, service="sagemaker", qualified=True)
+        add_targets(app, TARGET_PREFIX, handle, docs)
+
+    return mount
+
+
+async def _request(request: web.Request, context: SageMakerContext, name: str) -> SageMakerRequest:
+    region = parse_credential(request.headers.get("Authorization", "")).region or context.region
+    return SageMakerRequest(
+        body=await read_body(request),
+        caller=authorize(request, Permission.SELF, TARGET_PREFIX + name),
+        arn_prefix=f"arn:aws:sagemaker:{region}:{context.account}:training-job/",
+        invocation=request.headers.get("amz-sdk-invocation-id", "")[:128],
+    )
+
+
+async def _find(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
+    """The job that a request names. Raises HttpRefusal."""
+    job = await context.named.find(body.TrainingJobName, caller=request.caller)
+    if job is None:
+        raise sagemaker_refusal("ResourceNotFound", "Requested resource not found.")
+    return job
+
+
+def _refuse_unsupported(body: wire.SageMakerListTrainingJobs) -> None:
+    unsupported = {
+        "SortBy": body.SortBy not in {None, "CreationTime"},
+        "SortOrder": body.SortOrder not in {None, "Descending"},
+        "LastModifiedTimeAfter": body.LastModifiedTimeAfter is not None,
+        "LastModifiedTimeBefore": body.LastModifiedTimeBefore is not None,
+        "WarmPoolStatusEquals": body.WarmPoolStatusEquals is not None,
+        "TrainingPlanArnEquals": body.TrainingPlanArnEquals is not None,
+    }
+    for member, is_used in unsupported.items():
+        if is_used:
+            value = getattr(body, member)
+            raise validation_exception(f"{member} {str(value)[:40]} is not supported by this server.")
+
+
+def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> JobSearchQuery:
+    wanted = None if body.StatusEquals is None else STATUSES[TrainingJobStatus(body.StatusEquals)]
+    return JobSearchQuery(
+        statuses=wanted,
+        names=None if body.NameContains is None else frozenset({f"*{body.NameContains}*"}),
+        definitions=frozenset({f"{DIALECT}_*"}),
+        created_after=_milliseconds(body.CreationTimeAfter),
+        created_before=_milliseconds(body.CreationTimeBefore),
+        limit=body.MaxResults or DEFAULT_RESULTS,
+        before=position,
+    )
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)
+
+
+def _matches(job: Job, body: wire.SageMakerListTrainingJobs) -> bool:
+    return (
+        is_training_job(job)
+        and (body.NameContains or "") in job.spec.name
+        and body.StatusEquals in {None, training_job_status(job)}
+    )

@@ -1,0 +1,331 @@
+"""The composition root: the only module that names concrete classes; it starts and stops them in order."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from aiohttp import web
+from msgspec import Struct
+
+from batchq import __version__
+from batchq.accounts.files import AccountsFile
+from batchq.api.http.page_tokens import PageTokens
+from batchq.api.http.unix_socket import socket_facts
+from batchq.api.metrics.routes import Metrics
+from batchq.api.native.accounts import ConsoleLoginContext
+from batchq.api.serving import app as http
+from batchq.api.serving.server import ListeningSite
+from batchq.audit import AuditLog, Journal
+from batchq.compute.docker import host
+from batchq.compute.docker.client import ClientFactory
+from batchq.compute.docker.policy import Secrets, ServerPolicy, is_world_readable
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.observed_runtime import ObservedRuntime
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
+from batchq.domain.access.accounts import Directory
+from batchq.domain.prices import Prices
+from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.background import LoopWatchdog, Pruner
+from batchq.engine.engine import Engine
+from batchq.engine.mailbox import Mailbox
+from batchq.errors import StartImpossible
+from batchq.logs.quota import AccountLogs, LogQuota
+from batchq.logs.service import LogService
+from batchq.ports.clock import Clock
+from batchq.ports.observer import Observer
+from batchq.ports.runtime import ContainerRuntime
+from batchq.server.dialects import make_dialects
+from batchq.server.health import Parts, health
+from batchq.server.listeners import (
+    GatedListener,
+    authentication,
+    connection_limits,
+    open_listeners,
+    uses_accounts,
+    with_gates,
+)
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
+from batchq.services.costs import BudgetService, CostService
+from batchq.services.explanations import ExplanationService
+from batchq.services.job_reads import JobSearchService
+from batchq.services.jobs import JobService
+from batchq.services.training import CheckpointService, MetricsService
+from batchq.settings import Runtime, Settings, load_prices
+from batchq.store import inspection, log_files
+from batchq.store.checkpoint_files import CheckpointFiles, modified_at
+from batchq.store.lock import hold_instance
+from batchq.store.log_files import LogFiles
+from batchq.store.reserve import SIZE as RESERVE
+from batchq.store.sqlite_store import SqliteStore
+from batchq.system.clock import SystemClock, align
+from batchq.system.host import MIB, DiskGuard, host_resources
+
+UNIX = "unix://"  # the beginning of the URL of a unix socket
+RESPONSE_TIMEOUT = 1.0  # seconds at shutdown for sending the responses of requests that were in progress
+
+
+class Serving(Struct, frozen=True, kw_only=True):
+    """A server that is ready."""
+
+    #: Of TCP, and of the unix socket.
+    urls: tuple[str, ...]
+    #: Waits until the server has lost its database for good, and returns the reason.
+    wait_until_lost: Callable[[], Awaitable[str]]
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[Serving]:
+    """Start a server, yield it when it is ready, and stop it at the end. Containers keep running.
+
+    Parts stop in the reverse order of their start: the HTTP server, the engine, the database. Raises StartImpossible;
+    StoreRefused for the data directory; Unavailable if the port is in use or a file of keys cannot be used.
+    """
+    check_secrets(settings)
+    check_engine(settings)
+    async with AsyncExitStack() as stack:
+        listeners, clock = stack.enter_context(open_listeners(settings)), SystemClock()
+        store = await open_store(settings)
+        stack.push_async_callback(store.close)
+        stack.enter_context(hold_instance(store.instance, settings.data))
+        await align(store, clock)
+        metrics = Metrics(now=clock.now)
+        runtime = make_runtime(settings, instance=store.instance, clock=clock, observer=metrics.engine)
+        stack.push_async_callback(runtime.close)
+        archive = stack.enter_context(closing(LogFiles(settings.data / "logs")))
+        checkpoints = stack.enter_context(closing(make_checkpoints(settings, clock)))
+        parts = assemble(settings, Ports(store, runtime, archive, checkpoints, clock), metrics.engine)
+        stack.push_async_callback(parts.logs.close)
+        await parts.catalog.load()
+        await parts.catalog.install_defaults(max_millicpus=host_resources().millicpus)
+        stack.push_async_callback(parts.engine.stop)
+        await parts.engine.start()
+        supervise(parts)
+        tokens = PageTokens(await store.secret())
+        logins = ConsoleLoginContext(keys=authentication(settings, clock, instance=store.instance), urls=[])
+        build = partial(
+            http.build,
+            dialects=make_dialects(settings, parts, clock, tokens, metrics=metrics, logins=logins),
+            health=lambda: health(settings, parts, clock),
+            hosts={settings.host, *settings.allowed_hosts},
+            requests=metrics.requests,
+        )
+        for it in with_gates(listeners, settings, clock, logins.keys):
+            logins.urls.append(await start_site(stack, settings, it, build))
+        stack.callback(parts.engine.history_feed.close)
+        store.announce(logins.urls[0])
+        yield Serving(urls=tuple(logins.urls), wait_until_lost=parts.engine.store_monitor.lost)
+
+
+async def open_store(settings: Settings) -> SqliteStore:
+    least_free = settings.min_free_mib * MIB
+    return await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, min_free=least_free // 2)
+
+
+async def start_site(
+    stack: AsyncExitStack, settings: Settings, it: GatedListener, build: Callable[..., web.Application]
+) -> str:
+    """Build an application with the listener's gate, serve it at the listener, and return its URL."""
+    runner = http.runner(build(gate=it.gate, signed=it.signed), drain_seconds=RESPONSE_TIMEOUT)
+    stack.push_async_callback(runner.cleanup)
+    await runner.setup()
+    limits = connection_limits(settings)
+    site = ListeningSite(runner, listener=it.listener, certificate=it.certificate, limits=limits, path=it.path)
+    await site.start()
+    return site.name
+
+
+def supervise(parts: Parts) -> None:
+    """Start the background loops that do not belong to the engine, under its supervisor."""
+    parts.engine.tasks.supervise("event loop", parts.loop_watchdog.run)
+    parts.engine.tasks.supervise("pruning", parts.pruner.run)
+    parts.engine.tasks.supervise("audit", parts.audit.run)
+
+
+def check_secrets(settings: Settings) -> None:
+    """Raise StartImpossible if every user of the machine may read the secrets file or the token of /metrics."""
+    for file in (settings.secrets_file, settings.metrics_token_file):
+        if file is not None and is_world_readable(file):
+            raise StartImpossible(f"all users can read the secrets in {file}: chmod 600 {file}")
+
+
+def check_engine(settings: Settings) -> None:
+    """Raise StartImpossible for an invalid DOCKER_HOST, before a data directory is created."""
+    if settings.runtime is Runtime.DOCKER:
+        ClientFactory(None)
+
+
+def make_runtime(settings: Settings, *, instance: str, clock: Clock, observer: Observer) -> ContainerRuntime:
+    if settings.runtime is Runtime.SIMULATED:
+        simulated = SimulatedRuntime(clock=clock, capacity=host_resources(), network=settings.network)
+        return ObservedRuntime(simulated, observer)
+    secrets = Secrets(file=settings.secrets_file, environment=os.environ)
+    policy = make_policy(settings)
+    docker = DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
+    return ObservedRuntime(docker, observer)
+
+
+def make_policy(settings: Settings) -> ServerPolicy:
+    return ServerPolicy(
+        privileged=settings.privileged,
+        volumes=settings.volumes,
+        missing_host_paths=settings.missing_host_paths,
+        private=settings.private_paths,
+        given=AccountsFile(settings.data).volumes if uses_accounts(settings) else tuple,
+        registries=settings.registries,
+    )
+
+
+def make_disk_guard(settings: Settings) -> DiskGuard:
+    return DiskGuard(free=lambda: log_files.free(settings.data), min_free=settings.min_free_mib * MIB)
+
+
+def make_checkpoints(settings: Settings, clock: Clock) -> CheckpointFiles:
+    """The checkpoint directories. Simulated containers set the times of their files; real ones cannot be trusted."""
+    if settings.runtime is Runtime.SIMULATED:
+        return CheckpointFiles(settings.checkpoint_root, now=clock.now, changed_at=modified_at)
+    return CheckpointFiles(settings.checkpoint_root)
+
+
+def make_accounts(settings: Settings) -> tuple[Callable[[], Directory], AccountPolicies]:
+    """How to read the accounts and users, and the policies that follow from them."""
+    directory = AccountsFile(settings.data).load
+    return directory, AccountPolicies(directory=directory, enforced=uses_accounts(settings))
+
+
+class Ports(NamedTuple):
+    """The concrete classes that a server's parts use."""
+
+    store: SqliteStore
+    runtime: ContainerRuntime
+    archive: LogFiles
+    checkpoints: CheckpointFiles
+    clock: Clock
+
+
+def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
+    """Raises StartImpossible for a file of prices that cannot be used."""
+    store, runtime, archive, checkpoints, clock = ports
+    prices = load_prices(settings.prices)
+    (directory, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
+    stored = AccountLogs(store=store, archive=archive)
+    quota = LogQuota(
+        container_mib=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock
+    )
+    logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
+    catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
+    metrics = MetricsService(logs=logs, checkpoints=checkpoints)
+    engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
+    catalog.consumable_resources.usage = engine
+    return Parts(
+        store=store,
+        catalog=catalog,
+        engine=engine,
+        logs=logs,
+        jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
+        explanations=ExplanationService(engine=engine, store=store),
+        bulk_stops=BulkStopService(
+            engine=engine,
+            store=store,
+            directory=directory,
+            queues=catalog.queues_of,
+            environments=lambda: catalog.environments,
+        ),
+        job_search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
+        checkpoints=CheckpointService(
+            engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
+        ),
+        costs=CostService(engine=engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock),
+        budgets=BudgetService(engine=engine, directory=directory, queues=catalog.queues_of, prices=prices),
+        loop_watchdog=LoopWatchdog(clock),
+        pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
+        audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
+        disk_guard=guard,
+    )
+
+
+def make_engine(
+    settings: Settings,
+    ports: Ports,
+    mailbox: Mailbox,
+    catalog: CatalogService,
+    accounts: AccountPolicies,
+    *,
+    logs: LogService,
+    metrics: MetricsService,
+    observer: Observer,
+) -> Engine:
+    return Engine(
+        mailbox=mailbox,
+        store=ports.store,
+        catalog=catalog,
+        runtime=ports.runtime,
+        accounts=accounts,
+        checkpoints=ports.checkpoints,
+        checkpoint_retention=settings.checkpoint_retention,
+        capture_log=logs.capture,
+        read_metrics=metrics.stored,
+        clock=ports.clock,
+        survey_interval=settings.survey_every,
+        observer=observer,
+    )
+
+
+def make_jobs(
+    settings: Settings,
+    ports: Ports,
+    *,
+    engine: Engine,
+    catalog: CatalogService,
+    disk_guard: DiskGuard,
+    prices: Prices | None,
+) -> JobService:
+    return JobService(
+        engine=engine,
+        store=ports.store,
+        catalog=catalog,
+        disk_guard=disk_guard,
+        checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
+        stop_grace=settings.grace,
+        prices=prices,
+    )
+
+
+def make_pruner(
+    settings: Settings, engine: Engine, *, store: SqliteStore, archive: AccountLogs, clock: Clock
+) -> Pruner:
+    return Pruner(
+        store=store,
+        archive=archive,
+        clock=clock,
+        retention=settings.retention,
+        unit_lock=engine.loop.unit_lock,
+        jobs_with_containers=lambda: engine.loop.state.jobs_with_containers,
+    )
+
+
+def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
+    """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
+    clock = SystemClock()
+    simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
+    path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
+    store = inspection.examine_data(settings.data)
+    instance = store.database.instance if store.database is not None else None
+    engine = None if simulated else host.examine_engine(instance, clock)
+    if isinstance(engine, EngineFacts):
+        store = inspection.with_container_jobs(store, {it.tag.job_id for it in engine.containers})
+    return Facts(
+        now=clock.now(),
+        uid=os.geteuid(),
+        version=__version__,
+        min_free_bytes=settings.min_free_mib * MIB,
+        engine=engine,
+        store=store,
+        checkpoints=inspection.examine_checkpoints(settings.checkpoint_root),
+        server=server,
+        socket=None if path is None else socket_facts(path),
+    )

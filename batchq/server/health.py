@@ -1,0 +1,194 @@
+"""The parts of a running server, its health report (`GET /healthz`), and the values of the gauges of /metrics."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+
+from msgspec import Struct
+
+from batchq import __version__
+from batchq.api.auth.authentication import HealthReport
+from batchq.api.metrics.gauges import Reading
+from batchq.audit import AuditLog
+from batchq.domain.job import Status
+from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
+from batchq.engine.background import LoopWatchdog, Pruner
+from batchq.engine.engine import Engine
+from batchq.errors import StoreFailed, StoreLost
+from batchq.logs.service import LogService
+from batchq.ports.clock import Clock
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
+from batchq.services.costs import BudgetService, CostService
+from batchq.services.explanations import ExplanationService
+from batchq.services.job_reads import JobSearchService
+from batchq.services.jobs import JobService
+from batchq.services.training import CheckpointService
+from batchq.settings import Settings
+from batchq.store.sqlite_store import SqliteStore
+from batchq.system.host import DiskGuard
+
+MIB = 2**20
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """The services and background loops of a running server, as `bootstrap` assembles them."""
+
+    store: SqliteStore
+    catalog: CatalogService
+    engine: Engine
+    logs: LogService
+    jobs: JobService
+    explanations: ExplanationService
+    bulk_stops: BulkStopService
+    job_search: JobSearchService
+    checkpoints: CheckpointService
+    #: `costs.metrics` reads the metrics of jobs.
+    costs: CostService
+    budgets: BudgetService
+    loop_watchdog: LoopWatchdog
+    pruner: Pruner
+    audit: AuditLog
+    disk_guard: DiskGuard
+
+
+async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport:
+    seen = parts.engine.health()
+    store, aside = seen.store, 0
+    try:
+        await parts.store.check()
+        aside = await parts.store.quarantined_values()
+    except StoreFailed as failure:
+        store = str(failure)
+    disk, reserve = parts.disk_guard.problem, parts.store.reserve_trouble
+    well = seen.healthy and store is None and disk is None and reserve is None
+    return HealthReport(
+        status="failing" if seen.failing else "ok" if well else "degraded",
+        store=store or "ok",
+        engine=seen.engine or "ok",
+        data=seen.safe_mode or "ok",
+        disk=disk or "ok",
+        reserve=reserve or "ok",
+        logs=parts.logs.trouble or "ok",
+        loops=seen.loops,
+        failing_loops=seen.failing,
+        event_loop=parts.loop_watchdog.health(),
+        put_aside=aside,
+        instance=parts.store.instance,
+        runtime=settings.runtime.value,
+        version=__version__,
+        now=clock.now().isoformat(),
+    )
+
+
+async def is_alive(parts: Parts) -> bool:
+    """Whether the server can work at all: its data is still its own, and no background loop fails for good."""
+    try:
+        await parts.store.check()
+    except StoreLost:
+        return False
+    except StoreFailed:  # retried; a restart would not help
+        pass
+    return not parts.engine.health().failing
+
+
+async def is_ready(parts: Parts) -> bool:
+    """Whether requests should be sent to the server. A degraded server is ready.
+
+    It is not ready before its containers are known, while it fails, and once it is shutting down.
+    """
+    return parts.engine.recovered and not parts.engine.loop.closing and await is_alive(parts)
+
+
+async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collection[Reading]:
+    """All values. A store that fails has no values of its own; the others are read from memory."""
+    now = clock.now()
+    try:
+        oldest = await parts.store.oldest_runnable(tuple(parts.catalog.queues))
+    except StoreFailed:
+        oldest = {}
+    stored = await parts.logs.stored_bytes()
+    return (
+        *_jobs(parts),
+        *(
+            Reading(
+                gauge="batchq_queue_oldest_runnable_seconds",
+                value=max(0.0, (now - since).total_seconds()),
+                labels=(queue,),
+            )
+            for queue, since in oldest.items()
+        ),
+        *(
+            Reading(
+                gauge="batchq_queue_blocked_seconds",
+                value=max(0.0, (now - since).total_seconds()),
+                labels=(queue, reason),
+            )
+            for queue, reason, since in parts.engine.blocked_heads()
+        ),
+        *_resources(parts),
+        *_server(settings, parts),
+        *(() if stored is None else (Reading(gauge="batchq_logs_bytes", value=stored),)),
+    )
+
+
+def existing_names(parts: Parts, label: str) -> Collection[str]:
+    """The names that exist for a label of the gauges."""
+    accounts = parts.engine.accounts.quotas().directory.accounts
+    names: Mapping[str, Collection[str]] = {
+        "queue": parts.catalog.queues,
+        "environment": parts.catalog.environments,
+        "account": accounts,
+        "resource": parts.catalog.consumables,
+    }
+    return names[label]
+
+
+def _jobs(parts: Parts) -> Iterator[Reading]:
+    """Every queue has all states, so that a queue without jobs shows 0."""
+    unfinished = (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE, Status.STARTING, Status.RUNNING)
+    numbers = {(queue, status): 0 for queue in parts.catalog.queues for status in unfinished}
+    for group, number in parts.engine.loop.state.counts.read().items():
+        if not group.array:
+            key = group.queue, group.status
+            numbers[key] = numbers.get(key, 0) + number
+    for (queue, status), number in numbers.items():
+        yield Reading(gauge="batchq_jobs", value=number, labels=(queue, status.value))
+
+
+def _resources(parts: Parts) -> Iterator[Reading]:
+    usage = parts.engine.usage()
+    for name, environment in parts.catalog.environments.items():
+        yield Reading(gauge="batchq_vcpus", value=environment.max_millicpus / 1000, labels=(name, "limit"))
+        yield Reading(gauge="batchq_vcpus", value=usage.sums.get(vcpus(name), 0) / 1000, labels=(name, "reserved"))
+    host = parts.engine.loop.state.host
+    for gauge, limit, dimension, unit in (
+        ("batchq_memory_bytes", None if host is None else host.memory_mib, MEMORY, MIB),
+        ("batchq_gpus", None if host is None else host.gpus, GPUS, 1),
+    ):
+        if limit is not None:
+            yield Reading(gauge=gauge, value=limit * unit, labels=("limit",))
+        yield Reading(gauge=gauge, value=usage.sums.get(dimension, 0) * unit, labels=("reserved",))
+    for account, limit in parts.engine.accounts.quotas().millicpus.items():
+        yield Reading(gauge="batchq_account_vcpus", value=limit / 1000, labels=(account, "limit"))
+    for account, millicpus in usage.accounts.items():
+        yield Reading(gauge="batchq_account_vcpus", value=millicpus / 1000, labels=(account, "reserved"))
+    for resource in parts.catalog.consumables.values():
+        held = usage.sums.get(units(resource.name), 0)
+        yield Reading(gauge="batchq_resource_units", value=resource.total, labels=(resource.name, "total"))
+        yield Reading(gauge="batchq_resource_units", value=held, labels=(resource.name, "reserved"))
+
+
+def _server(settings: Settings, parts: Parts) -> Iterator[Reading]:
+    health = parts.engine.health()
+    yield Reading(gauge="batchq_engine_up", value=float(health.engine is None))
+    yield Reading(gauge="batchq_store_up", value=float(health.store is None))
+    yield Reading(gauge="batchq_safe_mode", value=float(health.safe_mode is not None))
+    yield Reading(gauge="batchq_event_loop_late_seconds", value=parts.loop_watchdog.longest_delay().total_seconds())
+    feed = parts.engine.history_feed
+    yield Reading(gauge="batchq_watchers", value=feed.waiting + parts.logs.followers)
+    yield Reading(gauge="batchq_feed_number", value=feed.last)
+    yield Reading(gauge="batchq_store_bytes", value=parts.store.size())
+    with suppress(StoreFailed):  # what cannot be measured is absent
+        yield Reading(gauge="batchq_disk_free_bytes", value=parts.disk_guard.free())
+    labels = (__version__, settings.runtime.value, parts.store.instance)
+    yield Reading(gauge="batchq_info", value=1, labels=labels)

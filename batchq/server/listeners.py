@@ -1,0 +1,190 @@
+"""How a server listens, as its settings say: on TCP, on a unix socket, or on both, and who may call it there."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from socket import socket
+
+from msgspec import Struct
+
+from batchq.accounts.files import AccessKeyFile, AccountsFile, machine_user
+from batchq.api.auth.authentication import (
+    Callers,
+    Gate,
+    KeyAuthentication,
+    SocketUsers,
+    Throttle,
+    gate,
+    open_gate,
+    socket_gate,
+)
+from batchq.api.auth.sessions import LoginCodes, Sessions
+from batchq.api.http.credentials import CredentialVerifier
+from batchq.api.http.tls import Certificate
+from batchq.api.http.unix_socket import OWNER_ONLY, WITH_GROUP, PeerNames, SocketFile, listening
+from batchq.api.serving.server import LIMITS, ConnectionLimits
+from batchq.domain.access.accounts import Role
+from batchq.errors import StartImpossible
+from batchq.ports.clock import Clock
+from batchq.settings import Auth, Settings
+from batchq.system.clock import wall_time
+from batchq.system.host import connection_limit, is_loopback, listen
+
+log = logging.getLogger(__name__)
+
+DRAIN = 5.0  # seconds at shutdown for requests in progress
+
+
+class Listeners(Struct, frozen=True, kw_only=True):
+    """The listening sockets of a server: one of them at least."""
+
+    tcp: socket | None
+    #: None without TLS.
+    certificate: Certificate | None
+    local: socket | None
+    #: The file of `local`.
+    file: SocketFile | None
+    #: Whether each caller is authenticated, and is a user of accounts.json.
+    has_accounts: bool
+
+
+class GatedListener(Struct, frozen=True, kw_only=True):
+    """A listening socket, with the authentication of its requests."""
+
+    listener: socket
+    gate: Gate
+    #: Whether the gate requires signatures.
+    signed: bool
+    certificate: Certificate | None = None
+    #: The file of a unix socket; None for TCP.
+    path: Path | None = None
+
+
+@contextmanager
+def open_listeners(settings: Settings) -> Iterator[Listeners]:
+    """The listening sockets. Clients that connect before the server is ready wait until it is.
+
+    Raises StartImpossible for settings that contradict each other; the errors of `listen` and `listening`.
+    """
+    check_listen_address(settings)
+    has_accounts = uses_accounts(settings)
+    file = socket_file(settings, has_accounts=has_accounts)
+    certificate = None if settings.no_tcp else make_certificate(settings)
+    with ExitStack() as stack:
+        yield Listeners(
+            tcp=None if settings.no_tcp else stack.enter_context(listen(settings.host, settings.port)),
+            certificate=certificate,
+            local=None if file is None else stack.enter_context(listening(file)),
+            file=file,
+            has_accounts=has_accounts,
+        )
+
+
+def with_gates(
+    listeners: Listeners, settings: Settings, clock: Clock, keys: KeyAuthentication | None
+) -> Iterator[GatedListener]:
+    """The listeners with their gates, TCP first; both limit the requests of a user together.
+
+    `keys`: of TCP; None if its requests are not authenticated.
+    """
+    throttle = make_throttle(settings, clock) if keys is None else keys.throttle
+    if listeners.tcp is not None:
+        tcp_gate = open_gate(machine_user(), now=clock.now) if keys is None else gate(keys, now=clock.now)
+        signed = keys is not None
+        yield GatedListener(listener=listeners.tcp, gate=tcp_gate, signed=signed, certificate=listeners.certificate)
+    if listeners.local is not None and listeners.file is not None:
+        directory = AccountsFile(settings.data).load
+        users = SocketUsers(names=PeerNames(clock.now), directory=directory, accounts=listeners.has_accounts)
+        local_gate = socket_gate(users, throttle, now=clock.now)
+        yield GatedListener(listener=listeners.local, gate=local_gate, signed=False, path=listeners.file.path)
+
+
+def check_listen_address(settings: Settings) -> None:
+    """Raise StartImpossible for an address beyond loopback without authentication, unless `insecure_no_auth` is set.
+
+    Without authentication every process that can connect to the port may do everything.
+    """
+    open_to_all = settings.auth is Auth.NONE and not settings.insecure_no_auth
+    if open_to_all and not settings.no_tcp and not is_loopback(settings.host):
+        raise StartImpossible(
+            f"{settings.host} is not a loopback address, and requests are not authenticated: "
+            "listen on 127.0.0.1, or set --auth sigv4, or --insecure-no-auth"
+        )
+
+
+def uses_accounts(settings: Settings) -> bool:
+    """Whether each caller is authenticated, and is a user of accounts.json. Raises Unavailable.
+
+    If not, every caller is an admin. Decided when the server starts: if the file is lost later, no user is admitted.
+    """
+    return settings.auth is not Auth.NONE or (settings.no_tcp and bool(AccountsFile(settings.data).load().users))
+
+
+def socket_file(settings: Settings, *, has_accounts: bool) -> SocketFile | None:
+    """The file of the unix socket; None without one.
+
+    Raises StartImpossible for flags that need a socket, and for a socket on which every user of the machine would be an
+    admin, unless `insecure_no_auth` is set.
+    """
+    if settings.socket is None:
+        if settings.no_tcp or settings.socket_group or settings.socket_mode:
+            raise StartImpossible("--no-tcp, --socket-group and --socket-mode need --socket")
+        return None
+    mode = int(settings.socket_mode, 8) if settings.socket_mode else WITH_GROUP if settings.socket_group else OWNER_ONLY
+    if mode & 0o006 and not has_accounts and not settings.insecure_no_auth:
+        raise StartImpossible(
+            f"every user of this machine could connect to {settings.socket} as an admin: set another --socket-mode, "
+            "or --auth sigv4, so that only users of accounts.json are admitted, or --insecure-no-auth"
+        )
+    if not has_accounts:
+        log.warning("every user who can connect to %s is an admin, because accounts are not in use", settings.socket)
+        if AccountsFile(settings.data).load().users:
+            log.warning("the users of accounts.json apply with --auth sigv4, or with --no-tcp")
+    return SocketFile(path=settings.socket, group=settings.socket_group, mode=mode)
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    """The limits of each listener; two listeners share the process's open files."""
+    listeners = 1 if settings.socket is None or settings.no_tcp else 2
+    connections = connection_limit(listeners * LIMITS.connections) // listeners
+    per_address = settings.connections_per_address or connections // 2
+    return ConnectionLimits(connections=connections, per_address=per_address, drain_timeout=DRAIN)
+
+
+def make_certificate(settings: Settings) -> Certificate | None:
+    """The certificate of the server; None without TLS. Raises StartImpossible if only one of its two files is given."""
+    match settings.tls_cert, settings.tls_key:
+        case Path() as chain, Path() as key:
+            return Certificate(chain=chain, key=key)
+        case None, None:
+            if not is_loopback(settings.host):
+                log.warning("requests to %s and their responses are not encrypted: set --tls-cert", settings.host)
+            return None
+        case _:
+            raise StartImpossible("--tls-cert and --tls-key must be set together")
+
+
+def make_throttle(settings: Settings, clock: Clock) -> Throttle:
+    return Throttle(rate=settings.requests_per_second, now=clock.now)
+
+
+def authentication(settings: Settings, clock: Clock, *, instance: str) -> KeyAuthentication | None:
+    """The authentication of requests on TCP; None if they are not authenticated, or there is no TCP.
+
+    Raises Unavailable if a file of keys or accounts cannot be used.
+    """
+    if settings.auth is Auth.NONE or settings.no_tcp:
+        return None
+    keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
+    if not keys.all():
+        log.warning("there are no access keys, so all requests are rejected: batchq key create --user NAME")
+    admins = sorted(it.name for it in users.load().users.values() if it.role is Role.ADMIN)
+    log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
+    return KeyAuthentication(
+        verifier=CredentialVerifier(find=keys.find, now=wall_time),
+        throttle=make_throttle(settings, clock),
+        callers=Callers(directory=users.load, user_of=keys.user_of),
+        sessions=Sessions(find=keys.find, instance=instance, now=wall_time),
+        codes=LoginCodes(clock.now),
+    )

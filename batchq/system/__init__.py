@@ -1,0 +1,1 @@
+"""The machine: its clock, its facts, private files, escapes of control characters, and token buckets."""
