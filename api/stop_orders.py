@@ -92,7 +92,7 @@ def stop_orders_members(job: Job) -> Mapping[str, object]:
     """
     if not job.stop_orders:
         return {}
-    every: dict[str, object] = {"stopOrders": [to_builtins(stop_order_answer(it)) for it in job.stop_orders]}
+    every: dict[str, object] = {"stopOrders": [to_builtins(stop_order_answer(order)) for order in job.stop_orders]}
     latest = latest_order(job)
     return every if latest is None else {"stopOrder": to_builtins(stop_order_answer(latest)), **every}
 

@@ -64,7 +64,7 @@ class Journal:
             return (), 0
         except OSError as why:
             raise Unavailable(f"cannot read {self._path}: {why.strerror}") from None
-        return tuple(it for line in content.splitlines() if (it := _decode(line)) is not None), len(content)
+        return tuple(record for line in content.splitlines() if (record := _decode(line)) is not None), len(content)
 
     def drop(self, length: int) -> None:
         """Remove the first `length` bytes of the file."""

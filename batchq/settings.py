@@ -174,9 +174,9 @@ class Settings(BaseSettings):
         config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # may contain a secret access key
         files = (self.tls_key, self.tls_cert, self.secrets_file, self.metrics_token_file, self.socket)
         # os.path.exists is False for a home directory that cannot be searched, where Path.exists raises OSError.
-        given = (*(it for it in files if it is not None), *((config,) if os.path.exists(config) else ()))  # noqa: PTH110
+        given = (*(path for path in files if path is not None), *((config,) if os.path.exists(config) else ()))  # noqa: PTH110
         # Files are not resolved: a symlink may change while the server runs, so each container's start follows it.
-        return self.data.resolve(), self.checkpoint_root.resolve(), *(it.absolute() for it in given)
+        return self.data.resolve(), self.checkpoint_root.resolve(), *(item.absolute() for item in given)
 
     @property
     def checkpoint_retention(self) -> timedelta | None:

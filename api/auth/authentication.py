@@ -115,7 +115,7 @@ class HealthReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
         """The report without descriptions of failures, which may name what other users run, or files of the machine."""
         parts = {name: getattr(self, name) for name in _DESCRIBED}
         hidden = {name: _state(text) for name, text in parts.items() if text is not None}
-        loops = None if self.loops is None else {it: _state(text) for it, text in self.loops.items()}
+        loops = None if self.loops is None else {loop: _state(text) for loop, text in self.loops.items()}
         return replace(self, loops=loops, **hidden)
 
 

@@ -119,7 +119,7 @@ class Sessions:
     def end(self, session: Session) -> None:
         """Make the cookie of a session invalid."""
         now = self._now()
-        self._ended = {it: until for it, until in self._ended.items() if until > now}
+        self._ended = {key: until for key, until in self._ended.items() if until > now}
         if sum(key == session.key for key, _ in self._ended) >= MAX_ENDED:
             self._ended_until[session.key] = now
         else:
@@ -158,8 +158,8 @@ class LoginCodes:
     def create(self, key_id: str) -> str:
         """A new code for the user of an access key."""
         now = self._now()
-        self._codes = {it: (key, end) for it, (key, end) in self._codes.items() if end > now}
-        of_key = [it for it, (key, _) in self._codes.items() if key == key_id]
+        self._codes = {code: (key, end) for code, (key, end) in self._codes.items() if end > now}
+        of_key = [code for code, (key, _) in self._codes.items() if key == key_id]
         if len(of_key) >= MAX_CODES:
             del self._codes[of_key[0]]
         code = secrets.token_urlsafe(32)

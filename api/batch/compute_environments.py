@@ -244,7 +244,7 @@ async def update_compute_environment(
     """Changes a compute environment."""
     name = environment_name(body.computeEnvironment, request.arns)
     made = await context.catalog.compute_environments.update(
-        name, lambda it: updated_compute_environment(it, body, context.limits), caller=request.caller
+        name, lambda environment: updated_compute_environment(environment, body, context.limits), caller=request.caller
     )
     return _name_and_arn(made, request)
 
@@ -267,10 +267,17 @@ async def describe_compute_environments(
     """Describes compute environments."""
     names = request.arns.all_named(ArnKind.ENVIRONMENT, body.computeEnvironments or ())
     known = context.catalog.environments
-    found = {name: it for name, it in known.items() if name in names} if body.computeEnvironments else known
+    found = (
+        {name: environment for name, environment in known.items() if name in names}
+        if body.computeEnvironments
+        else known
+    )
     query = ("DescribeComputeEnvironments", names)
     entries, more = page_of_entries(found, body, query=query, tokens=context.tokens)
-    return {"computeEnvironments": [compute_environment_detail(it, request.arns) for it in entries], **more}
+    return {
+        "computeEnvironments": [compute_environment_detail(environment, request.arns) for environment in entries],
+        **more,
+    }
 
 
 def _name_and_arn(environment: ComputeEnvironment, request: BatchRequest) -> Answer:

@@ -131,9 +131,11 @@ async def list_consumable_resources(
     """Lists consumable resources, with the units in use."""
     wanted = name_patterns(body.filters)
     resources = context.catalog.consumable_resources
-    found = {name: it for name, it in resources.known.items() if wanted is None or matches_any(name, wanted)}
+    found = {
+        name: resource for name, resource in resources.known.items() if wanted is None or matches_any(name, wanted)
+    }
     entries, more = page_of_entries(found, body, query=("ListConsumableResources", wanted), tokens=context.tokens)
-    listed = [summary_to_wire(it, resources.quantities(it), request.arns) for it in entries]
+    listed = [summary_to_wire(resource, resources.quantities(resource), request.arns) for resource in entries]
     return {"consumableResources": listed, **more}
 
 
@@ -148,7 +150,7 @@ async def list_jobs_by_consumable_resource(
         query = replace(query, before=int(context.tokens.read(token, body.nextToken)))
     jobs = await context.jobs.list_needing(replace(query, limit=query.limit + 1), caller=request.caller)
     entries = jobs[: query.limit]
-    answer: Answer = {"jobs": [job_to_wire(it, query.resource, request.arns) for it in entries]}
+    answer: Answer = {"jobs": [job_to_wire(job, query.resource, request.arns) for job in entries]}
     return answer | (
         {"nextToken": context.tokens.make(token, str(entries[-1].order))} if len(jobs) > len(entries) else {}
     )
@@ -200,21 +202,23 @@ def summary_to_wire(resource: ConsumableResource, quantities: Quantities, arns: 
 
 def name_patterns(filters: Sequence[KeyValuesPair] | None) -> tuple[str, ...] | None:
     """The requested names, in lower case; a trailing `*` matches any rest. None: all names. Raises Invalid."""
-    values = [validation.filter_values(it) for it in filters or () if validation.filter_name(it, (_BY_NAME,))]
+    values = [validation.filter_values(pair) for pair in filters or () if validation.filter_name(pair, (_BY_NAME,))]
     if len(values) > 1:
         raise Invalid("Only one filter key-value pair can be specified.")
-    return tuple(it.lower() for it in values[0]) if values else None
+    return tuple(text.lower() for text in values[0]) if values else None
 
 
 def matches_any(name: str, wanted: Sequence[str]) -> bool:
     """Whether a name matches one of the names that `name_patterns` returned."""
     lowered = name.lower()
-    return any(lowered.startswith(it[:-1]) if it.endswith("*") else lowered == it for it in wanted)
+    return any(lowered.startswith(text[:-1]) if text.endswith("*") else lowered == text for text in wanted)
 
 
 def job_query(given: ListJobsByConsumableResource, arns: BatchArns) -> NeedQuery:
     """The query for the first page. Both filters may be given, each with one value. Raises Invalid, and NotFound."""
-    named = {validation.filter_name(it, (_BY_STATUS, _BY_JOB_NAME)): _single_value(it) for it in given.filters or ()}
+    named = {
+        validation.filter_name(pair, (_BY_STATUS, _BY_JOB_NAME)): _single_value(pair) for pair in given.filters or ()
+    }
     if len(named) != len(given.filters or ()):
         raise Invalid("A filter must not be named more than once.")
     return NeedQuery(
@@ -235,7 +239,7 @@ def job_to_wire(job: Job, resource: ConsumableName, arns: BatchArns) -> Content:
         "jobDefinitionArn": arns.definition(job.spec.definition),
         "shareIdentifier": job.spec.share_identifier,
         "jobStatus": job.status.value,
-        "quantity": sum(it.quantity for it in needs if it.resource == resource),
+        "quantity": sum(requirement.quantity for requirement in needs if requirement.resource == resource),
         "statusReason": shown_status_reason(job),
         "startedAt": job.started_at and milliseconds(job.started_at),
         "createdAt": milliseconds(job.created_at),
@@ -252,8 +256,8 @@ def _single_value(given: KeyValuesPair) -> str:
 
 
 def to_needs(given: ConsumableResourceProperties | None, arns: BatchArns) -> Needs:
-    made = tuple(_to_need(it, arns) for it in (given and given.consumableResourceList) or ())
-    validation.unique((it.resource for it in made), "A consumable resource")
+    made = tuple(_to_need(requirement, arns) for requirement in (given and given.consumableResourceList) or ())
+    validation.unique((requirement.resource for requirement in made), "A consumable resource")
     return made
 
 
@@ -264,19 +268,19 @@ def gang_needs(
 
     Raises Invalid for a total above MAX_QUANTITY.
     """
-    each = [to_needs(it, arns) for it in ranges]
-    places = {(it.first, it.last): place for place, it in enumerate(gang.ranges)}
+    each = [to_needs(properties, arns) for properties in ranges]
+    places = {(node_range.first, node_range.last): place for place, node_range in enumerate(gang.ranges)}
     held = (gang.range_of(node) for node in range(gang.count))
-    needed = _total([own, *(each[places[it.first, it.last]] for it in held)])
-    if any(it.quantity > MAX_QUANTITY for it in needed):
+    needed = _total([own, *(each[places[node_range.first, node_range.last]] for node_range in held)])
+    if any(requirement.quantity > MAX_QUANTITY for requirement in needed):
         raise Invalid(f"All nodes together must not need more than {MAX_QUANTITY} of a consumable resource.")
     return needed
 
 
 def _total(listed: Iterable[Needs]) -> Needs:
     amounts: dict[ConsumableName, int] = {}
-    for it in listed:
-        for need in it:
+    for pair in listed:
+        for need in pair:
             amounts[need.resource] = amounts.get(need.resource, 0) + need.quantity
     return tuple(ConsumableRequirement(resource=name, quantity=quantity) for name, quantity in amounts.items())
 
@@ -294,6 +298,7 @@ def _to_need(given: ConsumableResourceRequirement, arns: BatchArns) -> Consumabl
 def needs_to_wire(listed: Needs, arns: BatchArns) -> dict[str, object]:
     return {
         "consumableResourceList": [
-            {"consumableResource": arns.consumable(it.resource), "quantity": it.quantity} for it in listed
+            {"consumableResource": arns.consumable(requirement.resource), "quantity": requirement.quantity}
+            for requirement in listed
         ]
     }

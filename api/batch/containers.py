@@ -174,15 +174,15 @@ def batch_container(given: ContainerProperties, *, reserved: Resources, on_farga
         privileged=bool(given.privileged),
         read_only_root=bool(given.readonlyRootFilesystem),
         init=bool(linux.initProcessEnabled),
-        ulimits=tuple(_ulimit(it) for it in given.ulimits or ()),
-        devices=tuple(_device(it) for it in linux.devices or ()),
-        tmpfs=tuple(_tmpfs(it) for it in linux.tmpfs or ()),
+        ulimits=tuple(_ulimit(shape) for shape in given.ulimits or ()),
+        devices=tuple(_device(device) for device in linux.devices or ()),
+        tmpfs=tuple(_tmpfs(shape) for shape in linux.tmpfs or ()),
         shared_memory_mib=linux.sharedMemorySize,
         max_swap_mib=linux.maxSwap,
         swappiness=None if linux.maxSwap is None else linux.swappiness,  # AWS: ignored without maxSwap
         mounts=_mounts(given.mountPoints or (), given.volumes or ()),
         logging=_logging(given.logConfiguration),
-        secrets=tuple(_secret(it) for it in given.secrets or ()),
+        secrets=tuple(_secret(shape) for shape in given.secrets or ()),
         platform=_platform(given.runtimePlatform),
     )
 
@@ -211,7 +211,7 @@ def _device(given: DeviceShape) -> Device:
     return Device(
         host_path=validation.path(given.hostPath, "hostPath"),
         container_path=validation.path(given.containerPath or given.hostPath, "containerPath"),
-        permissions=tuple(DevicePermission(it) for it in given.permissions or ()),
+        permissions=tuple(DevicePermission(literal) for literal in given.permissions or ()),
     )
 
 
@@ -226,9 +226,9 @@ def _tmpfs(given: TmpfsShape) -> Tmpfs:
 
 
 def _mounts(points: Sequence[MountPoint], volumes: Sequence[Volume]) -> tuple[Mount, ...]:
-    paths = {_volume(it): _source(it) for it in volumes}
-    validation.unique((it.name for it in volumes), "The name of a volume")
-    validation.unique((it.containerPath for it in points), "The containerPath of a mount point")
+    paths = {_volume(volume): _source(volume) for volume in volumes}
+    validation.unique((volume.name for volume in volumes), "The name of a volume")
+    validation.unique((point.containerPath for point in points), "The containerPath of a mount point")
     for point in points:
         if point.sourceVolume not in paths:
             raise Invalid(f"sourceVolume '{point.sourceVolume or ''}' is not one of the volumes.")
@@ -271,7 +271,7 @@ def _logging(given: LogConfiguration | None) -> Logging:
     return Logging(
         driver=given.logDriver,
         options=tuple((given.options or {}).items()),
-        secret_options=tuple(_secret_option(it) for it in given.secretOptions or ()),
+        secret_options=tuple(_secret_option(shape) for shape in given.secretOptions or ()),
     )
 
 
@@ -314,7 +314,7 @@ def _forbidden_on_fargate(given: ContainerProperties) -> dict[str, object]:
         "privileged": given.privileged,
         "ulimits": given.ulimits,
         "instanceType": given.instanceType,
-        "host volume": any(it.host is not None and it.host.sourcePath for it in given.volumes or ()),
+        "host volume": any(volume.host is not None and volume.host.sourcePath for volume in given.volumes or ()),
         "devices": linux.devices,
         "sharedMemorySize": linux.sharedMemorySize,
         "tmpfs": linux.tmpfs,

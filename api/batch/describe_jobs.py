@@ -43,8 +43,8 @@ async def describe_jobs(context: BatchContext, request: BatchRequest, body: Desc
     """Describes up to 100 jobs by id. Jobs that do not exist are left out."""
     if len(body.jobs) > MAX_DESCRIBED:
         raise Invalid(f"Maximum number of jobs supported is  {MAX_DESCRIBED} .")  # AWS: exactly these spaces
-    named = (to_job_id(it) for it in (request.arns.listed(ArnKind.JOB, text) for text in body.jobs))
-    found = await context.jobs.describe([it for it in named if it is not None], caller=request.caller)
+    named = (to_job_id(job) for job in (request.arns.listed(ArnKind.JOB, text) for text in body.jobs))
+    found = await context.jobs.describe([job_id for job_id in named if job_id is not None], caller=request.caller)
     return {"jobs": [job_detail(job, definition, request.arns) for job, definition in found]}
 
 
@@ -53,7 +53,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> C
     known = {} if definition is None else parse_document(definition.document)
     registered = registered_properties(known, job.spec, node_of(job.id)[1])
     spec = job.spec
-    ended = [attempt_to_wire(job, it, arns, in_tasks="ecsProperties" in registered) for it in job.attempts]
+    ended = [attempt_to_wire(job, attempt, arns, in_tasks="ecsProperties" in registered) for attempt in job.attempts]
     return without_none(
         {
             "jobArn": arns.job(job.id),
@@ -70,7 +70,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> C
             "nodeDetails": node_to_wire(job),
             "retryStrategy": retry_to_wire(spec.retry),
             "timeout": _timeout_to_wire(job),
-            "dependsOn": [_dependency_to_wire(it) for it in spec.depends_on],
+            "dependsOn": [_dependency_to_wire(dependency) for dependency in spec.depends_on],
             "parameters": dict(spec.parameters),
             "tags": dict(job.tags),
             "propagateTags": spec.propagate_tags,
@@ -154,7 +154,7 @@ def owner_to_wire(job: Job) -> Content:
 
     Decisions 0025 and 0068.
     """
-    authors = [user_to_wire(it) for it in job.spec.authors]
+    authors = [user_to_wire(owner) for owner in job.spec.authors]
     return user_to_wire(job.spec.owner) | ({"authors": authors} if authors else {})
 
 
@@ -231,7 +231,7 @@ def attempt_container(job: Job, run: Attempt, arns: BatchArns) -> Content:
     Of several containers it describes the one that decided the attempt, until then the leading one.
     """
     key = run.decided_by or leading_key(job)
-    own = next((it for it in run.containers if it.key == key), None)
+    own = next((container for container in run.containers if container.key == key), None)
     began = run.started_at if own is None else own.started_at
     return without_none(
         {
@@ -253,7 +253,7 @@ def task_location(job: Job, run: Attempt, arns: BatchArns) -> Content:
 def task_container(job: Job, run: Attempt | None, name: str) -> Content:
     """The state of one container of a task. AWS: it has a log stream name once it is RUNNING."""
     key = f"{leading_key(job).partition('/')[0]}/{name}"
-    own = None if run is None else next((it for it in run.containers if it.key == key), None)
+    own = None if run is None else next((container for container in run.containers if container.key == key), None)
     if run is None or own is None:
         return {"networkInterfaces": []}
     stream = log_stream_of(job, run, key) if own.started_at else None
@@ -261,7 +261,7 @@ def task_container(job: Job, run: Attempt | None, name: str) -> Content:
 
 
 def _task_to_wire(job: Job, run: Attempt, arns: BatchArns) -> Content:
-    containers = [{"name": it.name, **task_container(job, run, it.name)} for it in run.containers]
+    containers = [{"name": container.name, **task_container(job, run, container.name)} for container in run.containers]
     return {**task_location(job, run, arns), "containers": containers}
 
 
@@ -290,13 +290,16 @@ def registered_properties(document: Registered, spec: JobSpec, node: int | None)
 def _images_only(spec: JobSpec) -> Registered:
     """Properties for a job whose definition is not stored any more: the images only."""
     if spec.nodes is not None:
-        ranges = [{"targetNodes": f"{it.first}:{it.last}", **_images(it.task)} for it in spec.nodes.ranges]
+        ranges = [
+            {"targetNodes": f"{node_range.first}:{node_range.last}", **_images(node_range.task)}
+            for node_range in spec.nodes.ranges
+        ]
         return {"nodeProperties": {"mainNode": spec.nodes.main, "nodeRangeProperties": ranges}}
     return {"containerProperties": {"image": spec.container.image}} if spec.task is None else _images(spec.task)
 
 
 def _images(task: Task) -> Content:
-    containers = [{"name": it.name, "image": it.spec.image} for it in task.containers]
+    containers = [{"name": container.name, "image": container.spec.image} for container in task.containers]
     return {"ecsProperties": {"taskProperties": [{"containers": containers}]}}
 
 
@@ -310,14 +313,14 @@ def container_to_wire(properties: Registered, spec: ContainerSpec) -> Content:
 def task_containers_to_wire(properties: Registered, task: Task) -> list[Content]:
     """The containers of an ecsProperties, in its order."""
     listed = properties["taskProperties"][0]["containers"]
-    return [{**it, **_effective(it, made.spec)} for it, made in zip(listed, task.containers, strict=True)]
+    return [{**value, **_effective(value, made.spec)} for value, made in zip(listed, task.containers, strict=True)]
 
 
 def nodes_to_wire(properties: Registered, nodes: Nodes) -> Content:
     """A nodeProperties, with the number of nodes and the containers of a job."""
     ranges = [
-        {**it, **_of_range(it, made.task)}
-        for it, made in zip(properties["nodeRangeProperties"], nodes.ranges, strict=True)
+        {**value, **_of_range(value, made.task)}
+        for value, made in zip(properties["nodeRangeProperties"], nodes.ranges, strict=True)
     ]
     return {**properties, "numNodes": nodes.count, "nodeRangeProperties": ranges}
 
@@ -345,7 +348,7 @@ def _resources(properties: Registered, spec: ContainerSpec) -> Content:
     """The effective resources, each in the form that the definition uses: as an entry, or as an older member."""
     numbers = {"vcpus": spec.resources.millicpus // WHOLE_VCPU, "memory": spec.resources.memory_mib}
     older = {member: value for member, value in numbers.items() if member in properties}
-    entries = {it["type"]: it for it in properties.get("resourceRequirements", ())}
+    entries = {requirement["type"]: requirement for requirement in properties.get("resourceRequirements", ())}
     wanted = _entries(spec.resources)
     kept = {kind: wanted[kind] for kind in entries if kind in wanted}
     new = {kind: text for kind, text in wanted.items() if kind not in kept and _OLDER_MEMBERS.get(kind) not in older}

@@ -122,15 +122,15 @@ async def describe_job_definitions(
     if body.jobDefinitions and (body.jobDefinitionName or body.status or body.maxResults or body.nextToken):
         raise Invalid("jobDefinitions cannot be used with other parameters.")
     found, more = await (_named(context, body, request) if body.jobDefinitions else _page(context, body, request))
-    return {"jobDefinitions": [job_definition_detail(it, request.arns) for it in found], **more}
+    return {"jobDefinitions": [job_definition_detail(definition, request.arns) for definition in found], **more}
 
 
 async def _named(context: BatchContext, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
     refs = dict.fromkeys(revision_ref(text, request.arns) for text in body.jobDefinitions or ())
     return [
-        it
+        definition
         for ref in refs
-        if ref and (it := await context.catalog.definitions.get_visible(ref, caller=request.caller)) is not None
+        if ref and (definition := await context.catalog.definitions.get_visible(ref, caller=request.caller)) is not None
     ], {}
 
 
@@ -193,9 +193,11 @@ class DefinedWork(Struct, frozen=True, kw_only=True):
     @property
     def privileged(self) -> bool:
         """Whether any container is privileged, or has devices of the host, which is equivalent."""
-        several = [it.task for it in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
+        several = (
+            [node_range.task for node_range in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
+        )
         specs = [self.container, *(container.spec for task in several for container in task.containers)]
-        return any(it.privileged or it.devices for it in specs)
+        return any(spec.privileged or spec.devices for spec in specs)
 
 
 def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
@@ -227,7 +229,9 @@ def _gang(
     if given.nodeProperties is None:
         raise Invalid("nodeProperties must be provided.")
     gang = nodes.to_gang(given.nodeProperties)
-    each = [it.consumableResourceProperties for it in given.nodeProperties.nodeRangeProperties]
+    each = [
+        noderangeproperty.consumableResourceProperties for noderangeproperty in given.nodeProperties.nodeRangeProperties
+    ]
     return DefinedWork(
         container=gang.leading.spec, nodes=gang, needs=consumable_resources.gang_needs(own, each, gang, arns)
     )
@@ -271,8 +275,8 @@ def user_to_wire(user: Owner) -> dict[str, str]:
 
 def _node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
     ranges = [
-        {**it, "container": with_empty_lists(it["container"])} if "container" in it else it
-        for it in registered["nodeRangeProperties"]
+        {**member, "container": with_empty_lists(member["container"])} if "container" in member else member
+        for member in registered["nodeRangeProperties"]
     ]
     return {**registered, "nodeRangeProperties": ranges}
 

@@ -110,7 +110,7 @@ async def update_job_queue(context: BatchContext, request: BatchRequest, body: U
     name = queue_name(body.jobQueue, request.arns)
     known = context.catalog.environments
     made = await context.catalog.job_queues.update(
-        name, lambda it: updated_job_queue(it, body, request.arns, known), caller=request.caller
+        name, lambda queue: updated_job_queue(queue, body, request.arns, known), caller=request.caller
     )
     return _name_and_arn(made, request)
 
@@ -127,10 +127,10 @@ async def describe_job_queues(context: BatchContext, request: BatchRequest, body
     """Describes job queues."""
     names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
     known = context.catalog.queues_of(request.caller)
-    found = {name: it for name, it in known.items() if name in names} if body.jobQueues else known
+    found = {name: queue for name, queue in known.items() if name in names} if body.jobQueues else known
     query = ("DescribeJobQueues", names)
     entries, more = page_of_entries(found, body, query=query, tokens=context.tokens)
-    return {"jobQueues": [job_queue_detail(it, request.arns) for it in entries], **more}
+    return {"jobQueues": [job_queue_detail(queue, request.arns) for queue in entries], **more}
 
 
 @takes(GetJobQueueSnapshot)
@@ -168,8 +168,10 @@ def environment_order(
     """
     if not 1 <= len(given) <= MAX_ENVIRONMENTS:
         raise Invalid(f"computeEnvironmentOrder must name 1 to {MAX_ENVIRONMENTS} compute environments.")
-    validation.unique((it.order for it in given), "An order of computeEnvironmentOrder")
-    named = tuple(_environment(it.computeEnvironment, arns) for it in sorted(given, key=lambda it: it.order))
+    validation.unique((order.order for order in given), "An order of computeEnvironmentOrder")
+    named = tuple(
+        _environment(order.computeEnvironment, arns) for order in sorted(given, key=lambda order: order.order)
+    )
     validation.unique(named, "A compute environment")
     if len({is_fargate(known[name]) for name in named if name in known}) > 1:
         raise Invalid("EC2 and Fargate compute environments cannot be mixed in a job queue.")
@@ -232,18 +234,23 @@ def _environment(text: str, arns: BatchArns) -> EnvironmentName:
 
 
 def _orders(given: Sequence[ComputeEnvironmentOrder]) -> list[int]:
-    return sorted(it.order for it in given)
+    return sorted(order.order for order in given)
 
 
 def to_time_limits(given: Sequence[JobStateTimeLimitAction]) -> tuple[TimeLimit, ...]:
-    validation.unique((it.reason for it in given), "A reason of jobStateTimeLimitActions")
-    return tuple(_limit(it) for it in given)
+    validation.unique((action.reason for action in given), "A reason of jobStateTimeLimitActions")
+    return tuple(_limit(action) for action in given)
 
 
 def time_limits_to_wire(limits: Iterable[TimeLimit]) -> list[dict[str, object]]:
     return [
-        {"reason": it.reason, "state": "RUNNABLE", "maxTimeSeconds": int(it.most.total_seconds()), "action": "CANCEL"}
-        for it in limits
+        {
+            "reason": limit.reason,
+            "state": "RUNNABLE",
+            "maxTimeSeconds": int(limit.most.total_seconds()),
+            "action": "CANCEL",
+        }
+        for limit in limits
     ]
 
 

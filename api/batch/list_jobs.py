@@ -61,9 +61,9 @@ async def _list_nodes(context: BatchContext, body: ListJobs, request: BatchReque
     token = ("ListJobs", "nodes", job_id, status)
     after = int(context.tokens.read(token, body.nextToken)) if body.nextToken else -1
     nodes = [
-        it
-        for it in await context.jobs.list_nodes(job_id, caller=request.caller)
-        if it.status is status and _number(it) > after
+        job
+        for job in await context.jobs.list_nodes(job_id, caller=request.caller)
+        if job.status is status and _number(job) > after
     ]
     page = nodes[: page_limit(body)]
     return _page(context, request, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
@@ -124,7 +124,7 @@ def page_limit(given: ListJobs, by: Filter | None = None) -> int:
 
 
 def check_list_selector(given: ListJobs) -> None:
-    named = [it for it in (given.jobQueue, given.arrayJobId, given.multiNodeJobId) if it]
+    named = [text for text in (given.jobQueue, given.arrayJobId, given.multiNodeJobId) if text]
     if len(named) != 1:
         raise Invalid("Exactly one of jobQueue, arrayJobId and multiNodeJobId must be specified.")
 

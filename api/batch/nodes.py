@@ -113,9 +113,9 @@ def to_task(given: EcsProperties, *, on_fargate: bool) -> Task:
     if not 1 <= len(properties.containers) <= MAX_CONTAINERS:
         raise Invalid(f"A task must have 1 to {MAX_CONTAINERS} containers.")
     _check_modes(properties)
-    made = tuple(_container(it, properties, on_fargate=on_fargate) for it in properties.containers)
-    validation.unique((it.name for it in made), "The name of a container")
-    if not any(it.essential for it in made):
+    made = tuple(_container(container, properties, on_fargate=on_fargate) for container in properties.containers)
+    validation.unique((container.name for container in made), "The name of a container")
+    if not any(container.essential for container in made):
         raise Invalid("At least one container of a task must be essential.")
     _check_dependencies(made)
     whole = Task(containers=made, share_ipc=properties.ipcMode == "task", share_pids=properties.pidMode == "task")
@@ -145,7 +145,7 @@ def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_
         name=_name(given.name, alone=len(within.containers) == 1),
         spec=_sharing(containers.batch_container(properties, reserved=reserved, on_fargate=on_fargate), properties),
         essential=given.essential is not False,
-        depends_on=tuple(_dependency(it) for it in given.dependsOn or ()),
+        depends_on=tuple(_dependency(dependency) for dependency in given.dependsOn or ()),
         start_timeout=None if given.startTimeout is None else timedelta(seconds=given.startTimeout),
         stop_timeout=None if given.stopTimeout is None else timedelta(seconds=given.stopTimeout),
     )
@@ -168,8 +168,8 @@ def _properties(given: TaskContainerProperties, within: EcsTaskProperties) -> Co
 
 def _sharing(spec: ContainerSpec, properties: ContainerProperties) -> ContainerSpec:
     """The containers of a task share volumes of the same name. Volumes with a host path are shared by it."""
-    named = {it.containerPath: it.sourceVolume for it in properties.mountPoints or ()}
-    return replace(spec, mounts=tuple(_shared(it, named[it.container_path]) for it in spec.mounts))
+    named = {point.containerPath: point.sourceVolume for point in properties.mountPoints or ()}
+    return replace(spec, mounts=tuple(_shared(mount, named[mount.container_path]) for mount in spec.mounts))
 
 
 def _shared(mount: Mount, volume: str | None) -> Mount:
@@ -193,15 +193,17 @@ def _dependency(given: TaskContainerDependency) -> ContainerDependency:
 
 def _check_dependencies(made: Sequence[TaskContainer]) -> None:
     """AWS: no container may wait for the exit of an essential one, because that exit ends the task. Raises Invalid."""
-    known = {it.name: it for it in made}
+    known = {container.name: container for container in made}
     for container in made:
-        validation.unique((it.container for it in container.depends_on), "A container in dependsOn")
-        for it in container.depends_on:
-            if it.container not in known:
-                raise Invalid(f"Container '{it.container}' in dependsOn of '{container.name}' does not exist.")
-            if it.condition is not Condition.START and known[it.container].essential:
-                raise Invalid(f"The condition {it.condition} cannot be set on '{it.container}': it is essential.")
-    _check_cycles({it.name: {on.container for on in it.depends_on} for it in made})
+        validation.unique((dependency.container for dependency in container.depends_on), "A container in dependsOn")
+        for dependency in container.depends_on:
+            if dependency.container not in known:
+                raise Invalid(f"Container '{dependency.container}' in dependsOn of '{container.name}' does not exist.")
+            if dependency.condition is not Condition.START and known[dependency.container].essential:
+                raise Invalid(
+                    f"The condition {dependency.condition} cannot be set on '{dependency.container}': it is essential."
+                )
+    _check_cycles({container.name: {on.container for on in container.depends_on} for container in made})
 
 
 def _check_cycles(waiting: dict[str, set[str]]) -> None:
@@ -250,9 +252,9 @@ class NodeOverrides(WireModel):
 def to_gang(given: NodeProperties) -> Nodes:
     """The gang of a job definition. Raises Invalid."""
     made = _to_nodes(given, given.numNodes)
-    for it in given.nodeRangeProperties:
-        if (node_bounds(it.targetNodes)[1] or 0) >= made.count:
-            raise Invalid(f"targetNodes {it.targetNodes} must be within 0:{made.count - 1}.")
+    for noderangeproperty in given.nodeRangeProperties:
+        if (node_bounds(noderangeproperty.targetNodes)[1] or 0) >= made.count:
+            raise Invalid(f"targetNodes {noderangeproperty.targetNodes} must be within 0:{made.count - 1}.")
     return made
 
 
@@ -261,7 +263,7 @@ def resize_gang(given: NodeProperties, count: int) -> Nodes:
 
     AWS: one range must be open-ended, and all ranges must begin below the number.
     """
-    if not any(it.targetNodes.endswith(":") for it in given.nodeRangeProperties):
+    if not any(noderangeproperty.targetNodes.endswith(":") for noderangeproperty in given.nodeRangeProperties):
         raise Invalid("numNodes can be overridden only where a targetNodes range of the job definition is open-ended.")
     return _to_nodes(given, count)
 
@@ -293,11 +295,11 @@ def _to_nodes(given: NodeProperties, count: int) -> Nodes:
         raise Invalid(f"mainNode must be from 0 to {count - 1}.")
     if not 1 <= len(given.nodeRangeProperties) <= MAX_RANGES:
         raise Invalid(f"nodeRangeProperties must have 1 to {MAX_RANGES} ranges.")
-    spans = [node_span(it.targetNodes, count) for it in given.nodeRangeProperties]
+    spans = [node_span(noderangeproperty.targetNodes, count) for noderangeproperty in given.nodeRangeProperties]
     _check_spans(spans, count)
     ranges = tuple(
-        NodeRange(first=first, last=last, task=_task(it))
-        for (first, last), it in zip(spans, given.nodeRangeProperties, strict=True)
+        NodeRange(first=first, last=last, task=_task(other_property))
+        for (first, last), other_property in zip(spans, given.nodeRangeProperties, strict=True)
     )
     return Nodes(count=count, main=given.mainNode, ranges=ranges)
 

@@ -88,7 +88,7 @@ async def update_scheduling_policy(
     check_policy_supported(body)
     name = policy_name(body.arn, request.arns, member="arn")
     await context.catalog.scheduling_policies.update(
-        name, lambda it: updated_scheduling_policy(it, body.fairsharePolicy), caller=request.caller
+        name, lambda policy: updated_scheduling_policy(policy, body.fairsharePolicy), caller=request.caller
     )
     return {}
 
@@ -110,8 +110,8 @@ async def describe_scheduling_policies(
 ) -> Answer:
     """Describes scheduling policies by ARN."""
     names = request.arns.all_named(ArnKind.POLICY, body.arns)
-    found = (it for name, it in sorted(context.catalog.policies.items()) if name in names)
-    return {"schedulingPolicies": [scheduling_policy_detail(it, request.arns) for it in found]}
+    found = (policy for name, policy in sorted(context.catalog.policies.items()) if name in names)
+    return {"schedulingPolicies": [scheduling_policy_detail(policy, request.arns) for policy in found]}
 
 
 @takes(ListSchedulingPolicies)
@@ -122,7 +122,7 @@ async def list_scheduling_policies(
     entries, more = page_of_entries(
         context.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=context.tokens
     )
-    return {"schedulingPolicies": [{"arn": request.arns.policy(it.name)} for it in entries], **more}
+    return {"schedulingPolicies": [{"arn": request.arns.policy(policy.name)} for policy in entries], **more}
 
 
 def policy_name(text: str, arns: BatchArns, *, member: str) -> PolicyName:
@@ -152,7 +152,7 @@ def to_policy(given: FairsharePolicy) -> PolicyMembers:
         raise Invalid(f"computeReservation must be between 0 and {MAX_RESERVATION}.")
     defaults = {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []}
     return PolicyMembers(
-        shares=tuple(_share(it) for it in given.shareDistribution or ()),
+        shares=tuple(_share(attributes) for attributes in given.shareDistribution or ()),
         decay=timedelta(seconds=seconds),
         reservation=percent,
         document=json.dumps(given.model_dump(exclude_none=True) or defaults),

@@ -89,7 +89,7 @@ async def _stop_many(order: StopManyMethod, request: BatchRequest, body: StopJob
             named[text] = _job(text, request)
         except Invalid as why:
             errors[text] = {"code": "ClientException", "message": str(why)}
-    refused = await order([it for it in named.values() if it is not None], reason, caller=request.caller)
+    refused = await order([job_id for job_id in named.values() if job_id is not None], reason, caller=request.caller)
     errors |= {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
     return {
         "successful": [text for text in body.jobs if text not in errors],

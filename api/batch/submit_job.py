@@ -180,7 +180,7 @@ def _share(text: str | None) -> str | None:
 def _dependencies(given: Sequence[JobDependency], arns: BatchArns) -> tuple[Dependency, ...]:
     if len(given) > MAX_DEPENDENCIES:
         raise Invalid(f"Job cannot have more than {MAX_DEPENDENCIES} dependencies")
-    return tuple(_dependency(it, arns) for it in given)
+    return tuple(_dependency(dependency, arns) for dependency in given)
 
 
 def _dependency(given: JobDependency, arns: BatchArns) -> Dependency:
@@ -252,14 +252,17 @@ def task_overrides(given: EcsPropertiesOverride | None, task: Task) -> ByName:
     requested = (given and given.taskProperties) or []
     if len(requested) > 1:
         raise Invalid("taskProperties must have exactly 1 element.")
-    containers = [it for one in requested for it in one.containers or ()]
+    containers = [overrides for one in requested for overrides in one.containers or ()]
     alone = task.containers[0].name if len(task.containers) == 1 else ""
-    names = [it.name or alone for it in containers]
+    names = [overrides.name or alone for overrides in containers]
     validation.unique(names, "A container in ecsPropertiesOverride")
     for name in names:
-        if name not in {it.name for it in task.containers}:
+        if name not in {container.name for container in task.containers}:
             raise Invalid(f"Container '{name}' in ecsPropertiesOverride is not one of the job definition's.")
-    return {name: container_overrides(_container_members(it), {}) for name, it in zip(names, containers, strict=True)}
+    return {
+        name: container_overrides(_container_members(overrides), {})
+        for name, overrides in zip(names, containers, strict=True)
+    }
 
 
 def _container_members(given: TaskContainerOverrides) -> ContainerOverrides:
@@ -301,8 +304,8 @@ def _needs(given: SubmitJob, arns: BatchArns) -> Needs | None:
 
 
 def _checked(task: Task, *, fargate: bool) -> Task:
-    for it in task.containers:
-        resources.check_memory(it.spec.resources)
+    for container in task.containers:
+        resources.check_memory(container.spec.resources)
     resources.check_resources(task.resources, fargate=fargate)
     return task
 
@@ -320,14 +323,16 @@ def _gang(given: SubmitJob, defined: Nodes, registered: Mapping[str, Any], arns:
     gang = defined if same else nodes.resize_gang(properties, requested.numNodes or 0)
     targets = _targets(requested, properties, gang)
     by_range = {
-        (it.first, it.last): _of_range(targets[place], it, properties.nodeRangeProperties[place])
-        for place, it in enumerate(gang.ranges)
+        (node_range.first, node_range.last): _of_range(
+            targets[place], node_range, properties.nodeRangeProperties[place]
+        )
+        for place, node_range in enumerate(gang.ranges)
         if place in targets
     }
     wanted = effective_nodes(gang, by_range, ())
-    for it in wanted.ranges:
-        _checked(it.task, fargate=False)
-    longest = max((together(it.values()) for it in by_range.values()), key=length, default=Overrides())
+    for node_range in wanted.ranges:
+        _checked(node_range.task, fargate=False)
+    longest = max((together(document.values()) for document in by_range.values()), key=length, default=Overrides())
     own = to_needs(
         _override_or_registered(given.consumableResourcePropertiesOverride, _registered_needs(registered)), arns
     )
@@ -337,16 +342,21 @@ def _gang(given: SubmitJob, defined: Nodes, registered: Mapping[str, Any], arns:
 
 def _targets(requested: NodeOverrides, properties: NodeProperties, gang: Nodes) -> dict[int, NodePropertyOverride]:
     """The overrides by the index of their range. AWS: each must target one of the definition's ranges."""
-    places = {it.targetNodes: place for place, it in enumerate(properties.nodeRangeProperties)}
-    places |= {f"{it.first}:{it.last}": place for place, it in enumerate(gang.ranges)}
+    places = {
+        noderangeproperty.targetNodes: place for place, noderangeproperty in enumerate(properties.nodeRangeProperties)
+    }
+    places |= {f"{node_range.first}:{node_range.last}": place for place, node_range in enumerate(gang.ranges)}
     listed = requested.nodePropertyOverrides or []
-    found = [places.get(it.targetNodes, places.get(_closed_range(it.targetNodes, gang.count))) for it in listed]
-    unknown = [it.targetNodes for it, place in zip(listed, found, strict=True) if place is None]
+    found = [
+        places.get(override.targetNodes, places.get(_closed_range(override.targetNodes, gang.count)))
+        for override in listed
+    ]
+    unknown = [override.targetNodes for override, place in zip(listed, found, strict=True) if place is None]
     if unknown:
         text = "NodeOverride targets should match job definition. Non matching targets - "
         raise Invalid(text + ", ".join(unknown))
     validation.unique(found, "A range of nodePropertyOverrides")
-    return {place: it for place, it in zip(found, listed, strict=True) if place is not None}
+    return {place: override for place, override in zip(found, listed, strict=True) if place is not None}
 
 
 def _closed_range(text: str, count: int) -> str:
@@ -373,9 +383,14 @@ def _registered_needs(registered: Mapping[str, Any]) -> ConsumableResourceProper
 def _each_needs(
     properties: NodeProperties, targets: Mapping[int, NodePropertyOverride]
 ) -> list[ConsumableResourceProperties | None]:
-    overrides = {place: it.consumableResourcePropertiesOverride for place, it in targets.items()}
-    registered = [it.consumableResourceProperties for it in properties.nodeRangeProperties]
-    return [_override_or_registered(overrides.get(place), it) for place, it in enumerate(registered)]
+    overrides = {place: override.consumableResourcePropertiesOverride for place, override in targets.items()}
+    registered = [
+        noderangeproperty.consumableResourceProperties for noderangeproperty in properties.nodeRangeProperties
+    ]
+    return [
+        _override_or_registered(overrides.get(place), other_properties)
+        for place, other_properties in enumerate(registered)
+    ]
 
 
 def _override_or_registered(

@@ -37,16 +37,18 @@ async def accounts_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     caller = visit.caller
     directory, keys = await asyncio.to_thread(_read, context)
     manages = caller.has(Permission.ACCOUNTS)
-    users = [it for _, it in sorted(directory.users.items()) if may_see_user(caller, it)]
+    users = [user for _, user in sorted(directory.users.items()) if may_see_user(caller, user)]
     budgets = context.budgets.list(caller=caller) if manages else ()
     values = {
         "directory": directory,
         "accounts": list(_tree(context, directory, caller)) if manages else [],
         "users": users[:MAX_ROWS],
-        "keys": [it for it in keys if can_see_key(directory, it, caller)][:MAX_ROWS],
+        "keys": [key for key in keys if can_see_key(directory, key, caller)][:MAX_ROWS],
         "more_users": max(0, len(users) - MAX_ROWS),
-        "budgets": {it.budget.key.name: it for it in budgets if it.budget.key.scope is BudgetScope.ACCOUNT},
-        "own_limits": [(it.name, _limits(it.limits)) for it in directory.lineage(caller.account)],
+        "budgets": {
+            status.budget.key.name: status for status in budgets if status.budget.key.scope is BudgetScope.ACCOUNT
+        },
+        "own_limits": [(account.name, _limits(account.limits)) for account in directory.lineage(caller.account)],
         "manages": manages,
     }
     return Page(template="accounts.html", title="Accounts", values=values)
@@ -54,15 +56,15 @@ async def accounts_page(context: ConsoleContext, visit: Visit[None]) -> Page:
 
 def _read(context: ConsoleContext) -> tuple[Directory, tuple[AccessKey, ...]]:
     """All accounts and users, and all keys without their secrets."""
-    keys = tuple(replace(it, secret="") for it in context.accounts.keys.all())
+    keys = tuple(replace(key, secret="") for key in context.accounts.keys.all())
     return context.accounts.accounts.load(), keys
 
 
 def _tree(context: ConsoleContext, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
     """The visible accounts, each followed by those below it."""
     names = sorted({ROOT, *directory.accounts})
-    visible = [it for it in names if may_see_account(caller, it)]
-    paths = {it: _path(directory, it, caller) for it in visible}
+    visible = [name for name in names if may_see_account(caller, name)]
+    paths = {name: _path(directory, name, caller) for name in visible}
     for name in sorted(visible, key=paths.__getitem__)[:MAX_ROWS]:
         account = directory.account(name)
         assert account is not None, "it is listed"
@@ -75,7 +77,7 @@ def _tree(context: ConsoleContext, directory: Directory, caller: Caller) -> Iter
 
 
 def _path(directory: Directory, name: AccountName, caller: Caller) -> tuple[AccountName, ...]:
-    above = [it.name for it in directory.lineage(name) if may_see_account(caller, it.name)]
+    above = [account.name for account in directory.lineage(name) if may_see_account(caller, account.name)]
     return tuple(reversed(above))
 
 
@@ -87,4 +89,4 @@ def _limits(limits: AccountLimits) -> tuple[str, ...]:
         None if limits.submits is None else f"{limits.submits:g} submissions a second",
         None if limits.log_mib is None else f"{words.memory_words(limits.log_mib)} of logs",
     )
-    return tuple(it for it in texts if it is not None)
+    return tuple(text for text in texts if text is not None)

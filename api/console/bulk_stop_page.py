@@ -90,11 +90,11 @@ class BulkStopForm(ReasonForm, JobSelection):
     count: Annotated[str, Field(max_length=20)] = ""
 
 
-def outcome_name(it: JobOutcome) -> str:
+def outcome_name(outcome: JobOutcome) -> str:
     """The name of the outcome; another one for a job that an earlier order stops already."""
-    if it.standing is None:
-        return it.outcome.value
-    return "ALREADY_CANCELLED" if it.outcome is Outcome.NOT_RETRIED else "ALREADY_STOPPING"
+    if outcome.standing is None:
+        return outcome.outcome.value
+    return "ALREADY_CANCELLED" if outcome.outcome is Outcome.NOT_RETRIED else "ALREADY_STOPPING"
 
 
 class OutcomeCounts(Struct, kw_only=True):
@@ -123,8 +123,8 @@ class OutcomeCounts(Struct, kw_only=True):
 
     def add(self, outcomes: Outcomes) -> None:
         self.counts.update(map(outcome_name, outcomes))
-        for it in outcomes:
-            self.children[outcome_name(it)] += it.children
+        for outcome in outcomes:
+            self.children[outcome_name(outcome)] += outcome.children
         self.first += outcomes[: MAX_SHOWN - len(self.first)]
 
 
@@ -139,7 +139,7 @@ class StopPreview(OutcomeCounts, kw_only=True):
         """Count the outcomes, and keep the ids while they are few."""
         super().add(outcomes)
         if self.ids is not None:
-            self.ids += [it.job_id for it in outcomes if outcome_name(it) in _CHANGES]
+            self.ids += [outcome.job_id for outcome in outcomes if outcome_name(outcome) in _CHANGES]
             self.ids = self.ids if len(self.ids) <= MAX_NAMED else None
 
     def target(self) -> JobSelector:
@@ -215,8 +215,8 @@ def _outcome_values(of: OutcomeCounts, texts: Mapping[str, str]) -> dict[str, ob
     return {"lines": _lines(of, texts), "texts": texts, "text": _text, "message": outcome_message}
 
 
-def _text(it: JobOutcome, texts: Mapping[str, str]) -> str:
-    return outcome_text(outcome_name(it), texts)
+def _text(outcome: JobOutcome, texts: Mapping[str, str]) -> str:
+    return outcome_text(outcome_name(outcome), texts)
 
 
 async def _collect(into: OutcomeCounts, outcomes: AsyncIterator[Outcomes]) -> None:
@@ -231,8 +231,8 @@ def _lines(of: OutcomeCounts, texts: Mapping[str, str]) -> list[tuple[int, str, 
     else:
         consequences = consequences_of_terminate(signal=None, grace=None, checkpoint=False, force=False)
     return [
-        (count, f"{outcome_text(it, texts)}{with_children(of.children[it])}", consequences.get(it, ""))
-        for it, count in sorted(of.counts.items())
+        (count, f"{outcome_text(value, texts)}{with_children(of.children[value])}", consequences.get(value, ""))
+        for value, count in sorted(of.counts.items())
     ]
 
 

@@ -34,16 +34,16 @@ class ResourcesQuery(BaseModel):
 async def environments_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     """All compute environments with their jobs, as far as the caller may see them."""
     caller, environments = visit.caller, context.overviews.environments()
-    names = frozenset(str(it.environment.name) for it in environments)
+    names = frozenset(str(overview.environment.name) for overview in environments)
     found = await context.search.search(
         JobSearchQuery(environments=names, children=True, limit=MAX_JOBS), caller=caller
     )
     visible = context.catalog.queues_of(caller)
     values = {
         "environments": environments,
-        "jobs": {name: [it for it in found.jobs if _environment(it) == name] for name in names},
+        "jobs": {name: [job for job in found.jobs if _environment(job) == name] for name in names},
         "more": found.next is not None,
-        "queues": {name: sorted(key for key, it in visible.items() if name in it.environments) for name in names},
+        "queues": {name: sorted(key for key, queue in visible.items() if name in queue.environments) for name in names},
         "network_of": network_of,
     }
     return Page(template="environments.html", title="Compute environments", values=values)
@@ -53,11 +53,11 @@ async def environments_page(context: ConsoleContext, visit: Visit[None]) -> Page
 async def resources_page(context: ConsoleContext, visit: Visit[ResourcesQuery]) -> Page:
     """All consumable resources with their quantities."""
     resources, after = context.catalog.consumable_resources, visit.input.after
-    names = sorted(it for it in resources.known if it > after)
-    shown = [resources.known[it] for it in names[:MAX_RESOURCES]]
+    names = sorted(name for name in resources.known if name > after)
+    shown = [resources.known[name] for name in names[:MAX_RESOURCES]]
     values = {
         "after": after,
-        "resources": [(it, resources.quantities(it)) for it in shown],
+        "resources": [(resource, resources.quantities(resource)) for resource in shown],
         "more": names[MAX_RESOURCES - 1] if len(names) > MAX_RESOURCES else None,
     }
     return Page(template="resources.html", title="Consumable resources", values=values)
@@ -70,7 +70,7 @@ async def resource_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     resource = resources.known.get(name)
     if resource is None:
         raise NotFound(f"ConsumableResource {name} not found.")
-    active = [await _needing(context, name, it, visit.caller) for it in (Status.RUNNING, Status.STARTING)]
+    active = [await _needing(context, name, status, visit.caller) for status in (Status.RUNNING, Status.STARTING)]
     waiting = await _needing(context, name, Status.RUNNABLE, visit.caller)
     values = {
         "resource": resource,
@@ -78,7 +78,7 @@ async def resource_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "holders": [*active[0], *active[1]],
         "waiting": waiting,
         "why": await context.explanations.explain(waiting, caller=visit.caller),
-        "needed": lambda job: sum(it.quantity for it in job.spec.needs if it.resource == name),
+        "needed": lambda job: sum(need.quantity for need in job.spec.needs if need.resource == name),
         "most": MAX_HOLDERS,
     }
     return Page(template="resource.html", title=f"Consumable resource {name}", values=values)

@@ -111,7 +111,7 @@ async def _name_page(context: ConsoleContext, name: str, before: int | None, cal
     values = {
         "name": name,
         "revisions": revisions,
-        "newest": next((it for it in revisions if it.status is DefinitionStatus.ACTIVE), None),
+        "newest": next((definition for definition in revisions if definition.status is DefinitionStatus.ACTIVE), None),
         "older": revisions[-1].ref.revision if revisions[-1].ref.revision > 1 else None,
         "before": before,
         "jobs": await _last_jobs(context, name, caller),
@@ -130,7 +130,7 @@ async def _revisions(context: ConsoleContext, name: str, before: int | None, cal
     after = DefinitionRef(name=name, revision=max(0, end - 1 - MAX_REVISIONS))
     limit = MAX_REVISIONS if before is not None else MAX_READ
     found = await context.catalog.definitions.page(name=name, status=None, limit=limit, after=after, caller=caller)
-    listed = [it for it in found if before is None or it.ref.revision < before]
+    listed = [definition for definition in found if before is None or definition.ref.revision < before]
     return listed[::-1][:MAX_REVISIONS]
 
 
@@ -147,7 +147,7 @@ def _parse_ref(text: str) -> DefinitionRef:
 
 
 def _names(found: Iterable[JobDefinition]) -> Iterator[NameRow]:
-    for _, revisions in groupby(found, key=lambda it: it.ref.name):
+    for _, revisions in groupby(found, key=lambda definition: definition.ref.name):
         listed = list(revisions)
         yield NameRow(newest=listed[-1], count=len(listed))
 
@@ -155,10 +155,13 @@ def _names(found: Iterable[JobDefinition]) -> Iterator[NameRow]:
 def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]]:
     """The containers of a job of the definition, each with its name; empty for the only one."""
     if definition.nodes is not None:
-        for it in definition.nodes.ranges:
-            yield from ((f"nodes {it.first} to {it.last}: {part.name}", part.spec) for part in it.task.containers)
+        for node_range in definition.nodes.ranges:
+            yield from (
+                (f"nodes {node_range.first} to {node_range.last}: {part.name}", part.spec)
+                for part in node_range.task.containers
+            )
     elif definition.task is not None:
-        yield from ((it.name, it.spec) for it in definition.task.containers)
+        yield from ((container.name, container.spec) for container in definition.task.containers)
     else:
         yield "", definition.container
 

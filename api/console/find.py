@@ -69,8 +69,8 @@ async def _named_by_id(context: ConsoleContext, text: str, caller: Caller) -> tu
     page = await context.search.search(JobSearchQuery(id_prefix=prefix, limit=MAX_JOBS), caller=caller)
     if not step:
         return page.jobs
-    found = [await context.jobs.find(JobId(f"{it.id}{step}"), caller=caller) for it in page.jobs]
-    return tuple(it for it in found if it is not None)
+    found = [await context.jobs.find(JobId(f"{job.id}{step}"), caller=caller) for job in page.jobs]
+    return tuple(job for job in found if job is not None)
 
 
 async def _named(context: ConsoleContext, text: str, caller: Caller) -> JobPage:
@@ -84,9 +84,9 @@ async def _named(context: ConsoleContext, text: str, caller: Caller) -> JobPage:
 def _queues(context: ConsoleContext, text: str, caller: Caller) -> Sequence[Hit]:
     """The queue of this name or, without one, those whose names contain the text."""
     names = sorted(context.catalog.queues_of(caller))
-    exact = [it for it in names if it == text]
-    found = exact or [it for it in names if text.lower() in it.lower()][:MAX_JOBS]
-    return [Hit(kind="Queue", name=it, path=f"/ui/queues/{quote(it, safe='')}") for it in found]
+    exact = [queue for queue in names if queue == text]
+    found = exact or [queue for queue in names if text.lower() in queue.lower()][:MAX_JOBS]
+    return [Hit(kind="Queue", name=queue, path=f"/ui/queues/{quote(queue, safe='')}") for queue in found]
 
 
 async def _definitions(context: ConsoleContext, text: str, caller: Caller) -> Sequence[Hit]:

@@ -54,7 +54,7 @@ class PerUser(Generic[Value]):
         if len(own) > self._of_user:
             own.popitem(last=False)
         if sum(map(len, self._values.values())) > self._in_all:
-            most = max(self._values, key=lambda it: len(self._values[it]))
+            most = max(self._values, key=lambda text: len(self._values[text]))
             self.drop(most, next(iter(self._values[most])))
 
     def drop(self, user: str, key: Hashable) -> None:

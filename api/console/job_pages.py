@@ -121,10 +121,12 @@ def _stays(history: Sequence[HistoryEntry], now: datetime) -> dict[int, tuple[St
 
     Without the final status, and without entries that are not about a status.
     """
-    entered = [(at, it) for at, it in enumerate(history) if it.is_status]
-    ends = [it.at for _, it in entered[1:]] + [now]
+    entered = [(at, entry) for at, entry in enumerate(history) if entry.is_status]
+    ends = [entry.at for _, entry in entered[1:]] + [now]
     return {
-        at: (it.status, end - it.at) for (at, it), end in zip(entered, ends, strict=False) if it.status not in FINISHED
+        at: (entry.status, end - entry.at)
+        for (at, entry), end in zip(entered, ends, strict=False)
+        if entry.status not in FINISHED
     }
 
 
@@ -186,29 +188,29 @@ class _Finder:
         self.add([job.id], {job.id: job}, level=0)
 
     def add(self, ids: Iterable[JobId], jobs: Mapping[JobId, Job], *, level: int) -> None:
-        for it in ids:
-            if it not in self.found:
-                self.found[it] = _node(it, jobs.get(it), level)
+        for job_id in ids:
+            if job_id not in self.found:
+                self.found[job_id] = _node(job_id, jobs.get(job_id), level)
 
     async def before(self, jobs: Iterable[Job], *, level: int) -> tuple[Job, ...]:
         """Add the jobs that `jobs` wait or waited for, and return those that are visible."""
-        wanted = {it.id: [other for other, _ in standing(it, {})] for it in jobs}
+        wanted = {job.id: [other for other, _ in standing(job, {})] for job in jobs}
         ids = list(dict.fromkeys(other for others in wanted.values() for other in others))
         self.is_cut = self.is_cut or len(ids) > MAX_READ
-        known = {it.id: it for it, _ in await self._context.jobs.describe(ids[:MAX_READ], caller=self._caller)}
+        known = {job.id: job for job, _ in await self._context.jobs.describe(ids[:MAX_READ], caller=self._caller)}
         self.add(ids, known, level=level)
         self.edges |= {(other, job_id): None for job_id, others in wanted.items() for other in others}
         return tuple(known.values())
 
     async def after(self, jobs: Iterable[Job], *, level: int) -> tuple[Job, ...]:
         """Add the jobs that wait for `jobs`, as far as they are visible, and return them."""
-        ids = [it.id for it in jobs]
+        ids = [job.id for job in jobs]
         if not ids:
             return ()
         waiting = await self._context.jobs.dependents(*ids, limit=MAX_READ, caller=self._caller)
         self.is_cut = self.is_cut or len(waiting) == MAX_READ
-        self.add([it.id for it in waiting], {it.id: it for it in waiting}, level=level)
-        self.edges |= {(other, it.id): None for it in waiting for other, _ in standing(it, {}) if other in ids}
+        self.add([job.id for job in waiting], {job.id: job for job in waiting}, level=level)
+        self.edges |= {(other, job.id): None for job in waiting for other, _ in standing(job, {}) if other in ids}
         return waiting
 
 
@@ -255,15 +257,15 @@ async def children_page(context: ConsoleContext, visit: Visit[ChildrenQuery]) ->
         return Redirect(location=job_path(child_id(array.id, query.index)))
     runs = await context.jobs.child_runs(array.id, caller=caller)
     counts = Counter[Status]()
-    for it in runs:
-        counts[it.status] += it.end - it.first
+    for run in runs:
+        counts[run.status] += run.end - run.first
     listed = await context.jobs.list_children(_children(array, query), caller=caller)
     children = listed[:PER_PAGE]
     values = {
         "array": array,
         "query": query,
         "size": size(array),
-        "counts": [(it, counts[it]) for it in Status if counts[it]],
+        "counts": [(status, counts[status]) for status in Status if counts[status]],
         "grid": array_grid(runs, size=size(array), job_id=array.id, label="Statuses of the children, by index"),
         "ranges": runs[:MAX_RANGES],
         "more_ranges": len(runs) - MAX_RANGES,

@@ -70,7 +70,7 @@ class JobsQuery(RequestQuery):
     def filters(self) -> list[tuple[str, str]]:
         """The filters that are given, as in the query."""
         every = self.model_dump(by_alias=True, exclude={"by", "group", "page"})
-        return [(name, str(it)) for name, value in every.items() for it in _values(value)]
+        return [(name, str(item)) for name, value in every.items() for item in _values(value)]
 
     def view(self) -> list[tuple[str, str]]:
         """The members that do not select jobs, and that a change of the filters keeps."""
@@ -116,7 +116,7 @@ async def jobs_page(context: ConsoleContext, visit: Visit[JobsQuery]) -> Page:
         "why": why,
         "reruns": await context.search.reruns(found.jobs),
         "groups": list(_groups(query, found.jobs)) if query.group else [],
-        "group_statuses": [it for it in Status if any(job.status is it for job in found.jobs)],
+        "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "chips": list(chips(query)),
         "statuses": list(Status),
         "queues": sorted(context.catalog.queues_of(caller)),
@@ -143,10 +143,10 @@ def _view(by: By, group: GroupBy | None) -> list[tuple[str, str]]:
 def _groups(query: JobsQuery, jobs: Iterable[Job]) -> Iterable[JobGroupRow]:
     """The numbers of jobs by name and status, the most frequent name first."""
     counts: dict[str, Counter[Status]] = {}
-    for it in jobs:
-        counts.setdefault(it.spec.name, Counter())[it.status] += 1
-    others = [it for it in query.filters() if it[0] != "name"]
-    for name, numbers in sorted(counts.items(), key=lambda it: -it[1].total()):
+    for job in jobs:
+        counts.setdefault(job.spec.name, Counter())[job.status] += 1
+    others = [condition for condition in query.filters() if condition[0] != "name"]
+    for name, numbers in sorted(counts.items(), key=lambda count: -count[1].total()):
         path = jobs_path(others, [("name", name)], _view(query.by, None))
         yield JobGroupRow(name=name, total=numbers.total(), counts=numbers, path=path)
 
@@ -166,7 +166,9 @@ def jobs_path(*parts: list[tuple[str, str]]) -> str:
 def stop_all_path(query: JobsQuery) -> str | None:
     """The path of the page that stops all jobs of the filters; None for filters that an order to stop does not have."""
     filters = query.filters()
-    has_same_meaning = all(name in STOP_FILTERS and not (name == "name" and "*" in it[:-1]) for name, it in filters)
+    has_same_meaning = all(
+        name in STOP_FILTERS and not (name == "name" and "*" in condition[:-1]) for name, condition in filters
+    )
     if not filters or not has_same_meaning or FINISHED & set(query.state):
         return None
     return f"/ui/stop?{urlencode(filters)}"
@@ -226,14 +228,14 @@ def older_path(query: JobsQuery, position: SearchPosition | None, tokens: PageTo
         return None
     token = tokens.make(_token_query(query, caller), position_text(position))
     pages = [*query.page, token][-MAX_PAGES:]
-    return jobs_path(query.filters(), query.view(), [("page", it) for it in pages])
+    return jobs_path(query.filters(), query.view(), [("page", page) for page in pages])
 
 
 def newer_path(query: JobsQuery) -> str | None:
     """The path of the page before the requested one; None for the first page."""
     if not query.page:
         return None
-    return jobs_path(query.filters(), query.view(), [("page", it) for it in query.page[:-1]])
+    return jobs_path(query.filters(), query.view(), [("page", text) for text in query.page[:-1]])
 
 
 def _token_query(query: JobsQuery, caller: Caller) -> TokenQuery:

@@ -204,8 +204,8 @@ class _Group:
 def _hint(page: FeedPage, calm: int) -> Hint:
     if page.gap:
         return Hint(n=page.next, jobs=(), calm=calm)
-    queues = sorted({it.queue for it in page.entries})
-    jobs = tuple(dict.fromkeys(it.entry.job_id for it in page.entries))
+    queues = sorted({entry.queue for entry in page.entries})
+    jobs = tuple(dict.fromkeys(entry.entry.job_id for entry in page.entries))
     return Hint(n=page.next, queues=tuple(queues), jobs=jobs[:MAX_JOBS], more=len(jobs) > MAX_JOBS, calm=calm)
 
 
@@ -232,7 +232,9 @@ class SharedFragments:
         now = asyncio.get_running_loop().time()
         found = self._renderings.get(key)
         if found is None or found.begins_at + SHARED_FOR <= now:
-            recent = {of: it for of, it in self._renderings.items() if it.begins_at + SHARED_FOR > now}
+            recent = {
+                of: rendering for of, rendering in self._renderings.items() if rendering.begins_at + SHARED_FOR > now
+            }
             self._renderings = recent
             found = self._begin(key, now, render)
         elif found.number is not None and found.number != self._events.last:
@@ -243,7 +245,7 @@ class SharedFragments:
         rendering = self._renderings[key] = _Rendering(begins_at)
         rendering.task = asyncio.create_task(self._render(rendering, render), name="rendering of a fragment")
         # Otherwise asyncio logs a failure for which every client has gone.
-        rendering.task.add_done_callback(lambda it: it.cancelled() or it.exception())
+        rendering.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return rendering
 
     async def _render(self, rendering: "_Rendering", render: Callable[[], Awaitable[Fragment]]) -> Fragment:

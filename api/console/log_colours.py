@@ -40,7 +40,7 @@ class _Style(Struct, frozen=True, kw_only=True):
         codes = [*(code for code, is_set in switches.items() if is_set)]
         if self.colour is not None:
             codes.append(30 + self.colour)
-        return " ".join(f"sgr-{it}" for it in codes)
+        return " ".join(f"sgr-{code}" for code in codes)
 
 
 _PLAIN = _Style()
@@ -109,7 +109,7 @@ def _span(text: str, classes: str) -> Markup:
 
 def _changed(style: _Style, parameters: str) -> _Style:
     """The style after a control sequence. Unknown parameters are ignored."""
-    codes = iter([int(it) if it else 0 for it in re.split("[;:]", parameters)])
+    codes = iter([int(part) if part else 0 for part in re.split("[;:]", parameters)])
     for code in codes:
         match code:
             case 0:

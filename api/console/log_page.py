@@ -242,7 +242,7 @@ def _rendered(
     job = log.job
     attempts = () if job is None else job.all_attempts
     name = str(log.job_id) if job is None else job.spec.name
-    started = next((it.started_at for it in attempts if it.number == number), None)
+    started = next((other_attempt.started_at for other_attempt in attempts if other_attempt.number == number), None)
     colours = ColourBudget()
     return Page(
         template=template,
@@ -288,7 +288,7 @@ def empty_sentence(log: JobLog) -> str:
         return "The job has not started. Its output appears here once it writes any."
     if not log.captured:
         return "The log driver of the job does not store its output in batchq."
-    if log.tag.attempt in {it.number for it in log.job.attempts}:
+    if log.tag.attempt in {attempt.number for attempt in log.job.attempts}:
         return f"Attempt {log.tag.attempt} wrote no output."
     return "The output appears here once the job writes any."
 

@@ -133,8 +133,8 @@ class PageTable:
         return self._adder("POST", path, permission)
 
     def mount(self, app: web.Application, context: ConsoleContext) -> None:
-        for it in self._routes:
-            app.router.add_route(it.method, UI + it.path, _endpoint(context, it))
+        for route in self._routes:
+            app.router.add_route(route.method, UI + route.path, _endpoint(context, route))
 
     def _adder(self, method: str, path: str, permission: Permission) -> Callable[[Handler], Handler]:
         def add(handle: Handler) -> Handler:
@@ -233,7 +233,9 @@ def _members(pairs: Iterable[tuple[str, str]], shape: type[BaseModel]) -> Mappin
 
 def _lists(shape: type[BaseModel]) -> set[str]:
     """The names of the members that may be given several times."""
-    return {it.alias or name for name, it in shape.model_fields.items() if get_origin(it.annotation) in {list, tuple}}
+    return {
+        info.alias or name for name, info in shape.model_fields.items() if get_origin(info.annotation) in {list, tuple}
+    }
 
 
 async def _render(context: ConsoleContext, visit: Visit[Any], page: Page, number: int) -> Fragment:

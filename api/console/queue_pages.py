@@ -46,7 +46,7 @@ class ShareRow(Struct, frozen=True, kw_only=True):
 async def queues_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     """All queues that the caller may use."""
     queues = await context.overviews.queues(caller=visit.caller)
-    why = await context.explanations.heads([it.queue.name for it in queues], caller=visit.caller)
+    why = await context.explanations.heads([overview.queue.name for overview in queues], caller=visit.caller)
     return Page(template="queues.html", title="Queues", values={"queues": queues, "why": why})
 
 
@@ -55,7 +55,9 @@ async def queue_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     """One queue."""
     caller, name = visit.caller, QueueName(visit.path["name"])
     snapshot = await context.jobs.snapshot(name, caller=caller)
-    shown = next((it for it in await context.overviews.queues(caller=caller) if it.queue.name == name), None)
+    shown = next(
+        (overview for overview in await context.overviews.queues(caller=caller) if overview.queue.name == name), None
+    )
     if shown is None:  # it was deleted meanwhile
         raise NotFound(f"JobQueue {name} not found.")
     jobs = [job for job, _ in await context.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)]
@@ -69,7 +71,7 @@ async def queue_page(context: ConsoleContext, visit: Visit[None]) -> Page:
         "snapshot": snapshot,
         "policy": policy,
         "shares": () if policy is None else _shares(policy, snapshot),
-        "environments": [context.catalog.environments[it] for it in shown.queue.environments],
+        "environments": [context.catalog.environments[name] for name in shown.queue.environments],
         "may_change": caller.has(Permission.CATALOG),
     }
     return Page(template="queue.html", title=f"Queue {name}", values=values)
@@ -78,7 +80,7 @@ async def queue_page(context: ConsoleContext, visit: Visit[None]) -> Page:
 def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:
     """The entries of the policy, then the other shares whose jobs hold vCPUs."""
     held = dict(snapshot.shares)
-    named = {it.identifier: it.weight for it in policy.shares}
+    named = {weight.identifier: weight.weight for weight in policy.shares}
     rows = named | {share: policy.weight(share) for share in held if share not in named}
     return [ShareRow(share=share, weight=weight, millicpus=held.get(share)) for share, weight in rows.items()]
 
@@ -97,7 +99,7 @@ async def _order_page(context: ConsoleContext, visit: Visit[None], order: str) -
     """What the order does to the queue, and its form."""
     name = visit.path["name"]
     queues = await context.overviews.queues(caller=visit.caller)
-    shown = next((it for it in queues if it.queue.name == name), None)
+    shown = next((overview for overview in queues if overview.queue.name == name), None)
     if shown is None:
         raise NotFound(f"JobQueue {name} not found.")
     values = {"it": shown, "queue": shown.queue, "order": order, "effect": EFFECTS[order]}
@@ -106,12 +108,12 @@ async def _order_page(context: ConsoleContext, visit: Visit[None], order: str) -
 
 @pages.post("/queues/{name}/enable", permission=Permission.CATALOG)
 async def post_enable_queue(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
-    return await _updated_queue(context, visit, lambda it: replace(it, state=State.ENABLED))
+    return await _updated_queue(context, visit, lambda queue: replace(queue, state=State.ENABLED))
 
 
 @pages.post("/queues/{name}/disable", permission=Permission.CATALOG)
 async def post_disable_queue(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
-    return await _updated_queue(context, visit, lambda it: replace(it, state=State.DISABLED))
+    return await _updated_queue(context, visit, lambda queue: replace(queue, state=State.DISABLED))
 
 
 @pages.post("/queues/{name}/drain", permission=Permission.CATALOG)

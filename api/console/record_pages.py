@@ -40,9 +40,9 @@ class EventsQuery(BaseModel):
     def filters(self) -> list[tuple[str, str]]:
         """The filters that are given, as in the query."""
         return [
-            *(("queue", it) for it in self.queue),
-            *(("state", it.value) for it in self.state),
-            *(("job", it) for it in self.job),
+            *(("queue", text) for text in self.queue),
+            *(("state", status.value) for status in self.state),
+            *(("job", text) for text in self.job),
         ]
 
 
@@ -111,7 +111,7 @@ async def audit_page(context: ConsoleContext, visit: Visit[AuditPageQuery]) -> P
     older = context.tokens.make(token_query, audit_position(found[-1])) if len(found) == PER_PAGE else None
     values = {
         "query": query,
-        "records": [it.record for it in found],
+        "records": [audit_record.record for audit_record in found],
         "older": None if older is None else f"/ui/audit?{urlencode(query.filters | {'page': older})}",
         "newest": f"/ui/audit?{urlencode(query.filters)}",
     }

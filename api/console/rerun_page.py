@@ -82,7 +82,7 @@ class RerunResult(Struct, frozen=True, kw_only=True):
 
     @property
     def submitted(self) -> int:
-        return sum(bool(it.new) for it in self.jobs)
+        return sum(bool(job.new) for job in self.jobs)
 
 
 @pages.get("/rerun")
@@ -142,13 +142,13 @@ async def _page(
         "jobs": jobs,
         "left_out": left_out,
         "with_stopped": urlencode(
-            [*(("job", it) for it in selection.job), ("failed", "true"), ("alsoStopped", "true")]
+            [*(("job", text) for text in selection.job), ("failed", "true"), ("alsoStopped", "true")]
         ),
         "authors": await _authors(context.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
-        "statuses": {it.value: it for it in Status},
+        "statuses": {other_status.value: other_status for other_status in Status},
         "queues": sorted(context.catalog.queues_of(caller)),
-        "may_change": all(has_one_container(it) for it in jobs),
+        "may_change": all(has_one_container(job) for job in jobs),
         "form": form,
         "error": error,
         "invocation": new_invocation(),
@@ -158,8 +158,8 @@ async def _page(
 
 async def _authors(batch: BatchCalls, jobs: Sequence[JobDocument], caller: Caller) -> list[str]:
     """Sentences that name the other users who wrote what the jobs run, where they may limit the new jobs."""
-    arns = dict.fromkeys(it["jobDefinition"] for it in jobs)
-    definitions = [await described_definition(batch, it, caller) for it in arns]
+    arns = dict.fromkeys(job["jobDefinition"] for job in jobs)
+    definitions = [await described_definition(batch, arn, caller) for arn in arns]
     return foreign_authors(jobs, filter(None, definitions), caller=caller_document(caller))
 
 
@@ -174,20 +174,22 @@ async def _selected(
         raise Invalid("No jobs are selected.")
     jobs, left_out = await find_documents(context.batch, list(dict.fromkeys(selection.job)), caller), LeftOut()
     if selection.failed:
-        failed = {found.id: found for it in jobs for found in await _failed(context, it, caller)}
+        failed = {found.id: found for job in jobs for found in await _failed(context, job, caller)}
         reruns = await context.search.reruns(failed.values())
         chosen, left_out = select_failed(
             failed.values(),
             is_stopped=is_stopped_by_user,
-            is_repeated=lambda it: it.id in reruns,
+            is_repeated=lambda job: job.id in reruns,
             also_stopped=selection.also_stopped,
         )
-        jobs = await find_documents(context.batch, [it.id for it in chosen], caller)
+        jobs = await find_documents(context.batch, [other_job.id for other_job in chosen], caller)
         if not failed:
             raise Invalid("None of the jobs is FAILED.")
-    for it in jobs:
-        if it["status"] not in FINISHED:
-            raise Invalid(f"{it['jobName']} {it['jobId']} is {it['status']}: only finished jobs are submitted again.")
+    for job in jobs:
+        if job["status"] not in FINISHED:
+            raise Invalid(
+                f"{job['jobName']} {job['jobId']} is {job['status']}: only finished jobs are submitted again."
+            )
     if len(jobs) > MAX_JOBS:
         raise Invalid(f"{len(jobs):,} jobs are selected: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun.")
     return jobs, left_out
@@ -205,7 +207,7 @@ async def _failed(context: ConsoleContext, job: JobDocument, caller: Caller) -> 
     while page.next is not None and len(children) <= MAX_JOBS:
         page = await context.search.search(replace(query, before=page.next), caller=caller)
         children += page.jobs
-    return sorted(children, key=lambda it: it.order)
+    return sorted(children, key=lambda child: child.order)
 
 
 async def _submit(
@@ -215,7 +217,10 @@ async def _submit(
     changes = form.changes()
     if "containerOverrides" in changes and not all(map(has_one_container, jobs)):
         raise Invalid("A job with several containers keeps its resources.")
-    definitions = {arn: await described_definition(batch, arn, caller) for arn in {it["jobDefinition"] for it in jobs}}
+    definitions = {
+        arn: await described_definition(batch, arn, caller)
+        for arn in {other_job["jobDefinition"] for other_job in jobs}
+    }
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def submit(job: JobDocument) -> RerunJob:

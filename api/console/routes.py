@@ -52,8 +52,8 @@ PROFILE = DialectProfile(
 )
 
 TABLES = tuple(
-    it.pages
-    for it in (
+    value.pages
+    for value in (
         server_pages,
         jobs_page,
         job_pages,

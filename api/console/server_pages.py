@@ -12,7 +12,7 @@ pages = PageTable()
 @pages.get("/")
 async def overview_page(context: ConsoleContext, visit: Visit[None]) -> Page:
     found = await context.overviews.overview(caller=visit.caller)
-    why = await context.explanations.heads([it.queue.name for it in found.queues], caller=visit.caller)
+    why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
     values = {"overview": found, "why": why}
     return Page(template="overview.html", title="Overview", values=values)
 

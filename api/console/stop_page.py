@@ -54,7 +54,7 @@ class ReasonForm(Form):
 
     def whole_reason(self) -> str:
         """Join the chosen and the written reason. Raises Invalid if both are empty or the result is too long."""
-        parts = [it for it in (self.preset.strip(), self.reason.strip()) if it]
+        parts = [text for text in (self.preset.strip(), self.reason.strip()) if text]
         text = ": ".join(parts)
         if not text:
             raise Invalid("Give a reason: choose one or write one.")
@@ -210,7 +210,7 @@ async def _page(
         "job": subject.job,
         "state": stop_state(subject.whole),
         "choices": choices,
-        "can_be_stopped": any(it.has_effect for it in choices.values()),
+        "can_be_stopped": any(forecast.has_effect for forecast in choices.values()),
         "dependents": await _dependents(context, subject, caller, choices),
         "signals": SIGNALS,
         "has_checkpoints": subject.whole.spec.checkpoints is not None and subject.job.status not in FINISHED,
@@ -259,7 +259,7 @@ async def _dependents(
     if not found:
         return ""
     count = words.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
-    names = words.list_words([it.spec.name for it in found])
+    names = words.list_words([job.spec.name for job in found])
     what = "it" if array is None else "its array"
     verb = "depends" if len(found) == 1 else "depend"
     return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."

@@ -77,7 +77,7 @@ class SubmissionForm(Form):
             "jobDefinition": self.definition,
             "containerOverrides": self._overrides(),
             "arrayProperties": self.array and {"size": _count(self.array, "array size")},
-            "dependsOn": [_dependency(it) for it in self.after.replace(",", " ").split()],
+            "dependsOn": [_dependency(part) for part in self.after.replace(",", " ").split()],
             "retryStrategy": self._retry(base.get("retryStrategy", {})),
             "timeout": self.time and {"attemptDurationSeconds": _seconds(self.time)},
             "tags": dict(_pairs(self.tags, "tag")) | ({LIKE: self.like} if self.like else {}),
@@ -113,13 +113,15 @@ class SubmissionForm(Form):
 def fields_of(request: Mapping[str, Any]) -> dict[str, str]:
     """The fields of the form for a request. Members of the request without a field are left out."""
     overrides = request.get("containerOverrides", {})
-    amounts = {_KINDS[it["type"]]: it["value"] for it in overrides.get("resourceRequirements", ())}
+    amounts = {
+        _KINDS[requirement["type"]]: requirement["value"] for requirement in overrides.get("resourceRequirements", ())
+    }
     return {
         "definition": str(request["jobDefinition"]).rpartition("/")[2],
         "name": request["jobName"],
         "queue": request["jobQueue"],
         "command": shlex.join(overrides.get("command") or ()),
-        "environment": _lines((it["name"], it["value"]) for it in overrides.get("environment", ())),
+        "environment": _lines((item["name"], item["value"]) for item in overrides.get("environment", ())),
         "array": str(request.get("arrayProperties", {}).get("size", "")),
         "retry": str(request.get("retryStrategy", {}).get("attempts", "")),
         "time": str(request.get("timeout", {}).get("attemptDurationSeconds", "")),
@@ -148,16 +150,16 @@ def batchq_command(form: SubmissionForm, request: Mapping[str, Any]) -> str:
     if not request.keys() <= _OWN_MEMBERS or not retry.keys() <= {"attempts"}:
         return ""
     overrides = request.get("containerOverrides", {})
-    amounts = {it["type"]: it["value"] for it in overrides.get("resourceRequirements", ())}
+    amounts = {requirement["type"]: requirement["value"] for requirement in overrides.get("resourceRequirements", ())}
     flags = [
         ("--name", request["jobName"]),
         ("--queue", request["jobQueue"]),
         ("--vcpus", amounts.get("VCPU")),
         ("--memory", amounts.get("MEMORY") and f"{amounts['MEMORY']}m"),
         ("--gpus", amounts.get("GPU")),
-        *(("--env", f"{it['name']}={it['value']}") for it in overrides.get("environment", ())),
+        *(("--env", f"{item['name']}={item['value']}") for item in overrides.get("environment", ())),
         ("--array", request.get("arrayProperties", {}).get("size")),
-        *(("--after", it["jobId"] + (f":{N_TO_N}" if "type" in it else "")) for it in request.get("dependsOn", ())),
+        *(("--after", job["jobId"] + (f":{N_TO_N}" if "type" in job else "")) for job in request.get("dependsOn", ())),
         ("--retry", retry.get("attempts")),
         ("--time", request.get("timeout") and f"{request['timeout']['attemptDurationSeconds']}s"),
         ("--priority", request.get("schedulingPriorityOverride")),

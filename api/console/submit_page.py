@@ -162,11 +162,11 @@ async def find_documents(batch: BatchCalls, ids: Sequence[str], caller: Caller) 
     found: dict[str, JobDocument] = {}
     for some in range(0, len(ids), MAX_DESCRIBED):
         page = await batch.call("DescribeJobs", {"jobs": ids[some : some + MAX_DESCRIBED]}, caller=caller)
-        found |= {it["jobId"]: it for it in page["jobs"]}
+        found |= {job["jobId"]: job for job in page["jobs"]}
     for job_id in ids:
         if job_id not in found:
             raise NotFound(f"Job {job_id} not found.")
-    return [found[it] for it in ids]
+    return [found[identifier] for identifier in ids]
 
 
 async def described_definition(batch: BatchCalls, arn: str, caller: Caller) -> Content:

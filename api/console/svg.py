@@ -44,9 +44,9 @@ class GraphNode(Struct, frozen=True, kw_only=True):
 
 def time_axis(spans: Sequence[StatusSpan], label: str) -> Markup:
     """A bar whose parts are as long as the job was in each status."""
-    total = sum(it.seconds for it in spans)
+    total = sum(span.seconds for span in spans)
     free = AXIS_WIDTH - SHORTEST * len(spans)
-    widths = [SHORTEST + (free * it.seconds / total if total else free / len(spans)) for it in spans]
+    widths = [SHORTEST + (free * span.seconds / total if total else free / len(spans)) for span in spans]
     starts = accumulate(widths, initial=0.0)
     parts = (
         Markup('<rect class="shape-{}" x="{:.1f}" width="{:.1f}" height="{}"/>').format(
@@ -82,7 +82,7 @@ def array_grid(runs: Iterable[ChildRun], *, size: int, job_id: str, label: str) 
         'role="img" tabindex="0" aria-label="{}">'
     ).format(max(columns, MIN_WIDTH), -(-size // columns), columns, size, job_id, escape(label))
     path = Markup('<path class="shape-{}" d="M0 .5{}"/>')
-    paths = (path.format(status.value, "".join(it)) for status, it in sorted(strokes.items()))
+    paths = (path.format(status.value, "".join(stroke)) for status, stroke in sorted(strokes.items()))
     return head + Markup("").join(paths) + Markup("</svg>")
 
 
@@ -102,16 +102,16 @@ def graph(nodes: Sequence[GraphNode], edges: Iterable[tuple[str, str]], label: s
     `edges`: pairs of ids, the job that is waited for first.
     """
     places: dict[str, tuple[int, int]] = {}
-    first = min(it.level for it in nodes)
+    first = min(node.level for node in nodes)
     for level in range(first, STEPS + 1):
-        for y, it in enumerate(it for it in nodes if it.level == level):
-            places[it.job_id] = (level - first) * (NODE_WIDTH + GAP_X), y * (NODE_HEIGHT + GAP_Y)
+        for y, node in enumerate(node for node in nodes if node.level == level):
+            places[node.job_id] = (level - first) * (NODE_WIDTH + GAP_X), y * (NODE_HEIGHT + GAP_Y)
     width = (2 * STEPS + 1) * (NODE_WIDTH + GAP_X) - GAP_X
     height = max((y for _, y in places.values()), default=0) + NODE_HEIGHT
     head = Markup('<svg class="graph" viewBox="-2 -2 {} {}" role="group" aria-label="{}">')
     head = head.format(width + 4, height + 4, escape(label))
     lines = (_edge(places[a], places[b]) for a, b in edges if a in places and b in places)
-    drawn = (_node(it, *places[it.job_id]) for it in nodes)
+    drawn = (_node(node, *places[node.job_id]) for node in nodes)
     return head + Markup("").join(lines) + Markup("").join(drawn) + Markup("</svg>")
 
 

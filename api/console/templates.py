@@ -84,7 +84,7 @@ def utc(at: datetime) -> str:
 
 def quoted_list(words_of: Iterable[str]) -> str:
     """The arguments of a command as a list, each in quotes."""
-    return ", ".join(f'"{it}"' for it in words_of)
+    return ", ".join(f'"{text}"' for text in words_of)
 
 
 def took(job: Job, now: datetime) -> str:

@@ -222,8 +222,8 @@ def _check_time(date: str, *, header: str, now: datetime) -> None:
 def _canonical_path(path: str) -> str:
     """The path as it is signed. Raises HttpRefusal for a path that shares its canonical form with another resource."""
     try:
-        segments = [unquote(it, errors="strict") for it in path.split("/")]
-        canonical = "/".join(quote(it, safe="~") for it in segments) + "/"
+        segments = [unquote(part, errors="strict") for part in path.split("/")]
+        canonical = "/".join(quote(segment, safe="~") for segment in segments) + "/"
     except UnicodeError:
         raise incomplete("The path must be percent-encoded UTF-8.") from None
     if segments[0] != "" or not all(segments[1:]) or not {".", ".."}.isdisjoint(segments):

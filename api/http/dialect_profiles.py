@@ -101,14 +101,16 @@ class DialectProfiles:
 
     def add(self, profile: DialectProfile) -> None:
         self._profiles.append(profile)
-        self._profiles.sort(key=lambda it: (len(it.target), len(it.prefix)), reverse=True)
+        self._profiles.sort(
+            key=lambda other_profile: (len(other_profile.target), len(other_profile.prefix)), reverse=True
+        )
 
     def __iter__(self) -> Iterator[DialectProfile]:
         return iter(self._profiles)
 
     def find(self, path: str, target: str) -> DialectProfile:
         """The profile of a request to `path`, decoded, with the X-Amz-Target `target` or an empty text."""
-        return next(it for it in self._profiles if it.covers(path, target))
+        return next(profile for profile in self._profiles if profile.covers(path, target))
 
 
 PROFILE = web.RequestKey("dialect_profile", DialectProfile)

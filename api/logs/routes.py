@@ -115,7 +115,7 @@ async def describe_log_streams(context: LogsContext, request: LogsRequest, body:
         listing, after=after, limit=body.limit or MAX_STREAMS, caller=request.caller
     )
     more = {"nextToken": context.tokens.make(token, translate.stream_position(last))} if last else {}
-    return {"logStreams": [translate.log_stream(it, request.arns) for it in streams], **more}
+    return {"logStreams": [translate.log_stream(summary, request.arns) for summary in streams], **more}
 
 
 @takes(DescribeLogGroups)
@@ -123,20 +123,22 @@ async def describe_log_groups(context: LogsContext, request: LogsRequest, body: 
     """Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`."""
     token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
     after = context.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
-    groups = [it for it in (request.arns, request.training_arns) if translate.selects_group(body, it)]
-    rest = [it for it in groups if it.name > after]
+    groups = [arns for arns in (request.arns, request.training_arns) if translate.selects_group(body, arns)]
+    rest = [arns for arns in groups if arns.name > after]
     page = rest[: body.limit or len(rest)]
     more = {"nextToken": context.tokens.make(token, page[-1].name)} if len(rest) > len(page) else {}
-    return {"logGroups": [translate.log_group(it, since=context.since) for it in page], **more}
+    return {"logGroups": [translate.log_group(arns, since=context.since) for arns in page], **more}
 
 
 async def _training_streams(context: LogsContext, query: LogQuery, caller: Caller) -> Mapping[str, str]:
     """SageMaker's names of the existing streams that a query selects, by their names in `/aws/batch/job`."""
     if query.names:
-        return {await context.training.resolve(it, caller=caller): it for it in dict.fromkeys(query.names)}
+        return {
+            await context.training.resolve(fromkey, caller=caller): fromkey for fromkey in dict.fromkeys(query.names)
+        }
     named = await context.training.names(query.prefix, caller=caller)
     existing = await context.logs.existing(tuple(named.values()), caller=caller)
-    by_name = {it.name for it in existing}
+    by_name = {stream.name for stream in existing}
     return {name: alias for alias, name in named.items() if name in by_name}
 
 
@@ -149,7 +151,9 @@ async def _describe_training_streams(
     token = TRAINING_GROUP, *translate.streams_token(listing)
     after = context.tokens.read(token, body.nextToken) if body.nextToken else ""
     named = await context.training.names(listing.prefix, caller=request.caller)
-    streams = {it.name: it for it in await context.logs.existing(tuple(named.values()), caller=request.caller)}
+    streams = {
+        stream.name: stream for stream in await context.logs.existing(tuple(named.values()), caller=request.caller)
+    }
     found = [(alias, streams[name]) for alias, name in named.items() if name in streams and alias > after]
     page = found[: body.limit or MAX_STREAMS]
     answers = [

@@ -125,7 +125,7 @@ class LogArns(Struct, frozen=True, kw_only=True):
 def is_of_group(body: OfGroup, arns: LogArns) -> bool:
     """Whether the request names the log group of `arns`, and no other one."""
     named = body.logGroupName, body.logGroupIdentifier
-    return None in named and any(it is not None and arns.names_group(it) for it in named)
+    return None in named and any(text is not None and arns.names_group(text) for text in named)
 
 
 def check_group(body: OfGroup, arns: LogArns) -> None:
@@ -209,11 +209,11 @@ def found_events(events: Iterable[Event], names: Mapping[str, str]) -> Wire:
     """AWS: `searchedLogStreams` is always empty. `names`: names of streams that are shown instead of their own."""
     found = [
         {
-            "logStreamName": names.get(it.stream.name, it.stream.name),
-            **_event(it.line),
-            "eventId": _digits(it.stream, it.line.position),
+            "logStreamName": names.get(event.stream.name, event.stream.name),
+            **_event(event.line),
+            "eventId": _digits(event.stream, event.line.position),
         }
-        for it in events
+        for event in events
     ]
     return {"events": found, "searchedLogStreams": []}
 

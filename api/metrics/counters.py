@@ -256,7 +256,7 @@ class RequestMetrics:
             found = () if resource is None else self._operations.get((method, resource.canonical), ())
         if len(found) > 1:
             target = request.headers.get(TARGET, "")
-            found = tuple(it for it in found if it.target == target)
+            found = tuple(doc for doc in found if doc.target == target)
         return found[0].name if found else NO_OPERATION
 
 

@@ -103,9 +103,9 @@ class GaugeCollector(Collector):
 
     def replace(self, readings: Iterable[Reading]) -> None:
         """Replace all readings. A label value that stands for several names gets their sum or maximum."""
-        gauges = {it.name: it for it in GAUGES}
+        gauges = {gauge.name: gauge for gauge in GAUGES}
         merged: dict[str, dict[tuple[str, ...], float]] = {}
-        for reading in sorted(readings, key=lambda it: it.labels):
+        for reading in sorted(readings, key=lambda reading: reading.labels):
             gauge = gauges[reading.gauge]
             values = merged.setdefault(gauge.name, {})
             labels = self._bounded(gauge, reading.labels)

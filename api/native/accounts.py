@@ -197,7 +197,9 @@ async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> Lis
     token = (
         context.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
     )
-    return ListAuditAnswer(records=tuple(audit_record_answer(it.record) for it in found), next_token=token)
+    return ListAuditAnswer(
+        records=tuple(audit_record_answer(audit_record.record) for audit_record in found), next_token=token
+    )
 
 
 def _query(body: ListAuditRequest, tokens: PageTokens) -> AuditQuery:

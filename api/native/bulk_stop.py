@@ -32,7 +32,7 @@ MAX_PATTERNS = 100  # in `jobNames`: each pattern is compared with the name of e
 ALL = "ALL"
 SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1", "USR2", "WINCH"})
 STATES = {Status.PENDING.value: QUEUED, Status.RUNNING.value: ACTIVE} | {
-    it.value: frozenset({it}) for it in Status if it not in FINISHED | {Status.PENDING, Status.RUNNING}
+    status.value: frozenset({status}) for status in Status if status not in FINISHED | {Status.PENDING, Status.RUNNING}
 }
 _ENCODER = msgspec.json.Encoder()
 _QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/]+)")
@@ -142,45 +142,53 @@ async def _stop(
     return await _stream_outcomes(call.http, outcomes, dry_run=body.dry_run)
 
 
-def to_order(it: CancelJobsRequest, user: str) -> BulkStopOrder:
+def to_order(request: CancelJobsRequest, user: str) -> BulkStopOrder:
     """The order that each selected job receives. Raises Invalid for an unknown signal, and for one with force."""
-    if not isinstance(it, TerminateJobsRequest):
-        return BulkStopOrder(kind=Kind.CANCEL, reason=it.reason or f"Cancelled by {user or 'a request'}")
-    if it.force and (it.signal is not None or it.grace_seconds is not None):
+    if not isinstance(request, TerminateJobsRequest):
+        return BulkStopOrder(kind=Kind.CANCEL, reason=request.reason or f"Cancelled by {user or 'a request'}")
+    if request.force and (request.signal is not None or request.grace_seconds is not None):
         raise Invalid("'force' sends SIGKILL at once: it cannot be combined with 'signal' or 'graceSeconds'.")
     return BulkStopOrder(
         kind=Kind.TERMINATE,
-        reason=it.reason or f"Terminated by {user or 'a request'}",
-        grace=None if it.grace_seconds is None else timedelta(seconds=it.grace_seconds),
-        signal=None if it.signal is None else _signal(it.signal),
-        checkpoint=it.checkpoint,
-        keep_checkpoints=it.keep_checkpoints,
-        force=it.force,
+        reason=request.reason or f"Terminated by {user or 'a request'}",
+        grace=None if request.grace_seconds is None else timedelta(seconds=request.grace_seconds),
+        signal=None if request.signal is None else _signal(request.signal),
+        checkpoint=request.checkpoint,
+        keep_checkpoints=request.keep_checkpoints,
+        force=request.force,
     )
 
 
-def to_request(it: CancelJobsRequest) -> JobSelector:
+def to_request(request: CancelJobsRequest) -> JobSelector:
     """The filters of a request. Raises Invalid without a filter, and for a malformed id or state."""
-    filters = (it.jobs, it.job_names, it.users, it.accounts, it.job_queues, it.states, it.compute_environments)
+    filters = (
+        request.jobs,
+        request.job_names,
+        request.users,
+        request.accounts,
+        request.job_queues,
+        request.states,
+        request.compute_environments,
+    )
     if all(given is None for given in filters):
         raise Invalid("At least one filter is required.")
-    require_stop_ids(it.jobs or ())
-    queues = None if it.job_queues is None else frozenset(_queue(name) for name in it.job_queues)
+    require_stop_ids(request.jobs or ())
+    queues = None if request.job_queues is None else frozenset(_queue(name) for name in request.job_queues)
     rest = JobFilter(
-        names=optional_set(it.job_names),
-        users=optional_set(it.users),
+        names=optional_set(request.job_names),
+        users=optional_set(request.users),
         queues=queues,
-        statuses=None if it.states is None else _statuses(it.states),
-        environments=optional_set(it.compute_environments),
-        created_before=it.created_before,
+        statuses=None if request.states is None else _statuses(request.states),
+        environments=optional_set(request.compute_environments),
+        created_before=request.created_before,
     )
-    accounts = None if it.accounts is None else frozenset(map(AccountName, it.accounts))
-    return JobSelector(ids=None if it.jobs is None else tuple(it.jobs), accounts=accounts, rest=rest)
+    accounts = None if request.accounts is None else frozenset(map(AccountName, request.accounts))
+    return JobSelector(ids=None if request.jobs is None else tuple(request.jobs), accounts=accounts, rest=rest)
 
 
 def _statuses(states: Iterable[str]) -> frozenset[Status] | None:
     """The statuses that `states` select; None: all that are not finished. Raises Invalid for an unknown state."""
-    wanted = {it.upper() for it in states}
+    wanted = {state.upper() for state in states}
     unknown = sorted(wanted - STATES.keys() - {ALL})
     if unknown:
         raise Invalid(f"{unknown[0][:100]!r} is not a state: use {', '.join(sorted(STATES))} or ALL.")
@@ -212,9 +220,9 @@ async def _stream_outcomes(
     try:
         await begin_stream(request, answer)
         async for some in outcomes:
-            counts.update(it.outcome.value for it in some)
-            for it in some:
-                children[it.outcome.value] += it.children
+            counts.update(outcome.outcome.value for outcome in some)
+            for outcome in some:
+                children[outcome.outcome.value] += outcome.children
             await answer.write(_ENCODER.encode_lines(map(_line, some)))
         await answer.write(
             _ENCODER.encode_lines([CountsLine(counts=counts, children=dict(+children), dry_run=dry_run)])
@@ -229,15 +237,15 @@ async def _stream_outcomes(
     return answer
 
 
-def _line(it: JobOutcome) -> JobLine:
-    name = None if it.status is None else it.name
-    standing = None if it.standing is None else stop_order_answer(it.standing)
+def _line(outcome: JobOutcome) -> JobLine:
+    name = None if outcome.status is None else outcome.name
+    standing = None if outcome.standing is None else stop_order_answer(outcome.standing)
     return JobLine(
-        job_id=it.job_id,
+        job_id=outcome.job_id,
         job_name=name,
-        status=it.status,
-        outcome=it.outcome,
-        message=outcome_message(it),
+        status=outcome.status,
+        outcome=outcome.outcome,
+        message=outcome_message(outcome),
         standing=standing,
-        children=it.children,
+        children=outcome.children,
     )

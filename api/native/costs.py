@@ -138,7 +138,9 @@ async def get_job_metrics(context: CostContext, call: Call[None]) -> JobMetricsA
     Tags of SubmitJob with the key `batchq:metric:NAME` name the regular expressions, in RE2 syntax.
     """
     found = await _metrics(context, call.job_id, call.caller)
-    metrics = {name: MetricAnswer(value=it.value, at=optional_milliseconds(it.at)) for name, it in found.items()}
+    metrics = {
+        name: MetricAnswer(value=value.value, at=optional_milliseconds(value.at)) for name, value in found.items()
+    }
     return JobMetricsAnswer(job_id=call.job_id, metrics=metrics)
 
 
@@ -185,14 +187,14 @@ def _report(by: CostGroup, report: CostReport) -> CostReportAnswer:
     )
 
 
-def _row(it: CostRow) -> CostRowAnswer:
+def _row(row: CostRow) -> CostRowAnswer:
     return CostRowAnswer(
-        name=it.name,
-        currency=it.currency,
-        total=amount(it.amounts.total),
-        gpu=amount(it.amounts.gpu),
-        compute=amount(it.amounts.compute),
-        active=amount(it.active),
+        name=row.name,
+        currency=row.currency,
+        total=amount(row.amounts.total),
+        gpu=amount(row.amounts.gpu),
+        compute=amount(row.amounts.compute),
+        active=amount(row.active),
     )
 
 
@@ -298,17 +300,17 @@ async def remove_budget(budgets: BudgetService, call: Call[BudgetRequest]) -> Em
 
 
 def _budget(status: BudgetStatus) -> BudgetAnswer:
-    it = status.budget
-    is_account = it.key.scope is BudgetScope.ACCOUNT
+    budget = status.budget
+    is_account = budget.key.scope is BudgetScope.ACCOUNT
     return BudgetAnswer(
-        account=it.key.name if is_account else None,
-        job_queue=None if is_account else it.key.name,
-        currency=it.currency,
-        soft=None if it.soft is None else amount(it.soft),
-        hard=None if it.hard is None else amount(it.hard),
-        period=it.period,
+        account=budget.key.name if is_account else None,
+        job_queue=None if is_account else budget.key.name,
+        currency=budget.currency,
+        soft=None if budget.soft is None else amount(budget.soft),
+        hard=None if budget.hard is None else amount(budget.hard),
+        period=budget.period,
         spent=amount(status.spent),
-        set_by=it.set_by,
+        set_by=budget.set_by,
         crossings=tuple(
             CrossingAnswer(limit=crossing.limit, at=milliseconds(crossing.at), spent=amount(crossing.spent))
             for crossing in status.crossings

@@ -191,14 +191,21 @@ def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: 
         vcpus=spec.resources.millicpus / 1000,
         memory_mib=spec.resources.memory_mib,
         gpus=spec.resources.gpus,
-        containers=tuple(_container(it.name, it.spec, essential=it.essential) for it in containers),
-        depends_on=tuple(DependencyAnswer(job_id=it.job_id, type=it.type) for it in spec.depends_on),
-        dependents=tuple(DependentAnswer(job_id=it.id, job_name=it.spec.name, status=it.status) for it in dependents),
+        containers=tuple(
+            _container(container.name, container.spec, essential=container.essential) for container in containers
+        ),
+        depends_on=tuple(
+            DependencyAnswer(job_id=dependency.job_id, type=dependency.type) for dependency in spec.depends_on
+        ),
+        dependents=tuple(
+            DependentAnswer(job_id=dependent.id, job_name=dependent.spec.name, status=dependent.status)
+            for dependent in dependents
+        ),
         tags=dict(job.tags),
         timeout_seconds=None if spec.timeout is None else int(spec.timeout.total_seconds()),
         stop_grace_seconds=spec.stop_grace.total_seconds(),
         retry_strategy=convert(spec.retry, RetryAnswer, from_attributes=True),
-        attempts=tuple(_attempt(job, it) for it in job.all_attempts),
+        attempts=tuple(_attempt(job, attempt) for attempt in job.all_attempts),
         stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
     )
 
@@ -213,30 +220,30 @@ def _container(name: str, spec: ContainerSpec, *, essential: bool) -> ContainerA
     )
 
 
-def _attempt(job: Job, it: Attempt) -> AttemptAnswer:
+def _attempt(job: Job, attempt: Attempt) -> AttemptAnswer:
     return AttemptAnswer(
-        number=it.number,
-        compute_environment=it.environment,
-        started_at=optional_milliseconds(it.started_at),
-        stopped_at=optional_milliseconds(it.stopped_at),
-        exit_code=it.exit_code,
-        reason=shown_container_reason(it),
-        status_reason=it.status_reason,
-        paused=it.paused,
-        log_stream_name=log_stream_of(job, it, leading_key(job)) if it.started_at else None,
-        containers=tuple(_attempt_container(job, it, part) for part in it.containers),
+        number=attempt.number,
+        compute_environment=attempt.environment,
+        started_at=optional_milliseconds(attempt.started_at),
+        stopped_at=optional_milliseconds(attempt.stopped_at),
+        exit_code=attempt.exit_code,
+        reason=shown_container_reason(attempt),
+        status_reason=attempt.status_reason,
+        paused=attempt.paused,
+        log_stream_name=log_stream_of(job, attempt, leading_key(job)) if attempt.started_at else None,
+        containers=tuple(_attempt_container(job, attempt, part) for part in attempt.containers),
     )
 
 
-def _attempt_container(job: Job, run: Attempt, it: AttemptContainer) -> AttemptContainerAnswer:
+def _attempt_container(job: Job, run: Attempt, container: AttemptContainer) -> AttemptContainerAnswer:
     return AttemptContainerAnswer(
-        name=it.name,
-        node=it.node,
-        state=it.state,
-        started_at=optional_milliseconds(it.started_at),
-        stopped_at=optional_milliseconds(it.stopped_at),
-        exit_code=it.exit_code,
-        reason=shown_container_reason(it),
-        stop_order=None if it.terminated_by is None else stop_order_answer(it.terminated_by),
-        log_stream_name=log_stream_of(job, run, it.key) if it.started_at else None,
+        name=container.name,
+        node=container.node,
+        state=container.state,
+        started_at=optional_milliseconds(container.started_at),
+        stopped_at=optional_milliseconds(container.stopped_at),
+        exit_code=container.exit_code,
+        reason=shown_container_reason(container),
+        stop_order=None if container.terminated_by is None else stop_order_answer(container.terminated_by),
+        log_stream_name=log_stream_of(job, run, container.key) if container.started_at else None,
     )

@@ -161,13 +161,18 @@ def _array_members(job: Job) -> dict[str, Any]:
     if not is_parent(job):
         return {}
     counts = {} if job.array_state is None else dict(job.array_state.counts)
-    return {"array_size": job.spec.array_size, "status_summary": {it: counts.get(it, 0) for it in Status}}
+    return {"array_size": job.spec.array_size, "status_summary": {status: counts.get(status, 0) for status in Status}}
 
 
-def explanation_answer(it: Explanation) -> ExplanationAnswer:
+def explanation_answer(explanation: Explanation) -> ExplanationAnswer:
     """An explanation as a member of an answer."""
-    facts = {name: _fact(value) for name, value in it.facts.items()}
-    return ExplanationAnswer(code=it.code, sentence=it.sentence, since=optional_milliseconds(it.since), facts=facts)
+    facts = {name: _fact(value) for name, value in explanation.facts.items()}
+    return ExplanationAnswer(
+        code=explanation.code,
+        sentence=explanation.sentence,
+        since=optional_milliseconds(explanation.since),
+        facts=facts,
+    )
 
 
 def _fact(value: Fact) -> object:
@@ -175,9 +180,9 @@ def _fact(value: Fact) -> object:
         case datetime():
             return milliseconds(value)
         case tuple():
-            return [_fact(it) for it in value]
+            return [_fact(item) for item in value]
         case Mapping():
-            return {name: _fact(it) for name, it in value.items()}
+            return {name: _fact(other_value) for name, other_value in value.items()}
         case _:
             return value
 
@@ -287,7 +292,7 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
     page = await context.search.search(query, caller=caller)
     why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
     reruns, arns = await context.search.reruns(page.jobs), context.arns_of(call.http)
-    rows = tuple(job_row(it, arns, why.get(it.id), rerun=reruns.get(it.id)) for it in page.jobs)
+    rows = tuple(job_row(job, arns, why.get(job.id), rerun=reruns.get(job.id)) for job in page.jobs)
     return _answer(rows, page, token, context.tokens)
 
 

@@ -187,15 +187,15 @@ async def _held_job(jobs: JobService, call: Call[Any], *, was_held: bool | None 
     )
 
 
-def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:
-    step = None if it.stop is None else stop_step_answer(it.stop)
+def _history_entry(entry: HistoryEntry) -> HistoryEntryAnswer:
+    step = None if entry.stop is None else stop_step_answer(entry.stop)
     return HistoryEntryAnswer(
-        at=milliseconds(it.at),
-        status=it.status,
-        reason=it.reason,
-        attempt=it.attempt,
+        at=milliseconds(entry.at),
+        status=entry.status,
+        reason=entry.reason,
+        attempt=entry.attempt,
         stop_order=step,
-        hold=hold_change_answer(it.hold),
+        hold=hold_change_answer(entry.hold),
     )
 
 
@@ -283,11 +283,11 @@ async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> 
     Checkpoints of a job whose record was removed after the retention period are listed for operators.
     """
     found = await checkpoints.list(call.job_id, caller=call.caller)
-    complete = [it.id for it in found if it.complete]
+    complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
     return CheckpointsAnswer(
         job_id=call.job_id,
         checkpoints=tuple(map(_checkpoint, found)),
-        total_size_bytes=sum(it.size_bytes for it in found),
+        total_size_bytes=sum(checkpoint.size_bytes for checkpoint in found),
         latest=complete[-1] if complete else None,
     )
 
@@ -309,14 +309,14 @@ async def delete_checkpoint(checkpoints: CheckpointService, call: Call[None]) ->
     return DeleteCheckpointAnswer(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
 
 
-def _checkpoint(it: Checkpoint) -> CheckpointAnswer:
+def _checkpoint(checkpoint: Checkpoint) -> CheckpointAnswer:
     return CheckpointAnswer(
-        id=it.id,
-        name=it.name,
-        type=it.type,
-        size_bytes=it.size_bytes,
-        created_at=milliseconds(it.created_at),
-        epoch=it.epoch,
-        step=it.step,
-        complete=it.complete,
+        id=checkpoint.id,
+        name=checkpoint.name,
+        type=checkpoint.type,
+        size_bytes=checkpoint.size_bytes,
+        created_at=milliseconds(checkpoint.created_at),
+        epoch=checkpoint.epoch,
+        step=checkpoint.step,
+        complete=checkpoint.complete,
     )

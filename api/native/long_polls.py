@@ -123,7 +123,7 @@ class EncodedEvents:
         key = wanted, after, page.next
         known = self._frames.get(key)
         if known is None:
-            known = b"".join(b"id: %d\ndata: %b\n\n" % (it.number, bytes(self._of(it))) for it in page.entries)
+            known = b"".join(b"id: %d\ndata: %b\n\n" % (entry.number, bytes(self._of(entry))) for entry in page.entries)
             self._frames[key] = known
             if len(self._frames) > MAX_FRAMES:
                 del self._frames[next(iter(self._frames))]
@@ -222,7 +222,7 @@ def to_filter(query: ListEventsQuery) -> FeedFilter:
     """Raises Invalid for a malformed job id or status."""
     return FeedFilter(
         jobs=frozenset(map(parse_job_id, _list(query.jobs))),
-        queues=frozenset(QueueName(bare_name(it)) for it in _list(query.queues)),
+        queues=frozenset(QueueName(bare_name(text)) for text in _list(query.queues)),
         statuses=frozenset(map(parse_status, _list(query.statuses))),
     )
 
@@ -246,7 +246,7 @@ def event_answer(saved: FeedEntry) -> EventAnswer:
 
 
 def _list(text: str | None) -> list[str]:
-    return [] if text is None else [it for it in text.split(",") if it]
+    return [] if text is None else [part for part in text.split(",") if part]
 
 
 MAX_LINES = 10_000  # at most 1 MiB of them
@@ -342,5 +342,5 @@ def _answer(page: JobLogPage) -> GetJobLogAnswer:
     )
 
 
-def _line(it: StoredLine) -> LogLineAnswer:
-    return LogLineAnswer(at=it.at // 1_000_000, message=it.message)
+def _line(line: StoredLine) -> LogLineAnswer:
+    return LogLineAnswer(at=line.at // 1_000_000, message=line.message)

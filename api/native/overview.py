@@ -117,52 +117,56 @@ async def get_overview(context: SearchContext, call: Call[EmptyRequest]) -> Over
     Counts are kept in memory: the reply costs the same however many jobs are stored.
     """
     found = await context.overviews.overview(caller=call.caller)
-    why = await context.explanations.heads([it.queue.name for it in found.queues], caller=call.caller)
-    queues = tuple(_queue(it, why.get(it.queue.name)) for it in found.queues)
+    why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=call.caller)
+    queues = tuple(_queue(overview, why.get(overview.queue.name)) for overview in found.queues)
     return _answer(found, queues, call.caller, context.arns_of(call.http))
 
 
-def _answer(it: Overview, queues: tuple[QueueAnswer, ...], caller: Caller, arns: JobArns) -> OverviewAnswer:
+def _answer(overview: Overview, queues: tuple[QueueAnswer, ...], caller: Caller, arns: JobArns) -> OverviewAnswer:
     return OverviewAnswer(
-        at=milliseconds(it.at),
+        at=milliseconds(overview.at),
         user=caller.user,
         account=caller.account,
         role=caller.role,
-        engine=EngineAnswer(state=it.engine, sentence=it.sentence, since=optional_milliseconds(it.since)),
+        engine=EngineAnswer(
+            state=overview.engine, sentence=overview.sentence, since=optional_milliseconds(overview.since)
+        ),
         queues=queues,
-        capacity=tuple(_environment(environment, it) for environment in it.environments),
-        longest_running=tuple(job_row(job, arns) for job in it.longest_running),
-        failed=_failures(it.failures),
+        capacity=tuple(_environment(environment, overview) for environment in overview.environments),
+        longest_running=tuple(job_row(job, arns) for job in overview.longest_running),
+        failed=_failures(overview.failures),
     )
 
 
-def _queue(it: QueueOverview, why: Explanation | None) -> QueueAnswer:
+def _queue(overview: QueueOverview, why: Explanation | None) -> QueueAnswer:
     return QueueAnswer(
-        job_queue=it.queue.name,
-        state=it.queue.state,
-        drained=it.queue.drained,
-        priority=it.queue.priority,
-        counts=dict(it.counts),
-        arrays=it.arrays,
-        oldest_runnable_at=optional_milliseconds(it.oldest_runnable_at),
+        job_queue=overview.queue.name,
+        state=overview.queue.state,
+        drained=overview.queue.drained,
+        priority=overview.queue.priority,
+        counts=dict(overview.counts),
+        arrays=overview.arrays,
+        oldest_runnable_at=optional_milliseconds(overview.oldest_runnable_at),
         why=None if why is None else explanation_answer(why),
     )
 
 
-def _environment(it: EnvironmentOverview, overview: Overview) -> EnvironmentAnswer:
+def _environment(other_overview: EnvironmentOverview, overview: Overview) -> EnvironmentAnswer:
     host = overview.host
     return EnvironmentAnswer(
-        compute_environment=it.environment.name,
-        state=it.environment.state,
-        vcpus=VcpusAnswer(limit=it.environment.max_millicpus / 1000, requested=it.millicpus / 1000),
+        compute_environment=other_overview.environment.name,
+        state=other_overview.environment.state,
+        vcpus=VcpusAnswer(
+            limit=other_overview.environment.max_millicpus / 1000, requested=other_overview.millicpus / 1000
+        ),
         memory_mib=CapacityAnswer(limit=None if host is None else host.memory_mib, requested=overview.memory_mib),
         gpus=CapacityAnswer(limit=None if host is None else host.gpus, requested=overview.gpus),
     )
 
 
-def _failures(it: Failures) -> FailuresAnswer:
+def _failures(failures: Failures) -> FailuresAnswer:
     groups = tuple(
         FailureGroupAnswer(job_definition=str(group.definition), reason=group.reason, count=group.count)
-        for group in it.groups
+        for group in failures.groups
     )
-    return FailuresAnswer(count=it.count, more=it.more, groups=groups)
+    return FailuresAnswer(count=failures.count, more=failures.more, groups=groups)

@@ -151,7 +151,7 @@ def _check_form_site(request: web.Request) -> None:
     """Raise HttpRefusal unless a page of this server sent the form. Browsers send Origin with every form."""
     schemes = ("https",) if request.secure else ("https", "http")  # a proxy may have ended TLS
     origins = request.headers.getall("Origin", ())
-    is_ours = len(origins) == 1 and origins[0] in {f"{it}://{request.host}" for it in schemes}
+    is_ours = len(origins) == 1 and origins[0] in {f"{scheme}://{request.host}" for scheme in schemes}
     if not is_ours or not {"same-origin"}.issuperset(request.headers.getall("Sec-Fetch-Site", ())):
         raise access_denied("A form must come from a page of this server.")
 
@@ -160,8 +160,8 @@ def _prefers_html(request: web.Request) -> bool:
     """Whether the Accept header of a GET asks for HTML rather than JSON, as those of browsers do."""
     weights = {"text/html": 0.0, "application/json": 0.0}
     for part in request.headers.get("Accept", "").split(","):
-        media, *parameters = (it.strip().lower() for it in part.split(";"))
-        weight = next((it[2:] for it in parameters if it.startswith("q=")), "1")
+        media, *parameters = (other_part.strip().lower() for other_part in part.split(";"))
+        weight = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
         if media in weights and _WEIGHT.fullmatch(weight):
             weights[media] = float(weight)
     return request.method in READING and weights["text/html"] > weights["application/json"]

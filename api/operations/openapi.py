@@ -218,9 +218,9 @@ def _is_page(route: web.AbstractRoute, profiles: DialectProfiles) -> bool:
 def openapi_document(app: web.Application, *, signed: bool) -> Description:
     """Return the OpenAPI document. `signed`: as for `mount_openapi`."""
     refs, schemas = _schemas(
-        [it for docs in app[_DOCS].values() for it in docs],
-        additions={k: it for each in app[_ADDITIONS] for k, it in each.items()},
-        errors=[it.error_body for it in app[PROFILES] if it.error_body is not None],
+        [doc for docs in app[_DOCS].values() for doc in docs],
+        additions={k: value for each in app[_ADDITIONS] for k, value in each.items()},
+        errors=[profile.error_body for profile in app[PROFILES] if profile.error_body is not None],
     )
     paths: dict[str, Json] = {}
     for route in app.router.routes():
@@ -246,21 +246,21 @@ def _schemas(
     docs: Sequence[OperationDoc], *, additions: Additions, errors: Sequence[type[Struct]]
 ) -> tuple[_Refs, Json]:
     """References to the schemas of requests, answers and bodies of errors, and the schemas by name."""
-    requests, schemas = request_schemas(it.body for it in docs if it.body is not None)
-    structs = [shape for it in docs for shape in _structs(it)]
+    requests, schemas = request_schemas(doc.body for doc in docs if doc.body is not None)
+    structs = [shape for doc in docs for shape in _structs(doc)]
     answers, own = answer_schemas([*structs, *additions.values(), *errors])
-    aws, of_aws = aws_schemas((it.answer for it in docs if isinstance(it.answer, AwsAnswer)), additions, answers)
+    aws, of_aws = aws_schemas((doc.answer for doc in docs if isinstance(doc.answer, AwsAnswer)), additions, answers)
     both = schemas.keys() & own.keys()  # enumerations of requests and answers have the same schema
-    assert all("enum" in cast("Json", own[it]) for it in both), f"a request and an answer have one name: {both}"
+    assert all("enum" in cast("Json", own[text]) for text in both), f"a request and an answer have one name: {both}"
     refs = _Refs(requests=requests, structs=answers, aws=aws)
     return refs, {**schemas, **own, **of_aws}
 
 
-def _structs(it: OperationDoc) -> Sequence[type[Struct]]:
+def _structs(doc: OperationDoc) -> Sequence[type[Struct]]:
     """The Structs of an answer; none for an answer of AWS, and for text."""
-    if it.answer is None or isinstance(it.answer, AwsAnswer):
+    if doc.answer is None or isinstance(doc.answer, AwsAnswer):
         return ()
-    return it.answer if isinstance(it.answer, tuple) else (it.answer,)
+    return doc.answer if isinstance(doc.answer, tuple) else (doc.answer,)
 
 
 def _operations(
@@ -269,57 +269,57 @@ def _operations(
     """The operations of a route, each with its path."""
     assert route.resource is not None
     path = route.resource.canonical
-    for it in docs:
-        profile = profiles.find(path, it.target)
-        yield f"{path}#{TARGET}={it.target}" if it.target else path, _documented(it, path, refs, profile)
+    for doc in docs:
+        profile = profiles.find(path, doc.target)
+        yield f"{path}#{TARGET}={doc.target}" if doc.target else path, _documented(doc, path, refs, profile)
 
 
-def _documented(it: OperationDoc, path: str, refs: _Refs, profile: DialectProfile) -> Json:
-    target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
-    answer = {str(it.status.value): _success(it, refs)} if not it.refused else {}
-    answer |= {str(status.value): {"description": status.phrase} for status in it.empty_statuses}
+def _documented(doc: OperationDoc, path: str, refs: _Refs, profile: DialectProfile) -> Json:
+    target = [_parameter(TARGET, "header", {"const": doc.target})] if doc.target else []
+    answer = {str(doc.status.value): _success(doc, refs)} if not doc.refused else {}
+    answer |= {str(status.value): {"description": status.phrase} for status in doc.empty_statuses}
     return {
-        "operationId": it.name,
-        **({"summary": it.summary} if it.summary else {}),
-        "description": _text(it),
-        **({} if it.permission is None else {"x-batchq-permission": it.permission.name}),
-        "security": _security(it, profile),
-        "parameters": [*_in_path(path), *target, *(_in_query(it.query) if it.query else ())],
-        **_request_body(it, refs),
+        "operationId": doc.name,
+        **({"summary": doc.summary} if doc.summary else {}),
+        "description": _text(doc),
+        **({} if doc.permission is None else {"x-batchq-permission": doc.permission.name}),
+        "security": _security(doc, profile),
+        "parameters": [*_in_path(path), *target, *(_in_query(doc.query) if doc.query else ())],
+        **_request_body(doc, refs),
         "responses": {**answer, **_errors(profile)},
     }
 
 
-def _request_body(it: OperationDoc, refs: _Refs) -> Json:
-    if it.body is None:
+def _request_body(doc: OperationDoc, refs: _Refs) -> Json:
+    if doc.body is None:
         return {}
-    return {"requestBody": {"required": not it.optional_body} | _content(refs.requests[it.body], it.media)}
+    return {"requestBody": {"required": not doc.optional_body} | _content(refs.requests[doc.body], doc.media)}
 
 
-def _security(it: OperationDoc, profile: DialectProfile) -> list[Json]:
+def _security(doc: OperationDoc, profile: DialectProfile) -> list[Json]:
     """The alternatives of authentication."""
-    match it.security:
+    match doc.security:
         case Security.NONE:
             return []
         case Security.METRICS_TOKEN:
-            return [{it.security.value: []}]
+            return [{doc.security.value: []}]
         case Security.CREDENTIAL:
             return [{scheme.value: []} for scheme in Scheme if scheme in profile.schemes]
 
 
-def _text(it: OperationDoc) -> str:
-    permitted = "" if it.permission is None else PERMITTED[it.permission]
-    return it.refused or "\n\n".join(filter(None, (it.description, permitted)))
+def _text(doc: OperationDoc) -> str:
+    permitted = "" if doc.permission is None else PERMITTED[doc.permission]
+    return doc.refused or "\n\n".join(filter(None, (doc.description, permitted)))
 
 
-def _success(it: OperationDoc, refs: _Refs) -> Json:
-    media = it.response_media or it.media
-    content = {} if it.status is HTTPStatus.NO_CONTENT else _content(_answer(it, refs), media)
-    return {"description": it.status.phrase, **content}
+def _success(doc: OperationDoc, refs: _Refs) -> Json:
+    media = doc.response_media or doc.media
+    content = {} if doc.status is HTTPStatus.NO_CONTENT else _content(_answer(doc, refs), media)
+    return {"description": doc.status.phrase, **content}
 
 
-def _answer(it: OperationDoc, refs: _Refs) -> Json:
-    match it.answer:
+def _answer(doc: OperationDoc, refs: _Refs) -> Json:
+    match doc.answer:
         case None:
             return _STRING
         case AwsAnswer() as answer:
@@ -347,7 +347,7 @@ def _parameter(name: str, where: str, schema: Json, *, required: bool = True) ->
 
 def _errors(profile: DialectProfile) -> Json:
     statuses = sorted({**ERRORS, **profile.more_errors})
-    return {str(it.value): {"$ref": f"#/components/responses/{_name(profile, it)}"} for it in statuses}
+    return {str(status.value): {"$ref": f"#/components/responses/{_name(profile, status)}"} for status in statuses}
 
 
 def _name(profile: DialectProfile, status: HTTPStatus) -> str:
@@ -355,7 +355,9 @@ def _name(profile: DialectProfile, status: HTTPStatus) -> str:
 
 
 def _error(text: str, profile: DialectProfile, body: Json) -> Json:
-    headers = {it: {"required": True, "schema": _STRING} for it in (*profile.error_headers, profile.request_id_header)}
+    headers = {
+        header: {"required": True, "schema": _STRING} for header in (*profile.error_headers, profile.request_id_header)
+    }
     return {"description": text, "headers": headers, "content": {media: {"schema": body} for media in sorted(JSON)}}
 
 

@@ -121,36 +121,43 @@ class OperationTable(Generic[Context]):
     def mount(self, app: web.Application, context: Context) -> None:
         """Add the routes to the application, with limits of their own."""
         limits = {
-            it.limit: ConcurrencyLimit[UserName](at_once=it.limit.at_once, waiting=it.limit.waiting)
-            for it in self._operations
-            if it.limit is not None
+            operation.limit: ConcurrencyLimit[UserName](
+                at_once=operation.limit.at_once, waiting=operation.limit.waiting
+            )
+            for operation in self._operations
+            if operation.limit is not None
         }
-        for it in self._operations:
-            endpoint = self._endpoint(context, it, None if it.limit is None else limits[it.limit].of)
-            document(app, app.router.add_route(it.method, it.path, endpoint), it.doc)
+        for operation in self._operations:
+            endpoint = self._endpoint(
+                context, operation, None if operation.limit is None else limits[operation.limit].of
+            )
+            document(app, app.router.add_route(operation.method, operation.path, endpoint), operation.doc)
 
     def _endpoint(
-        self, context: Context, it: _Operation, limit: Callable[[UserName], AbstractAsyncContextManager[object]] | None
+        self,
+        context: Context,
+        operation: _Operation,
+        limit: Callable[[UserName], AbstractAsyncContextManager[object]] | None,
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        assert it.doc.permission is not None
-        permission = it.doc.permission
+        assert operation.doc.permission is not None
+        permission = operation.doc.permission
 
         async def endpoint(request: web.Request) -> web.StreamResponse:
-            caller = authorize(request, permission, it.doc.name)
+            caller = authorize(request, permission, operation.doc.name)
             if self._check is not None:
                 self._check(request)
-            given = await _input(request, it.doc)
+            given = await _input(request, operation.doc)
             # `fast_router` sets no match_info.
-            path = request.match_info if "{" in it.path else {}
+            path = request.match_info if "{" in operation.path else {}
             call = Call(caller=caller, input=given, path=path, http=request)
             try:
                 async with nullcontext() if limit is None else limit(caller.user):
-                    answer = await it.handle(context, call)
+                    answer = await operation.handle(context, call)
             except NotFound as error:
                 if self._not_found is None:
                     raise
                 raise HttpRefusal(str(error), status=self._not_found) from None
-            return _response(answer, it.doc.status)
+            return _response(answer, operation.doc.status)
 
         return endpoint
 
@@ -175,12 +182,12 @@ def _response(answer: Struct | web.StreamResponse | None, status: HTTPStatus) ->
 
 
 def _doc(name: str, method: str, handle: Callable[..., object]) -> OperationDoc:
-    summary, *description = (" ".join(it.split()) for it in (getdoc(handle) or "").split("\n\n"))
+    summary, *description = (" ".join(part.split()) for part in (getdoc(handle) or "").split("\n\n"))
     hints = get_type_hints(handle)
     (given,) = get_args(hints["call"])
     shape = None if given is type(None) else given
     answers = get_args(hints["return"]) if isinstance(hints["return"], UnionType) else (hints["return"],)
-    structs = tuple(it for it in answers if issubclass(it, Struct))
+    structs = tuple(answer for answer in answers if issubclass(answer, Struct))
     return OperationDoc(
         name=name,
         summary=summary,

@@ -91,13 +91,13 @@ def target_docs(
     return [
         OperationDoc(
             name=prefix + name if qualified else name,
-            summary=it.summary,
-            body=it.body,
+            summary=operation.summary,
+            body=operation.body,
             answer=AwsAnswer(service, name),
             target=prefix + name,
             media=CONTENT_TYPE,
         )
-        for name, it in operations.items()
+        for name, operation in operations.items()
     ]
 
 

@@ -73,7 +73,9 @@ class PlainSchema(GenerateJsonSchema):
 
 def request_schemas(shapes: Iterable[type[BaseModel]]) -> tuple[Refs, Json]:
     """A reference to the schema of each shape, and the schemas by name."""
-    wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(it, "validation") for it in dict.fromkeys(shapes)]
+    wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+        (fromkey, "validation") for fromkey in dict.fromkeys(shapes)
+    ]
     refs, schemas = models_json_schema(wanted, ref_template=_REF.format("{model}"), schema_generator=PlainSchema)
     return {shape: ref for (shape, _), ref in refs.items()}, schemas.get("$defs", {})
 
@@ -87,7 +89,7 @@ def answer_schemas(shapes: Iterable[type[Struct]]) -> tuple[Refs, Json]:
     wanted: list[type] = list(dict.fromkeys(shapes))
     refs, schemas = msgspec.json.schema_components(wanted, ref_template=_REF.format("{name}"), schema_hook=_any_value)
     texts = struct_texts(wanted)
-    described: Json = {name: _described(_without_nulls(it), texts.get(name, {})) for name, it in schemas.items()}
+    described: Json = {name: _described(_without_nulls(value), texts.get(name, {})) for name, value in schemas.items()}
     return dict(zip(wanted, refs, strict=True)), described
 
 
@@ -96,9 +98,9 @@ def aws_schemas(answers: Iterable[AwsAnswer], additions: Additions, refs: Refs) 
     wanted = dict.fromkeys(answers)
     found: AwsRefs = {}
     schemas: Json = {}
-    for service in sorted({it.service for it in wanted}):
-        model = _AwsModel(service, {shape: refs[it] for (at, shape), it in additions.items() if at == service})
-        found |= {it: model.add(it.operation) for it in wanted if it.service == service}
+    for service in sorted({answer.service for answer in wanted}):
+        model = _AwsModel(service, {shape: refs[value] for (at, shape), value in additions.items() if at == service})
+        found |= {answer: model.add(answer.operation) for answer in wanted if answer.service == service}
         schemas |= model.schemas
     return found, schemas
 
@@ -142,10 +144,10 @@ class _AwsModel:
         component = f"{self._service}.{name}"
         if component not in self.schemas:
             self.schemas[component] = {}  # shapes may contain themselves
-            properties = {member: self._schema(it["shape"]) for member, it in shape["members"].items()}
+            properties = {member: self._schema(value["shape"]) for member, value in shape["members"].items()}
             if name in self._additions:
                 properties["batchq"] = dict(self._additions[name])
-            named = [it for it in shape.get("required", ()) if (component, it) not in _OPTIONAL]
+            named = [item for item in shape.get("required", ()) if (component, item) not in _OPTIONAL]
             required = {"required": named} if named else {}
             self.schemas[component] = {"type": "object", "properties": properties, **required}
         return {"$ref": _REF.format(component)}
@@ -165,7 +167,7 @@ def _without_nulls(schema: Json) -> Json:
     for member in properties.values():
         if "default" in member and member["default"] is None:
             del member["default"]
-            kinds = [it for it in cast("list[Json]", member.pop("anyOf", [])) if it != _NULL]
+            kinds = [document for document in cast("list[Json]", member.pop("anyOf", [])) if document != _NULL]
             member.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {})
     return schema
 
@@ -192,7 +194,9 @@ def struct_texts(shapes: Iterable[type[Struct]]) -> Mapping[str, Mapping[str, st
     found: dict[str, Mapping[str, str]] = {}
     for info in _structs(msgspec.inspect.multi_type_info(shapes)):
         texts = texts_of(info.cls)
-        found[info.cls.__name__] = {it.encode_name: texts[it.name] for it in info.fields if it.name in texts}
+        found[info.cls.__name__] = {
+            field.encode_name: texts[field.name] for field in info.fields if field.name in texts
+        }
     return found
 
 
@@ -215,7 +219,7 @@ def _structs(infos: Iterable[object]) -> Iterator[msgspec.inspect.StructType]:
         match waiting.pop():
             case msgspec.inspect.StructType() as struct if struct.cls not in seen:
                 seen.add(struct.cls)
-                waiting += [it.type for it in struct.fields]
+                waiting += [field.type for field in struct.fields]
                 yield struct
             case msgspec.inspect.UnionType() as union:
                 waiting += union.types

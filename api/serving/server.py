@@ -141,13 +141,17 @@ class ConnectionTable:
         """Wait until no request is under way, from its first byte to its response; at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while any(it.under_way for it in self._open.values()):
+                while any(connection.under_way for connection in self._open.values()):
                     self._changed.clear()
                     await self._changed.wait()
 
     def _add(self, connection: "Connection") -> bool:
         """Add a connection, and close another one for it if necessary. False if there is no room."""
-        same = [it for it in self._open.values() if it.address == connection.address]
+        same = [
+            other_connection
+            for other_connection in self._open.values()
+            if other_connection.address == connection.address
+        ]
         if len(same) >= self._limits.per_address:
             room = self._make_room(same)
         else:
@@ -161,7 +165,11 @@ class ConnectionTable:
         return room
 
     def _make_room(self, among: Iterable["Connection"]) -> bool:
-        waiting = [(it.authenticated, it.waiting_since, it) for it in among if it.waiting_since is not None]
+        waiting = [
+            (connection.authenticated, connection.waiting_since, connection)
+            for connection in among
+            if connection.waiting_since is not None
+        ]
         if not waiting:
             return False
         *_, longest = min(waiting, key=itemgetter(0, 1))

@@ -77,7 +77,7 @@ class AccountAdmin:
             if is_first:
                 return replace(directory, users={name: User(name=name, account=ROOT, role=Role.ADMIN)})
             require_key_access(directory, name, caller)
-            if sum(it.user == name for it in self.keys.all()) >= MAX_KEYS:
+            if sum(key.user == name for key in self.keys.all()) >= MAX_KEYS:
                 raise Forbidden(f"user {name} has {MAX_KEYS} keys, the maximum: delete one of them first")
             return directory
 
@@ -115,7 +115,7 @@ class AccountAdmin:
 
         Raises NotFound, also for a key that the caller may not see, and Forbidden.
         """
-        key = next((it for it in self.keys.all() if it.id == key_id), None)
+        key = next((key for key in self.keys.all() if key.id == key_id), None)
         if key is None or not can_see_key(directory, key, caller):
             raise key_not_found(key_id)
         if key.user in directory.users:

@@ -93,13 +93,13 @@ class AccessKeyFile:
 
         def without(keys: Keys) -> Keys:
             _existing(keys, key_id)
-            return {it: key for it, key in keys.items() if it != key_id}
+            return {other_key: key for other_key, key in keys.items() if other_key != key_id}
 
         self._file.change(without)
 
     def delete_keys_of(self, user: UserName) -> None:
         """Delete all keys of a user."""
-        self._file.change(lambda keys: {it: key for it, key in keys.items() if key.user != user})
+        self._file.change(lambda keys: {other_key: key for other_key, key in keys.items() if key.user != user})
 
     def _parse(self, content: bytes) -> Keys:
         try:
@@ -160,8 +160,8 @@ class AccountsFile:
 
     def volumes(self) -> tuple[str, ...]:
         """The host paths of the container policies of all accounts."""
-        allowances = (it.allowance for it in self.load().accounts.values() if it.allowance is not None)
-        return tuple(path for it in allowances for path in it.volumes)
+        allowances = (account.allowance for account in self.load().accounts.values() if account.allowance is not None)
+        return tuple(path for policy in allowances for path in policy.volumes)
 
     def change(
         self, change: Callable[[Directory], Directory], *, before_write: Callable[[], None] | None = None

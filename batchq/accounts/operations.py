@@ -124,8 +124,12 @@ def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: C
     if request.name is not None:
         require_visible_account(directory, AccountName(request.name), caller)
     named = [request.name] if request.name is not None else sorted({ROOT, *directory.accounts})
-    found = [it for name in named if (it := directory.account(AccountName(name))) and may_see_account(caller, it.name)]
-    return wire.AccountsAnswer(accounts=tuple(wire.account_answer(it, directory) for it in found))
+    found = [
+        account
+        for name in named
+        if (account := directory.account(AccountName(name))) and may_see_account(caller, account.name)
+    ]
+    return wire.AccountsAnswer(accounts=tuple(wire.account_answer(account, directory) for account in found))
 
 
 @_operation("CreateUser", wire.SetUser, Permission.ACCOUNTS, wire.UserAnswer)
@@ -179,7 +183,7 @@ def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller)
 def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Struct:
     """Describes one user, or all users whom the caller may see."""
     directory = admin.accounts.load()
-    found: Sequence[User] = [it for _, it in sorted(directory.users.items()) if may_see_user(caller, it)]
+    found: Sequence[User] = [user for _, user in sorted(directory.users.items()) if may_see_user(caller, user)]
     if request.name is not None:
         found = [require_visible_user(directory, UserName(request.name), caller)]
     return wire.UsersAnswer(users=tuple(map(wire.user_answer, found)))
@@ -214,7 +218,9 @@ def delete_key(admin: AccountAdmin, request: wire.KeyId, caller: Caller) -> Stru
 def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> Struct:
     """Lists the access keys that the caller may see, without their secrets."""
     directory = admin.accounts.load()
-    found = [it for it in admin.keys.all() if request.user in (None, it.user) and can_see_key(directory, it, caller)]
+    found = [
+        key for key in admin.keys.all() if request.user in (None, key.user) and can_see_key(directory, key, caller)
+    ]
     if request.user is not None and not found:
         require_visible_user(directory, UserName(request.user), caller)
     return wire.KeysAnswer(keys=tuple(map(wire.key_answer, found)))
@@ -259,7 +265,7 @@ def _allowance(directory: Directory, account: Account, request: wire.SetAllowanc
         if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise Invalid(f"{path} is not an absolute path without `..`")
     given = {name: getattr(request, name) for name in request.model_fields_set}
-    for listed in {name for name, it in given.items() if isinstance(it, list)}:
+    for listed in {name for name, value in given.items() if isinstance(value, list)}:
         given[listed] = tuple(given[listed])
     return replace(at, **given)
 

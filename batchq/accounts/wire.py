@@ -279,49 +279,51 @@ class AuditRecordAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     outcome: str
 
 
-def account_answer(it: Account, directory: Directory) -> AccountAnswer:
+def account_answer(account: Account, directory: Directory) -> AccountAnswer:
     """The account as it is stored, and under `inEffect` its queues and container policy after inheritance."""
     return AccountAnswer(
-        name=it.name,
-        parent=it.parent,
-        queues=it.queues,
-        allowance=None if it.allowance is None else convert(it.allowance, PolicyAnswer, from_attributes=True),
-        limits=limits(it.limits),
-        in_effect=InEffectAnswer(queues=_queues(directory, it.name), allowance=allowance(directory.allowance(it.name))),
+        name=account.name,
+        parent=account.parent,
+        queues=account.queues,
+        allowance=None if account.allowance is None else convert(account.allowance, PolicyAnswer, from_attributes=True),
+        limits=limits(account.limits),
+        in_effect=InEffectAnswer(
+            queues=_queues(directory, account.name), allowance=allowance(directory.allowance(account.name))
+        ),
     )
 
 
-def allowance(it: ContainerPolicy) -> PolicyAnswer:
+def allowance(policy: ContainerPolicy) -> PolicyAnswer:
     """The container policy; `root` is the value in effect, never null."""
-    return replace(convert(it, PolicyAnswer, from_attributes=True), root=it.permits_root)
+    return replace(convert(policy, PolicyAnswer, from_attributes=True), root=policy.permits_root)
 
 
-def limits(it: AccountLimits) -> LimitsAnswer:
-    return convert(it, LimitsAnswer, from_attributes=True)
+def limits(account_limits: AccountLimits) -> LimitsAnswer:
+    return convert(account_limits, LimitsAnswer, from_attributes=True)
 
 
-def user_answer(it: User) -> UserAnswer:
-    return UserAnswer(name=it.name, account=it.account, role=it.role, coordinates=tuple(sorted(it.coordinates)))
+def user_answer(user: User) -> UserAnswer:
+    return UserAnswer(name=user.name, account=user.account, role=user.role, coordinates=tuple(sorted(user.coordinates)))
 
 
-def key_answer(it: AccessKey) -> KeyAnswer:
-    return KeyAnswer(id=it.id, user=it.user, state=it.state, created_at=milliseconds(it.created_at))
+def key_answer(key: AccessKey) -> KeyAnswer:
+    return KeyAnswer(id=key.id, user=key.user, state=key.state, created_at=milliseconds(key.created_at))
 
 
-def new_key_answer(it: AccessKey, *, first_user: bool) -> NewKeyAnswer:
-    return NewKeyAnswer(**asdict(key_answer(it)), secret=it.secret, first_user=first_user)
+def new_key_answer(key: AccessKey, *, first_user: bool) -> NewKeyAnswer:
+    return NewKeyAnswer(**asdict(key_answer(key)), secret=key.secret, first_user=first_user)
 
 
-def audit_record_answer(it: AuditRecord) -> AuditRecordAnswer:
+def audit_record_answer(audit_record: AuditRecord) -> AuditRecordAnswer:
     return AuditRecordAnswer(
-        at=milliseconds(it.at),
-        user=it.user,
-        account=it.account,
-        key=it.key or None,
-        request_id=it.request_id or None,
-        operation=it.operation,
-        resource=it.resource,
-        outcome=it.outcome,
+        at=milliseconds(audit_record.at),
+        user=audit_record.user,
+        account=audit_record.account,
+        key=audit_record.key or None,
+        request_id=audit_record.request_id or None,
+        operation=audit_record.operation,
+        resource=audit_record.resource,
+        outcome=audit_record.outcome,
     )
 
 
@@ -336,12 +338,12 @@ def caller_answer(caller: Caller, directory: Directory) -> CallerAnswer:
         queues=None if caller.queues is None else tuple(sorted(caller.queues)),
         allowance=allowance(directory.allowance(caller.account)),
         limits=tuple(
-            LimitsOfAccountAnswer(account=it.name, **asdict(limits(it.limits)))
-            for it in directory.lineage(caller.account)
+            LimitsOfAccountAnswer(account=account.name, **asdict(limits(account.limits)))
+            for account in directory.lineage(caller.account)
         ),
     )
 
 
 def _queues(directory: Directory, name: AccountName) -> tuple[str, ...] | None:
-    queues = (it.queues for it in directory.lineage(name) if it.queues is not None)
+    queues = (account.queues for account in directory.lineage(name) if account.queues is not None)
     return next(queues, None)

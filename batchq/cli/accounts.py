@@ -60,7 +60,7 @@ _USER_COLUMNS = (
     text_column("USER", "user"),
     text_column("ROLE", "role"),
     text_column("ACCOUNT", "account"),
-    Column(title="COORDINATES", full=lambda it: ",".join(it["coordinates"]), elastic=True),
+    Column(title="COORDINATES", full=lambda row: ",".join(row["coordinates"]), elastic=True),
 )
 _KEY_COLUMNS = (
     text_column("KEY", "id"),
@@ -132,7 +132,7 @@ def _delete_account(args: Namespace) -> int:
 
 def _list_accounts(args: Namespace) -> int:
     result = perform(args, "DescribeAccounts", {"name": args.name} if "name" in args else {})
-    return print_result(args, result, [_render_account(it) for it in result["accounts"]])
+    return print_result(args, result, [_render_account(account) for account in result["accounts"]])
 
 
 def _render_account(account: Response) -> str:
@@ -140,8 +140,12 @@ def _render_account(account: Response) -> str:
     queues, policy = account["inEffect"]["queues"], account["inEffect"]["allowance"]
     settings = [
         "all queues" if queues is None else f"queues {','.join(queues) or NONE}",
-        *(f"{_CONTAINER_POLICY[name][0][2:]} {_word(it)}" for name, it in policy.items() if it not in ([], None)),
-        *(f"{_LIMITS[name][0][2:]} {_word(it)}" for name, it in account["limits"].items() if it is not None),
+        *(
+            f"{_CONTAINER_POLICY[name][0][2:]} {_word(value)}"
+            for name, value in policy.items()
+            if value not in ([], None)
+        ),
+        *(f"{_LIMITS[name][0][2:]} {_word(value)}" for name, value in account["limits"].items() if value is not None),
     ]
     below = f" below {account['parent']}" if account["parent"] else ""
     return f"{account['name']}{below}: {'; '.join(settings)}"

@@ -129,8 +129,8 @@ class JobFollower:
             return
         if page["lines"]:
             self.line.clear()
-        for it in page["lines"]:
-            text = str(it["message"])
+        for line in page["lines"]:
+            text = str(line["message"])
             write_line(text if self._prints_colors is None else printable(text, color=self._prints_colors))
         if page.get("over") and self._attempt <= ended:
             self._attempt, self._position = self._attempt + 1, None
@@ -159,7 +159,7 @@ class JobFollower:
         waited = format_duration(timedelta(seconds=elapsed() - self._began))
         if is_array(job):
             counts = job["arrayProperties"].get("statusSummary", {})
-            over = sum(counts.get(it, 0) for it in FINISHED)
+            over = sum(counts.get(text, 0) for text in FINISHED)
             return f"{over} of {job['arrayProperties']['size']} children have ended, {counts.get('FAILED', 0)} FAILED"
         if job["status"] == "RUNNING":
             return f"running for {waited}"

@@ -70,7 +70,7 @@ def _records_of_server(args: Namespace) -> list[Record]:
         "job": args.job and resolve_job(url, args.job),
         "resource": args.resource,
     }
-    filters = {name: it for name, it in given.items() if it}
+    filters = {name: value for name, value in given.items() if value}
     while True:
         paging = {"maxResults": min(args.limit - len(records), PAGE_SIZE), **({"nextToken": token} if token else {})}
         page: Record = dict(call(url, LIST_AUDIT, filters | paging))
@@ -88,4 +88,4 @@ def _records_of_files(args: Namespace) -> list[Record]:
         resource=f"job/{args.job}" if args.job else args.resource,
         limit=args.limit,
     )
-    return [to_builtins(audit_record_answer(it.record)) for it in read_audit(args.data, query)]
+    return [to_builtins(audit_record_answer(audit_record.record)) for audit_record in read_audit(args.data, query)]

@@ -182,14 +182,14 @@ class StepNotes(Struct, frozen=True, kw_only=True):
 
         A server that does not answer gives no notes.
         """
-        steps = [parts.groups() for it in jobs if (parts := _STEP.fullmatch(it))]
+        steps = [parts.groups() for job in jobs if (parts := _STEP.fullmatch(job))]
         try:
             nodes = fetch_job_documents(url, [f"{job}#{number}" for job, number in steps]) if steps else []
         except BatchqError:  # the request itself follows, and reports the error
             nodes = []
         return cls(
             cancels=cancels,
-            main_nodes=frozenset(it["jobId"] for it in nodes if it.get("nodeDetails", {}).get("isMainNode")),
+            main_nodes=frozenset(node["jobId"] for node in nodes if node.get("nodeDetails", {}).get("isMainNode")),
         )
 
     def note(self, step: str, *, status: str) -> str:
@@ -346,10 +346,10 @@ def _confirmed(
     that was submitted after it. Raises Declined if the answer is not `y`, and the errors of `stream`.
     """
     with stream_responses(url, path, {**request, "dryRun": True}, timeout=TIMEOUT) as objects:
-        jobs = [it for it in objects if it.get("outcome") in WOULD_BE_DONE]
-    counts, children = Counter(str(it["outcome"]) for it in jobs), Counter[str]()
-    for it in jobs:
-        children[str(it["outcome"])] += children_of(it)
+        jobs = [other_object for other_object in objects if other_object.get("outcome") in WOULD_BE_DONE]
+    counts, children = Counter(str(job["outcome"]) for job in jobs), Counter[str]()
+    for job in jobs:
+        children[str(job["outcome"])] += children_of(job)
     if len(jobs) + children.total() <= WIDE:
         return request
     print_notice("; ".join(summary(counts, WOULD_BE_DONE, consequences, children=children)))
@@ -357,7 +357,9 @@ def _confirmed(
     print(f"batchq: {verb} {asked}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise Declined("nothing is changed")
-    return request | ({"jobs": [it["jobId"] for it in jobs]} if "jobs" not in request and len(jobs) <= MAX_IDS else {})
+    return request | (
+        {"jobs": [job["jobId"] for job in jobs]} if "jobs" not in request and len(jobs) <= MAX_IDS else {}
+    )
 
 
 def _report(objects: Iterable[Response], reporter: LineReporter | JsonReporter, counts: Counter[str]) -> None:

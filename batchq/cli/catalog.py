@@ -44,21 +44,21 @@ QUEUES = CatalogKind(
     noun="job queue",
     path="/v1/describejobqueues",
     list_member="jobQueues",
-    name=lambda it: str(it.get("jobQueueName")),
+    name=lambda row: str(row.get("jobQueueName")),
     by_name=lambda name: {"jobQueues": [name]},
 )
 ENVIRONMENTS = CatalogKind(
     noun="compute environment",
     path="/v1/describecomputeenvironments",
     list_member="computeEnvironments",
-    name=lambda it: str(it.get("computeEnvironmentName")),
+    name=lambda row: str(row.get("computeEnvironmentName")),
     by_name=lambda name: {"computeEnvironments": [name]},
 )
 DEFINITIONS = CatalogKind(
     noun="job definition",
     path="/v1/describejobdefinitions",
     list_member="jobDefinitions",
-    name=lambda it: f"{it.get('jobDefinitionName')}:{it.get('revision')}",
+    name=lambda row: f"{row.get('jobDefinitionName')}:{row.get('revision')}",
     by_name=lambda name: {"jobDefinitions": [name]} if ":" in name else {"jobDefinitionName": name},
 )
 LIST_RESOURCES = "/v1/listconsumableresources"
@@ -149,16 +149,18 @@ def _show_command(
 
 def _all(url: str, kind: CatalogKind, request: Mapping[str, object]) -> Page:
     """The response of all pages."""
-    return {kind.list_member: [it for page in fetch_pages(url, kind.path, request) for it in page[kind.list_member]]}
+    return {
+        kind.list_member: [item for page in fetch_pages(url, kind.path, request) for item in page[kind.list_member]]
+    }
 
 
 def _named(url: str, kind: CatalogKind, name: str) -> Row:
     """The resource of this name; of several revisions the latest active one. Raises NotFound."""
     found = _all(url, kind, kind.by_name(name))[kind.list_member]
-    active = [it for it in found if it.get("status") != "INACTIVE"] or found
+    active = [item for item in found if item.get("status") != "INACTIVE"] or found
     if not active:
         raise NotFound(f"there is no {kind.noun} {name!r}")
-    latest: Row = max(active, key=lambda it: int(it.get("revision", 0)))
+    latest: Row = max(active, key=lambda row: int(row.get("revision", 0)))
     return latest
 
 
@@ -176,15 +178,15 @@ def _list_queues(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return DONE
-    jobs = {it["jobQueue"]: it for it in fetch_overview(url)["queues"]}
-    rows = [{**it, **jobs.get(QUEUES.name(it), {}), "state": it["state"]} for it in response["jobQueues"]]
-    print_list(args, response, sorted(rows, key=lambda it: -it["priority"]), _queue_columns())
+    jobs = {queue["jobQueue"]: queue for queue in fetch_overview(url)["queues"]}
+    rows = [{**queue, **jobs.get(QUEUES.name(queue), {}), "state": queue["state"]} for queue in response["jobQueues"]]
+    print_list(args, response, sorted(rows, key=lambda row: -row["priority"]), _queue_columns())
     return DONE
 
 
 def _queue_columns() -> list[Column]:
     def jobs(statuses: Sequence[str]) -> Callable[[Row], str]:
-        return lambda row: str(sum(row.get("counts", {}).get(it, 0) for it in statuses))
+        return lambda row: str(sum(row.get("counts", {}).get(status, 0) for status in statuses))
 
     return [
         Column(title="QUEUE", full=QUEUES.name),
@@ -201,11 +203,11 @@ def _state_column() -> Column:
     def state(row: Row) -> str:
         return f"{row['state']}{' drained' if row.get('drained') else ''}"
 
-    return Column(title="STATE", full=state, style=lambda it: "" if state(it) == "ENABLED" else "yellow")
+    return Column(title="STATE", full=state, style=lambda other_row: "" if state(other_row) == "ENABLED" else "yellow")
 
 
 def _environments(queue: Row) -> str:
-    names = [str(it["computeEnvironment"]).rpartition("/")[2] for it in queue.get("computeEnvironmentOrder", ())]
+    names = [str(item["computeEnvironment"]).rpartition("/")[2] for item in queue.get("computeEnvironmentOrder", ())]
     return ",".join(names)
 
 
@@ -233,8 +235,11 @@ def _list_environments(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return DONE
-    capacity = {it["computeEnvironment"]: it for it in fetch_overview(url)["capacity"]}
-    rows = [{**it, **capacity.get(ENVIRONMENTS.name(it), {})} for it in response["computeEnvironments"]]
+    capacity = {item["computeEnvironment"]: item for item in fetch_overview(url)["capacity"]}
+    rows = [
+        {**environment, **capacity.get(ENVIRONMENTS.name(environment), {})}
+        for environment in response["computeEnvironments"]
+    ]
 
     def use(member: str) -> Callable[[Row], str]:
         return lambda row: _use(row[member]) if member in row else ""
@@ -245,7 +250,11 @@ def _list_environments(args: Namespace) -> int:
         Column(title="VCPUS", full=use("vcpus"), right=True),
         Column(title="MEMORY MIB", full=use("memoryMiB"), right=True),
         Column(title="GPUS", full=use("gpus"), right=True),
-        Column(title="STATUS", full=lambda it: str(it.get("statusReason") or it.get("status", "")), elastic=True),
+        Column(
+            title="STATUS",
+            full=lambda other_row: str(other_row.get("statusReason") or other_row.get("status", "")),
+            elastic=True,
+        ),
     ]
     print_list(args, response, rows, columns)
     return DONE
@@ -261,16 +270,22 @@ def _list_definitions(args: Namespace) -> int:
     name = args.definition_name
     request = {"status": "ACTIVE", **({"jobDefinitionName": name} if name else {})}
     response = _all(url_of(args), DEFINITIONS, request)
-    found = sorted(response["jobDefinitions"], key=lambda it: (it["jobDefinitionName"], -it["revision"]))
+    found = sorted(
+        response["jobDefinitions"], key=lambda definition: (definition["jobDefinitionName"], -definition["revision"])
+    )
     latest: dict[str, Row] = {}
-    for it in found:
-        latest.setdefault(it["jobDefinitionName"], it)
+    for item in found:
+        latest.setdefault(item["jobDefinitionName"], item)
     columns = [
         Column(title="DEFINITION", full=DEFINITIONS.name, elastic=True),
         text_column("TYPE", "type"),
-        Column(title="VCPUS", full=lambda it: _requirement(it, "VCPU"), right=True),
-        Column(title="MEMORY MIB", full=lambda it: _requirement(it, "MEMORY"), right=True),
-        Column(title="IMAGE", full=lambda it: str(it.get("containerProperties", {}).get("image", "")), elastic=True),
+        Column(title="VCPUS", full=lambda row: _requirement(row, "VCPU"), right=True),
+        Column(title="MEMORY MIB", full=lambda other_row: _requirement(other_row, "MEMORY"), right=True),
+        Column(
+            title="IMAGE",
+            full=lambda one_row: str(one_row.get("containerProperties", {}).get("image", "")),
+            elastic=True,
+        ),
         Column(title="COMMAND", full=_command, elastic=True),
     ]
     print_list(args, response, found if name else list(latest.values()), columns)
@@ -279,7 +294,7 @@ def _list_definitions(args: Namespace) -> int:
 
 def _requirement(definition: Row, kind: str) -> str:
     requirements = definition.get("containerProperties", {}).get("resourceRequirements", ())
-    return next((str(it["value"]) for it in requirements if it["type"] == kind), "")
+    return next((str(requirement["value"]) for requirement in requirements if requirement["type"] == kind), "")
 
 
 def _command(definition: Row) -> str:
@@ -288,7 +303,7 @@ def _command(definition: Row) -> str:
 
 def _list_resources(args: Namespace) -> int:
     pages = fetch_pages(url_of(args), LIST_RESOURCES, {})
-    response = {"consumableResources": [it for page in pages for it in page["consumableResources"]]}
+    response = {"consumableResources": [resource for page in pages for resource in page["consumableResources"]]}
     columns = [
         text_column("RESOURCE", "consumableResourceName", elastic=True),
         text_column("TYPE", "resourceType"),

@@ -70,8 +70,10 @@ def _cancel(args: Namespace) -> int:
     requests: Sequence[Mapping[str, object]] = (
         _exact(url, filters, set(chain.from_iterable(args.names))) if args.names else [filters]
     )
-    outcomes = [it for request in requests for it in _stop(url, {**request, "reason": args.reason, "graceSeconds": 0})]
-    failed = [it for it in outcomes if it.get("outcome") not in SUCCESSFUL_OUTCOMES]
+    outcomes = [
+        row for request in requests for row in _stop(url, {**request, "reason": args.reason, "graceSeconds": 0})
+    ]
+    failed = [outcome for outcome in outcomes if outcome.get("outcome") not in SUCCESSFUL_OUTCOMES]
     if args.json:
         write_line(json.dumps({"jobs": outcomes, "status": NOT_CANCELLED if failed else DONE}, indent=2))
     else:
@@ -81,7 +83,9 @@ def _cancel(args: Namespace) -> int:
 
 def _exact(url: str, filters: Mapping[str, list[str]], names: set[str]) -> list[dict[str, object]]:
     """Requests for the jobs that have exactly one of these names at present: the server's names ignore case."""
-    found: list[object] = [it["jobId"] for it in _stop(url, {**filters, "dryRun": True}) if it.get("jobName") in names]
+    found: list[object] = [
+        row["jobId"] for row in _stop(url, {**filters, "dryRun": True}) if row.get("jobName") in names
+    ]
     others = {member: value for member, value in filters.items() if member not in ("jobs", "jobNames")}
     return [others | {"jobs": found[start : start + PAGE]} for start in range(0, len(found), PAGE)]
 
@@ -101,28 +105,28 @@ def _stop(url: str, request: dict[str, object]) -> list[Response]:
 
 def _cancelled_before(url: str, outcomes: Sequence[Response]) -> frozenset[str]:
     """The ids of those jobs that had ended before because they were cancelled or terminated."""
-    ended = [str(it.get("jobId")) for it in outcomes if it.get("outcome") == "ALREADY_FINISHED"]
+    ended = [str(outcome.get("jobId")) for outcome in outcomes if outcome.get("outcome") == "ALREADY_FINISHED"]
     try:
         jobs = fetch_job_documents(url, ended) if ended else []
     except BatchqError:  # the outcome is printed in any case
         jobs = []
-    return frozenset(str(it["jobId"]) for it in jobs if it.get("isCancelled") or it.get("isTerminated"))
+    return frozenset(str(job["jobId"]) for job in jobs if job.get("isCancelled") or job.get("isTerminated"))
 
 
 def _print(outcomes: Sequence[Response], notes: StepNotes, *, cancelled: Collection[str]) -> None:
     """`cancelled`: the jobs that were cancelled before this command."""
-    for it in outcomes:
-        job = str(it.get("jobId"))
-        reason = str(it.get("message") or "")
-        note = notes.note(job, status=str(it.get("status")))
-        if it.get("outcome") in UNCHANGED:
+    for outcome in outcomes:
+        job = str(outcome.get("jobId"))
+        reason = str(outcome.get("message") or "")
+        note = notes.note(job, status=str(outcome.get("status")))
+        if outcome.get("outcome") in UNCHANGED:
             text = f"Job {job} is already cancelled." if job in cancelled else reason
             write_line(escape(f"{text} Nothing is changed."), flush=False)
-        elif it.get("outcome") in SUCCESSFUL_OUTCOMES:
+        elif outcome.get("outcome") in SUCCESSFUL_OUTCOMES:
             why = reason or note
             write_line(escape(f"Job {job} cancelled successfully{why and f': {why}'}."), flush=False)
         else:
-            reason = reason or str(it.get("outcome"))
+            reason = reason or str(outcome.get("outcome"))
             write_line(escape(f"Failed to cancel job: {job}. Reason: {reason}{note and f' {note}.'}"), flush=False)
     if not outcomes:
         write_line("No job matches; 0 jobs are cancelled.")
@@ -138,10 +142,10 @@ def _replace_flags(command: CommandParser) -> None:
 
 
 def _states(text: str) -> list[str]:
-    words = [it.strip().upper() for it in text.split(",")]
-    if unknown := [it for it in words if it not in STATES]:
+    words = [part.strip().upper() for part in text.split(",")]
+    if unknown := [word for word in words if word not in STATES]:
         raise ArgumentTypeError(f"{unknown[0]!r} is not one of PENDING, P, RUNNING, R, ALL")
-    return [STATES[it] for it in words]
+    return [STATES[word] for word in words]
 
 
 def _fail(args: Namespace, message: str, status: int) -> int:

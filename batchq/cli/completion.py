@@ -64,7 +64,7 @@ def _words() -> list[str]:
 
 
 def _subparsers(parser: ArgumentParser) -> Mapping[str, Any]:
-    actions = [it for it in parser._actions if isinstance(it, _SubParsersAction)]  # noqa: SLF001 - not public
+    actions = [action for action in parser._actions if isinstance(action, _SubParsersAction)]  # noqa: SLF001 - not public
     return dict(actions[0].choices) if actions else {}
 
 
@@ -94,7 +94,7 @@ def _states(**_: object) -> Values:
 def _queues(parsed_args: Namespace, **_: object) -> Values:
     def names(url: str) -> Values:
         queues: Any = call(url, "/v1/describejobqueues", {}, timeout=TIMEOUT)["jobQueues"]
-        return {it["jobQueueName"]: it["state"] for it in queues}
+        return {queue["jobQueueName"]: queue["state"] for queue in queues}
 
     return _in_time(parsed_args, names)
 
@@ -103,7 +103,7 @@ def _definitions(parsed_args: Namespace, **_: object) -> Values:
     def names(url: str) -> Values:
         request = {"status": "ACTIVE"}
         found: Any = call(url, "/v1/describejobdefinitions", request, timeout=TIMEOUT)["jobDefinitions"]
-        return {it["jobDefinitionName"]: "" for it in found}
+        return {item["jobDefinitionName"]: "" for item in found}
 
     return _in_time(parsed_args, names)
 
@@ -113,7 +113,7 @@ def _jobs(parsed_args: Namespace, **_: object) -> Values:
 
     def jobs(url: str) -> Values:
         page: Any = call(url, LIST_JOBS, {"mine": True, "maxResults": LATEST_JOBS}, timeout=TIMEOUT)
-        return {short_id(it["jobId"]): f"{it['jobName']} {it['status']}" for it in page["jobs"]}
+        return {short_id(job["jobId"]): f"{job['jobName']} {job['status']}" for job in page["jobs"]}
 
     return _in_time(parsed_args, jobs)
 

@@ -69,7 +69,7 @@ def defaults(named: Path | None) -> Mapping[str, str]:
 def _files(named: Path | None) -> list[Path]:
     """The files to read, in the order of their precedence."""
     own = named or default_file()
-    return [it for it in (own, SYSTEM_FILE) if it == named or _exists(it)]
+    return [path for path in (own, SYSTEM_FILE) if path == named or _exists(path)]
 
 
 def _exists(file: Path) -> bool:

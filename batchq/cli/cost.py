@@ -22,10 +22,10 @@ MAX_AMOUNT = 1e9
 
 def _amount_column(title: str, member: str) -> Column:
     """A column of amounts; empty where the row has none."""
-    return Column(title=title, full=lambda it: _amount(it.get(member)), right=True)
+    return Column(title=title, full=lambda row: _amount(row.get(member)), right=True)
 
 
-_CURRENCY = Column(title="CURRENCY", full=lambda it: str(it.get("currency") or ""))
+_CURRENCY = Column(title="CURRENCY", full=lambda row: str(row.get("currency") or ""))
 _PARTS = (_amount_column("GPU", "gpu"), _amount_column("COMPUTE", "compute"))
 JOB_COLUMNS = (
     text_column("JOB", "jobId"),
@@ -63,8 +63,8 @@ def run_cost(args: Namespace) -> int:
     if args.by or args.since or args.until:
         raise Misused("--by, --since and --until are for a report: give no job")
     url = url_of(args)
-    answers: list[Page] = [dict(call(url, f"{job_endpoint(it)}/cost")) for it in resolve_jobs(url, args.jobs)]
-    rows: list[Row] = [{"jobId": it["jobId"], **(it["cost"] or {})} for it in answers]
+    answers: list[Page] = [dict(call(url, f"{job_endpoint(job)}/cost")) for job in resolve_jobs(url, args.jobs)]
+    rows: list[Row] = [{"jobId": answer["jobId"], **(answer["cost"] or {})} for answer in answers]
     print_list(args, {"jobs": answers}, rows, JOB_COLUMNS)
     return DONE
 
@@ -76,7 +76,7 @@ def _print_report(args: Namespace) -> int:
         if at is not None:
             request[member] = milliseconds(at)
     answer: Page = dict(call(url_of(args), COST_REPORT, request))
-    name = Column(title=by.upper(), full=lambda it: str(it["name"]), elastic=True)
+    name = Column(title=by.upper(), full=lambda row: str(row["name"]), elastic=True)
     columns = (name, _amount_column("TOTAL", "total"), _CURRENCY, *_PARTS, _amount_column("RUNNING", "active"))
     print_list(args, answer, answer["rows"], columns)
     if answer["more"] and not prints_json(args):
@@ -88,8 +88,8 @@ def _amount(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, int | float) else ""
 
 
-def _name(it: Row) -> str:
-    return f"account {it['account']}" if it.get("account") is not None else f"queue {it['jobQueue']}"
+def _name(row: Row) -> str:
+    return f"account {row['account']}" if row.get("account") is not None else f"queue {row['jobQueue']}"
 
 
 BUDGET_COLUMNS = (
@@ -98,8 +98,8 @@ BUDGET_COLUMNS = (
     _amount_column("SOFT", "soft"),
     _amount_column("HARD", "hard"),
     text_column("CURRENCY", "currency"),
-    Column(title="PERIOD", full=lambda it: str(it["period"]).lower()),
-    Column(title="REACHED", full=lambda it: ",".join(str(each["limit"]).lower() for each in it["crossings"])),
+    Column(title="PERIOD", full=lambda row: str(row["period"]).lower()),
+    Column(title="REACHED", full=lambda row: ",".join(str(each["limit"]).lower() for each in row["crossings"])),
 )
 
 
@@ -147,7 +147,7 @@ def run_list_budgets(args: Namespace) -> int:
 def run_set_budget(args: Namespace) -> int:
     if args.soft is None and args.hard is None:
         raise Misused("give --soft, --hard or both")
-    limits = {name: it for name, it in (("soft", args.soft), ("hard", args.hard)) if it is not None}
+    limits = {name: value for name, value in (("soft", args.soft), ("hard", args.hard)) if value is not None}
     budget: Page = dict(call(url_of(args), SET_BUDGET, {**_key(args), **limits, "period": args.period.upper()}))
     write_line(escape(f"budget of {_name(budget)} set: {budget['spent']:.2f} {budget['currency']} are spent"))
     return DONE

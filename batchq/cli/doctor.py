@@ -29,7 +29,11 @@ def add_doctor(command: ArgumentParser) -> None:
 def run_doctor(args: Namespace) -> int:
     """Raises Misused."""
     found = all_findings(collect_facts(settings_of(args), server_facts(url_of(args))))
-    print(json.dumps([asdict(it) for it in found], indent=2) if args.json else "\n".join(map(render_findings, found)))
+    print(
+        json.dumps([asdict(finding) for finding in found], indent=2)
+        if args.json
+        else "\n".join(map(render_findings, found))
+    )
     return 0 if is_healthy(found) else 1
 
 

@@ -101,8 +101,8 @@ def _number(text: str) -> int:
 
 def _states(text: str) -> list[str]:
     """The statuses of states that are separated by commas."""
-    names = [ABBREVIATIONS.get(it.upper(), it.upper()) for it in parse_names(text)]
-    unknown = [it for it in names if it not in STATES]
+    names = [ABBREVIATIONS.get(parse_name.upper(), parse_name.upper()) for parse_name in parse_names(text)]
+    unknown = [name for name in names if name not in STATES]
     if unknown:
         raise ArgumentTypeError(f"{unknown[0]!r} is not a state: use {', '.join(sorted(STATES))}")
     return [status for name in names for status in STATES[name]]

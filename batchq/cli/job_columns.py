@@ -20,22 +20,24 @@ def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> li
 
     `present`: the time to which times are relative.
     """
-    known = {it.title: it for it in _all_columns(present)}
-    for it in names:
-        if it.upper() not in known:
-            raise Misused(f"unknown column {it!r}; the columns are {', '.join(known).lower()}")
-    return [known[it.upper()] for it in names]
+    known = {column.title: column for column in _all_columns(present)}
+    for name in names:
+        if name.upper() not in known:
+            raise Misused(f"unknown column {name!r}; the columns are {', '.join(known).lower()}")
+    return [known[name.upper()] for name in names]
 
 
 def _all_columns(present: datetime) -> list[Column]:
     return [
-        Column(title="JOB", full=_id, short=lambda it: short_id(_id(it))),
+        Column(title="JOB", full=_id, short=lambda row: short_id(_id(row))),
         text_column("NAME", "jobName", elastic=True),
         Column(title="STATE", full=status, short=state, style=status_style),
         text_column("QUEUE", "jobQueue"),
         text_column("OWNER", "user"),
-        Column(title="TIME", full=lambda it: iso_text(since(it)), short=lambda it: age(it, present)),
-        Column(title="WHY", full=_why, short=lambda it: _why(it, short_id), elastic=True),
+        Column(
+            title="TIME", full=lambda other_row: iso_text(since(other_row)), short=lambda one_row: age(one_row, present)
+        ),
+        Column(title="WHY", full=_why, short=lambda item: _why(item, short_id), elastic=True),
         text_column("ACCOUNT", "account"),
         text_column("DEFINITION", "jobDefinition", elastic=True),
         text_column("SHARE", "shareIdentifier"),

@@ -141,8 +141,8 @@ def _container(job: Row) -> Iterator[Field]:
         yield "image", str(job["image"])
     if job.get("command"):
         yield "command", shlex.join(map(str, job["command"]))
-    for it in job.get("containers", ()):
-        yield f"  {it['name']}", f"{it['image']} {shlex.join(map(str, it['command']))}"
+    for container in job.get("containers", ()):
+        yield f"  {container['name']}", f"{container['image']} {shlex.join(map(str, container['command']))}"
     sizes = [
         f"{job[member]:g} {unit}"
         for member, unit in (("vcpus", "vCPU"), ("memoryMiB", "MiB memory"), ("gpus", "GPU"))
@@ -162,7 +162,7 @@ def _pairs(members: object) -> list[tuple[object, object]]:
     """Names and values, from an object, or from AWS's list of objects with `name` and `value`."""
     if isinstance(members, dict):
         return list(members.items())
-    return [(it.get("name"), it.get("value")) for it in members] if isinstance(members, list) else []
+    return [(member.get("name"), member.get("value")) for member in members] if isinstance(members, list) else []
 
 
 def _relations(job: Row) -> Iterator[Field]:
@@ -174,15 +174,15 @@ def _relations(job: Row) -> Iterator[Field]:
     if "nodes" in job:
         yield "nodes", str(job["nodes"])
     for member, label in (("dependsOn", "waits for"), ("dependents", "waited for by")):
-        for it in job.get(member) or ():
-            yield label, _related(it)
+        for item in job.get(member) or ():
+            yield label, _related(item)
 
 
 def _related(other: object) -> str:
     """A job of `dependsOn` or `dependents`: its id, with its name and status where the response has them."""
     if not isinstance(other, dict):
         return str(other)
-    more = [str(other[it]) for it in ("jobName", "status", "type") if other.get(it)]
+    more = [str(other[text]) for text in ("jobName", "status", "type") if other.get(text)]
     return " ".join([str(other.get("jobId", "the child before it")), *(more and [f"({', '.join(more)})"])])
 
 
@@ -194,8 +194,8 @@ def _print_attempts(job: Row, *, color: bool) -> None:
         write_line("", flush=False)
         print_rows(attempts, _attempt_columns(), color=color)
         return
-    for it in attempts:
-        values = "\t".join(escape(column.full(it)) for column in _attempt_columns())
+    for attempt in attempts:
+        values = "\t".join(escape(column.full(attempt)) for column in _attempt_columns())
         write_line(f"attempt\t{values}", flush=False)
 
 
@@ -203,9 +203,13 @@ def _attempt_columns() -> list[Column]:
     return [
         text_column("ATTEMPT", "number", right=True),
         text_column("EXIT", "exitCode", right=True),
-        Column(title="STARTED", full=lambda it: iso_text(local_time(it.get("startedAt"))), short=_started),
+        Column(title="STARTED", full=lambda row: iso_text(local_time(row.get("startedAt"))), short=_started),
         Column(title="TOOK", full=_took),
-        Column(title="REASON", full=lambda it: str(it.get("reason") or it.get("statusReason", "")), elastic=True),
+        Column(
+            title="REASON",
+            full=lambda other_row: str(other_row.get("reason") or other_row.get("statusReason", "")),
+            elastic=True,
+        ),
         text_column("LOG STREAM", "logStreamName", elastic=True),
     ]
 
@@ -250,8 +254,8 @@ ORDER_STEPS = {
 
 
 def _history_columns(entries: list[Row]) -> list[Column]:
-    states = [it for it in entries if "stopOrder" not in it and "hold" not in it]
-    times = [local_time(it.get("at")) for it in states]
+    states = [entry for entry in entries if "stopOrder" not in entry and "hold" not in entry]
+    times = [local_time(state.get("at")) for state in states]
     stays = {
         id(entry): format_long_duration(end - start)
         for entry, start, end in zip(states, times, times[1:], strict=False)
@@ -260,7 +264,7 @@ def _history_columns(entries: list[Row]) -> list[Column]:
     return [
         time_column("TIME", "at"),
         Column(title="STATE", full=status, style=status_style),
-        Column(title="FOR", full=lambda it: stays.get(id(it), "")),
+        Column(title="FOR", full=lambda row: stays.get(id(row), "")),
         text_column("ATTEMPT", "attempt", right=True),
         Column(title="REASON", full=_history_reason, elastic=True),
     ]

@@ -141,11 +141,11 @@ def environment_of_flags(args: Namespace) -> list[Mapping[str, str]]:
 def _lines(file: Path) -> list[str]:
     """The variables of a file; empty lines and lines that begin with # are skipped."""
     try:
-        lines = [it.strip() for it in file.read_text().splitlines()]
+        lines = [line.strip() for line in file.read_text().splitlines()]
     except (OSError, ValueError) as why:
         raise Misused(f"cannot read {file}: {getattr(why, 'strerror', None) or why}") from None
-    found = [it for it in lines if it and not it.startswith("#")]
-    if invalid := [it for it in found if not _VARIABLE.match(it)]:
+    found = [line for line in lines if line and not line.startswith("#")]
+    if invalid := [text for text in found if not _VARIABLE.match(text)]:
         raise Misused(f"{file}: {invalid[0]!r} is not NAME=VALUE")
     return found
 

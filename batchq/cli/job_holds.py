@@ -235,7 +235,7 @@ def _columns() -> list[Column]:
         text_column("ID", "id"),
         text_column("NAME", "name", elastic=True),
         Column(title="TYPE", full=_type),
-        Column(title="SIZE", full=lambda it: str(it.get("sizeBytes", "")), short=_size, right=True),
+        Column(title="SIZE", full=lambda row: str(row.get("sizeBytes", "")), short=_size, right=True),
         text_column("EPOCH", "epoch", right=True),
         text_column("STEP", "step", right=True),
         time_column("MADE", "createdAt", present=present),

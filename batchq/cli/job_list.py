@@ -81,12 +81,12 @@ def _search(args: Namespace, url: str) -> Page:
     """The jobs of all searches that the flags require, newest first, as one response."""
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
     searched = GROUP_LIMIT if args.reasons else limit
-    pages = [fetch_jobs(url, it, limit=searched) for it in _requests(args, search_filters(args, url))]
-    jobs = [it for page in pages for it in page["jobs"] if matches_reason(args, it)]
+    pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, search_filters(args, url))]
+    jobs = [job for page in pages for job in page["jobs"] if matches_reason(args, job)]
     if len(pages) == 1:
         return pages[0] | {"jobs": jobs[:limit]} | ({"complete": False} if len(jobs) > limit else {})
-    jobs.sort(key=lambda it: it.get("createdAt", 0), reverse=True)
-    is_complete = len(jobs) <= limit and all("nextToken" not in it for it in pages)
+    jobs.sort(key=lambda row: row.get("createdAt", 0), reverse=True)
+    is_complete = len(jobs) <= limit and all("nextToken" not in page for page in pages)
     return {"jobs": jobs[:limit], "complete": is_complete}
 
 
@@ -109,8 +109,8 @@ def _print(args: Namespace, page: Page) -> None:
     elif prints_json(args):
         print_json(args, page)
     elif args.ids:
-        for it in jobs:
-            write_line(str(it["jobId"]), flush=False)
+        for job in jobs:
+            write_line(str(job["jobId"]), flush=False)
     else:
         print_list(args, page, jobs, job_columns(now(), _column_names(args)))
     _print_remarks(args, page)
@@ -135,16 +135,18 @@ def _print_remarks(args: Namespace, page: Page) -> None:
 def _print_groups(args: Namespace, jobs: list[Row]) -> None:
     member = GROUPS[args.group_by]
     counts: dict[str, Counter[str]] = {}
-    for it in jobs:
-        text = reason_of_row(it) if args.group_by == "reason" else str(it.get(member, ""))
-        counts.setdefault(text, Counter())[status(it)] += 1
+    for job in jobs:
+        text = reason_of_row(job) if args.group_by == "reason" else str(job.get(member, ""))
+        counts.setdefault(text, Counter())[status(job)] += 1
     rows = [
         {"group": group, "jobs": count.total(), **count}
-        for group, count in sorted(counts.items(), key=lambda it: -it[1].total())
+        for group, count in sorted(counts.items(), key=lambda count: -count[1].total())
     ]
-    statuses = [it for it in (*UNFINISHED, *FINISHED) if any(it in row for row in rows)]
-    numbers = [Column(title=it, full=_number(it), right=True) for it in ("jobs", *statuses)]
-    columns = [Column(title=args.group_by.upper(), full=lambda it: str(it["group"]), elastic=True), *numbers]
+    statuses = [text for text in (*UNFINISHED, *FINISHED) if any(text in row for row in rows)]
+    numbers = [
+        Column(title=other_status, full=_number(other_status), right=True) for other_status in ("jobs", *statuses)
+    ]
+    columns = [Column(title=args.group_by.upper(), full=lambda row: str(row["group"]), elastic=True), *numbers]
     print_list(args, {"groups": rows}, rows, columns)
 
 

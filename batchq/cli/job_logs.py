@@ -74,7 +74,7 @@ def run_logs(args: Namespace) -> int:
 def _selected(args: Namespace, url: str) -> list[Log]:
     """The logs of the given jobs. Raises NotFound and Misused."""
     ids = resolve_jobs(url, args.jobs)
-    rows = [it for row in fetch_rows(url, ids) for it in _with_children(row, url)]
+    rows = [child for row in fetch_rows(url, ids) for child in _with_children(row, url)]
     if len(rows) > MAX_FOLLOWED and args.follow:
         raise Misused(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
     color = uses_color(args.color)
@@ -94,7 +94,7 @@ def _with_children(row: Row, url: str) -> Sequence[Row]:
     if "nextToken" in page:
         print_notice(f"more than {MAX_FOLLOWED} children run; the output of {MAX_FOLLOWED} is printed")
     children: list[Row] = page["jobs"]
-    return sorted(children, key=lambda it: int(it.get("arrayIndex", 0)))
+    return sorted(children, key=lambda child: int(child.get("arrayIndex", 0)))
 
 
 def _prefix(row: Row, number: int, *, color: bool) -> str:
@@ -147,7 +147,8 @@ def printable(text: str, *, color: bool) -> str:
     """
     parts = split_colours(text)
     kept = "".join(
-        (it if color else "") if number % 2 else escape(it.replace("\t", "    ")) for number, it in enumerate(parts)
+        (part if color else "") if number % 2 else escape(part.replace("\t", "    "))
+        for number, part in enumerate(parts)
     )
     return f"{kept}\x1b[0m" if color and len(parts) > 1 else kept
 

@@ -48,7 +48,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "RUNNING": ACTIVE,
     "FINISHED": FINISHED,
     "ALL": (*UNFINISHED, *FINISHED),
-    **{it: (it,) for it in ("SUBMITTED", "RUNNABLE", "STARTING", *FINISHED)},
+    **{text: (text,) for text in ("SUBMITTED", "RUNNABLE", "STARTING", *FINISHED)},
 }
 #: The values of `--state` of the commands that stop jobs.
 STOPPABLE_STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
@@ -93,7 +93,7 @@ def parse_handle(text: str, *, stops: bool = False) -> Handle:
     job, first, last, node, container = parts.groups()
     if first is None:
         return Handle(job=job, steps=(f"#{node}" if node else container or "",))
-    steps = tuple(f":{it}{container or ''}" for it in range(int(first), int(last or first) + 1))
+    steps = tuple(f":{index}{container or ''}" for index in range(int(first), int(last or first) + 1))
     if not steps:
         raise Misused(f"{text!r} is an empty range")
     return Handle(job=job, steps=steps)
@@ -101,7 +101,7 @@ def parse_handle(text: str, *, stops: bool = False) -> Handle:
 
 def _split(words: Iterable[str]) -> list[str]:
     """The handles of lists with commas, with those that stdin has in place of `-`."""
-    return [it.strip() for word in words for it in (sys.stdin.read().split() if word == STDIN else word.split(","))]
+    return [part.strip() for word in words for part in (sys.stdin.read().split() if word == STDIN else word.split(","))]
 
 
 def resolve_jobs(url: str, handles: Iterable[str], *, stops: bool = False) -> list[str]:
@@ -110,9 +110,9 @@ def resolve_jobs(url: str, handles: Iterable[str], *, stops: bool = False) -> li
     `handles`: words of the command line. `stops`: for a command that stops jobs.
     Raises Misused for an invalid or ambiguous handle, NotFound if no job matches, and the errors of `call`.
     """
-    parsed = [parse_handle(it, stops=stops) for it in _split(handles)]
-    ids = {it.job: _resolve(url, it.job) for it in parsed}
-    return list(dict.fromkeys(f"{ids[it.job]}{step}" for it in parsed for step in it.steps))
+    parsed = [parse_handle(part, stops=stops) for part in _split(handles)]
+    ids = {handle.job: _resolve(url, handle.job) for handle in parsed}
+    return list(dict.fromkeys(f"{ids[handle.job]}{step}" for handle in parsed for step in handle.steps))
 
 
 def resolve_job(url: str, handle: str) -> str:
@@ -144,17 +144,17 @@ def _latest(url: str) -> str:
 
 def _named(url: str, name: str) -> str:
     """The only job of this name, or the only unfinished one."""
-    found = [it for it in _search(url, names=[name]) if it.get("jobName") == name]
+    found = [row for row in _search(url, names=[name]) if row.get("jobName") == name]
     if not found:
         raise NotFound(f"no job has the name {name!r}, or an id that begins so")
-    unfinished = [it for it in found if it.get("status") not in FINISHED]
+    unfinished = [row for row in found if row.get("status") not in FINISHED]
     return _single(name, unfinished if len(unfinished) == 1 else found)
 
 
 def _single(handle: str, found: list[Row]) -> str:
     if len(found) == 1:
         return str(found[0]["jobId"])
-    listed = ", ".join(f"{it['jobId']} ({it['jobName']}, {it['status']})" for it in found[:MAX_LISTED])
+    listed = ", ".join(f"{row['jobId']} ({row['jobName']}, {row['status']})" for row in found[:MAX_LISTED])
     more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
     raise Misused(f"{handle!r} is ambiguous: {listed}{more}; give a complete id")
 
@@ -226,7 +226,7 @@ def _add_common_flags(
 
 def parse_names(text: str) -> list[str]:
     """Parse a list with commas. An empty part is an error."""
-    parts = [it.strip() for it in text.split(",")]
+    parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise ArgumentTypeError(f"{text!r} has an empty part")
     return parts
@@ -288,7 +288,7 @@ def _given(args: Namespace, members: Mapping[str, str]) -> Filters:
 def has_selection(args: Namespace) -> bool:
     """Whether a job or any filter of `add_search_flags` is given."""
     names = ("jobs", "me", "all_users", "reasons", "held", "since", "until", *_SEARCH_MEMBERS)
-    return any(getattr(args, it) for it in names)
+    return any(getattr(args, name) for name in names)
 
 
 def matches_reason(args: Namespace, row: Row) -> bool:
@@ -298,9 +298,9 @@ def matches_reason(args: Namespace, row: Row) -> bool:
     """
     if not args.reasons:
         return True
-    texts = [escape(it).casefold() for it in (reason_of_row(row), str(row.get("statusReason", "")))]
-    words = [it.casefold() for it in chain.from_iterable(args.reasons)]
-    patterns = [re.escape(it) + (r"(?!\d)" if it[-1].isdigit() else "") for it in words]
+    texts = [escape(text).casefold() for text in (reason_of_row(row), str(row.get("statusReason", "")))]
+    words = [reason.casefold() for reason in chain.from_iterable(args.reasons)]
+    patterns = [re.escape(word) + (r"(?!\d)" if word[-1].isdigit() else "") for word in words]
     return any(re.search(pattern, text) for pattern in patterns for text in texts)
 
 
@@ -320,21 +320,21 @@ def parse_state(text: str) -> str:
 
 
 def _parse_statuses(text: str) -> list[str]:
-    return [status for it in parse_names(text) for status in STATES[parse_state(it)]]
+    return [status for parse_name in parse_names(text) for status in STATES[parse_state(parse_name)]]
 
 
 def _parse_stoppable_states(text: str) -> list[str]:
-    states = [ABBREVIATIONS.get(it.upper(), it.upper()) for it in parse_names(text)]
-    if unknown := [it for it in states if it not in STOPPABLE_STATES]:
+    states = [ABBREVIATIONS.get(parse_name.upper(), parse_name.upper()) for parse_name in parse_names(text)]
+    if unknown := [state for state in states if state not in STOPPABLE_STATES]:
         raise ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(STOPPABLE_STATES)}")
     return states
 
 
 def _parse_exit_codes(text: str) -> list[int]:
     names = parse_names(text)
-    if wrong := [it for it in names if not (it.isascii() and it.isdigit() and int(it[:11]) <= MAX_EXIT_CODE)]:
+    if wrong := [name for name in names if not (name.isascii() and name.isdigit() and int(name[:11]) <= MAX_EXIT_CODE)]:
         raise ArgumentTypeError(f"{wrong[0]!r} is not an exit code")
-    return [int(it) for it in names]
+    return [int(name) for name in names]
 
 
 def _parse_words(text: str) -> list[str]:

@@ -91,8 +91,8 @@ def _selected(args: Namespace, url: str) -> dict[str, Row]:
         page = fetch_jobs(url, filters, limit=MAX_JOBS)
         if "nextToken" in page:
             raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
-        rows = [it for it in page["jobs"] if matches_reason(args, it)]
-    return {str(it["jobId"]): it for it in rows}
+        rows = [job for job in page["jobs"] if matches_reason(args, job)]
+    return {str(row["jobId"]): row for row in rows}
 
 
 def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | None) -> bool:
@@ -110,26 +110,26 @@ def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | Non
         time.sleep(min(pause, remaining))
         pause = min(1.5 * pause, LONGEST_PAUSE)
         unfinished = [job_id for job_id, row in rows.items() if status(row) not in FINISHED]
-        rows.update({str(it["jobId"]): it for it in patience.call(lambda: fetch_rows(url, unfinished))})  # noqa: B023
+        rows.update({str(row["jobId"]): row for row in patience.call(lambda: fetch_rows(url, unfinished))})  # noqa: B023
 
 
 def _is_over(args: Namespace, rows: Sequence[Row]) -> bool:
     """Whether all jobs have ended; with `--any` one of them; with `--fail-fast` one that failed."""
-    ended = [it for it in rows if status(it) in FINISHED]
-    failed = args.fail_fast and any(status(it) == "FAILED" for it in ended)
+    ended = [row for row in rows if status(row) in FINISHED]
+    failed = args.fail_fast and any(status(row) == "FAILED" for row in ended)
     return bool(failed or (args.any and ended) or len(ended) == len(rows))
 
 
 def _report(rows: dict[str, Row], *, is_over: bool) -> int:
     """Print the ends of the jobs on stderr, and return the exit status."""
-    ended = [it for it in rows.values() if status(it) in FINISHED]
-    failed = [it for it in ended if status(it) == "FAILED"]
-    for it in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
-        print_notice(outcome_line(it))
+    ended = [row for row in rows.values() if status(row) in FINISHED]
+    failed = [row for row in ended if status(row) == "FAILED"]
+    for row in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
+        print_notice(outcome_line(row))
     if len(rows) > 1:
         others = len(rows) - len(ended)
         numbers = f"{len(ended) - len(failed)} SUCCEEDED, {len(failed)} FAILED"
-        children = sum((_children(it) for it in rows.values()), Counter())
+        children = sum((_children(row) for row in rows.values()), Counter())
         print_notice(numbers + (f", {others} unfinished" if others else "") + _children_text(children))
     if not is_over:
         return print_error("the time limit of --timeout has passed", TIMED_OUT)
@@ -140,10 +140,10 @@ def _report(rows: dict[str, Row], *, is_over: bool) -> int:
 
 def _progress(rows: Sequence[Row]) -> str:
     """`112/200 ended, 3 FAILED: grid`: jobs, with the children of an array in its place."""
-    counts = sum((_children(it) or Counter({status(it): 1}) for it in rows), Counter[str]())
-    failed = [it for it in rows if status(it) == "FAILED" or _children(it)["FAILED"]]
+    counts = sum((_children(row) or Counter({status(row): 1}) for row in rows), Counter[str]())
+    failed = [row for row in rows if status(row) == "FAILED" or _children(row)["FAILED"]]
     last = f", {counts['FAILED']} FAILED: {failed[-1].get('jobName')}" if counts["FAILED"] else ""
-    running = sum(counts[it] for it in ACTIVE)
+    running = sum(counts[text] for text in ACTIVE)
     active = f", {running} running" if running and any(map(_children, rows)) else ""
     return f"{counts['SUCCEEDED'] + counts['FAILED'] + counts[NOT_CREATED]}/{counts.total()} ended{last}{active}"
 
@@ -151,7 +151,7 @@ def _progress(rows: Sequence[Row]) -> str:
 def _children(row: Row) -> Counter[str]:
     """The number of children of an array in each status; those that its end kept from being created: NOT_CREATED."""
     size, statuses = row.get("arraySize", 0), row.get("statusSummary", {})
-    counts = Counter({it: statuses[it] for it in statuses if statuses[it]})
+    counts = Counter({other_status: statuses[other_status] for other_status in statuses if statuses[other_status]})
     if not statuses or not size:
         return Counter()
     rest = NOT_CREATED if status(row) in FINISHED else status(row)
@@ -161,7 +161,7 @@ def _children(row: Row) -> Counter[str]:
 def _children_text(counts: Counter[str]) -> str:
     """`; children: 112 SUCCEEDED, 3 FAILED`; empty without children."""
     order = (*FINISHED, *UNFINISHED, NOT_CREATED)
-    parts = [f"{counts[it]} {it}" for it in sorted(counts, key=order.index)]
+    parts = [f"{counts[count]} {count}" for count in sorted(counts, key=order.index)]
     return f"; children: {', '.join(parts)}" if parts else ""
 
 
@@ -173,7 +173,7 @@ def to_row(job: Job, *, sentence: str) -> Row:
     """The members that `exit_status_of` and `outcome_line` read. `sentence`: the server's explanation; empty: none."""
     copied = ("jobId", "jobName", "status", "statusReason", "startedAt", "stoppedAt")
     members = {
-        **{it: job.get(it) for it in copied},
+        **{text: job.get(text) for text in copied},
         "exitCode": _exit_code(job),
         "arraySize": job.get("arrayProperties", {}).get("size"),
         "statusSummary": job.get("arrayProperties", {}).get("statusSummary"),

@@ -121,7 +121,7 @@ def parse_count(text: str) -> int:
 
 def comma_list(text: str) -> list[str]:
     """Parse a list with commas; empty parts are dropped."""
-    return [it.strip() for it in text.split(",") if it.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def yes_or_no(text: str) -> bool:

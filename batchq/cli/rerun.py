@@ -76,14 +76,15 @@ def run_rerun(args: Namespace) -> int:
     if not rows:
         print_notice("nothing is submitted" if any(left_out) else "no job matches")
         return DONE
-    requests = _requests(url, fetch_job_documents(url, [str(it["jobId"]) for it in rows]), changed)
+    requests = _requests(url, fetch_job_documents(url, [str(row["jobId"]) for row in rows]), changed)
     if args.dry_run:
         for request in requests:
             write_line(dumps({"submitJob": request}))
         print_notice(f"dry run: {len(requests)} would be submitted again; nothing is submitted")
         return DONE
     members = [
-        SweepMember(number=number, request=it, invocation=str(uuid4())) for number, it in enumerate(requests, start=1)
+        SweepMember(number=number, request=request, invocation=str(uuid4()))
+        for number, request in enumerate(requests, start=1)
     ]
     return submit_sweep(url, members, at_once=DEFAULT_REQUESTS, advice=NOT_REPEATED)
 
@@ -102,12 +103,12 @@ def _selected(url: str, args: Namespace) -> tuple[Sequence[Row], LeftOut]:
     rows, left_out = _named(url, args), LeftOut()
     if args.failed:
         rows, left_out = select_failed(
-            {str(child["jobId"]): child for it in rows for child in _failed(url, it)}.values(),
-            is_stopped=lambda it: bool(it.get("stoppedByUser")),
-            is_repeated=lambda it: "resubmittedAs" in it,
+            {str(child["jobId"]): child for row in rows for child in _failed(url, row)}.values(),
+            is_stopped=lambda row: bool(row.get("stoppedByUser")),
+            is_repeated=lambda other_row: "resubmittedAs" in other_row,
             also_stopped=args.also_stopped,
         )
-    elif unfinished := [it for it in rows if it["status"] not in FINISHED]:
+    elif unfinished := [one_row for one_row in rows if one_row["status"] not in FINISHED]:
         first = unfinished[0]
         raise Misused(escape(f"{first['jobName']} {first['jobId']} is {first['status']}; only finished jobs are rerun"))
     if len(rows) > MAX_JOBS:
@@ -127,7 +128,7 @@ def _named(url: str, args: Namespace) -> Sequence[Row]:
     page = fetch_jobs(url, filters, limit=MAX_JOBS)
     if "nextToken" in page:
         raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
-    return [it for it in page["jobs"] if matches_reason(args, it)]
+    return [job for job in page["jobs"] if matches_reason(args, job)]
 
 
 def _failed(url: str, row: Row) -> Sequence[Row]:
@@ -148,13 +149,13 @@ def _requests(url: str, jobs: Sequence[Job], changed: Request) -> list[Request]:
 
     A notice names the other users who wrote what the jobs run, where they may limit the new jobs.
     """
-    if "containerOverrides" in changed and (others := [it for it in jobs if not has_one_container(it)]):
+    if "containerOverrides" in changed and (others := [job for job in jobs if not has_one_container(job)]):
         raise Misused(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
-    definitions = _definitions(url, {it["jobDefinition"] for it in jobs})
+    definitions = _definitions(url, {job["jobDefinition"] for job in jobs})
     for sentence in foreign_authors(jobs, definitions.values(), caller=fetch_caller(url)):
         print_notice(sentence)
-    return [with_changes(repeat(it, definitions.get(it["jobDefinition"], {})), changed) for it in jobs]
+    return [with_changes(repeat(job, definitions.get(job["jobDefinition"], {})), changed) for job in jobs]
 
 
 def _definitions(url: str, arns: Iterable[str]) -> dict[str, Content]:
-    return {it["jobDefinitionArn"]: it for it in fetch_definitions(url, sorted(arns))}
+    return {definition["jobDefinitionArn"]: definition for definition in fetch_definitions(url, sorted(arns))}

@@ -144,10 +144,12 @@ async def _exit_when_lost(lost: Callable[[], Awaitable[str]]) -> None:
 
 def _has_running_thread() -> bool:
     """Whether another non-daemon thread still runs after THREAD_TIMEOUT, and so keeps the process from exiting."""
-    others = [it for it in threading.enumerate() if it is not threading.current_thread() and not it.daemon]
+    others = [
+        thread for thread in threading.enumerate() if thread is not threading.current_thread() and not thread.daemon
+    ]
     for thread in others:
         thread.join(THREAD_TIMEOUT)
-    return any(it.is_alive() for it in others)
+    return any(thread.is_alive() for thread in others)
 
 
 def _exit_now(status: int) -> NoReturn:
@@ -179,7 +181,7 @@ def _stop_signal() -> asyncio.Event:
 
 
 def _paths(text: str) -> tuple[Path, ...]:
-    return tuple(Path(it) for it in text.split(":") if it)
+    return tuple(Path(part) for part in text.split(":") if part)
 
 
 def configure_logging(level: LogLevel, stream: TextIO) -> None:

@@ -47,7 +47,7 @@ def run_whoami(args: Namespace) -> int:
 
 
 def _render_identity(identity: Response) -> str:
-    coordinates, queues = (_joined(identity.get(it)) for it in ("coordinates", "queues"))
+    coordinates, queues = (_joined(identity.get(text)) for text in ("coordinates", "queues"))
     role = f"{identity.get('role')}, coordinator of {coordinates}" if coordinates else f"{identity.get('role')}"
     visible = "all queues" if identity.get("queues") is None else f"queues {queues or 'none'}"
     return f"{identity.get('user')} of account {identity.get('account')}, {role}; {visible}"

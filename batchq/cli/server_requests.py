@@ -56,17 +56,17 @@ def fetch_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
 
 def fetch_rows(url: str, ids: Sequence[str]) -> list[Row]:
     """The rows of jobs, children and nodes, in the order of their ids. Raises Invalid for one that does not exist."""
-    jobs = {it: it.partition("#")[0] for it in ids}
+    jobs = {identifier: identifier.partition("#")[0] for identifier in ids}
     wanted = list(dict.fromkeys(jobs.values()))
     found: dict[str, Row] = {}
     for start in range(0, len(wanted), PAGE_SIZE):
         chunk = wanted[start : start + PAGE_SIZE]
         page = fetch_jobs(url, {"ids": chunk, "children": True}, limit=PAGE_SIZE)
-        found |= {str(it["jobId"]): it for it in page["jobs"]}
+        found |= {str(job["jobId"]): job for job in page["jobs"]}
     for job in wanted:
         if job not in found:  # the server knows why, or it is a child that its array has not created yet
             found[job] = fetch_job_detail(url, job)["job"]
-    return [{**found[job], "jobId": it} for it, job in jobs.items()]
+    return [{**found[job], "jobId": key} for key, job in jobs.items()]
 
 
 def fetch_job_detail(url: str, job_id: str) -> Page:
@@ -156,8 +156,8 @@ def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Content]:
     found: dict[str, Content] = {}
     for start in range(0, len(ids), MAX_DESCRIBED):
         page: Any = call(url, DESCRIBE_JOBS, {"jobs": list(ids[start : start + MAX_DESCRIBED])})
-        found |= {it["jobId"]: it for it in page["jobs"]}
-    return [found[it] for it in ids if it in found]
+        found |= {job["jobId"]: job for job in page["jobs"]}
+    return [found[identifier] for identifier in ids if identifier in found]
 
 
 def send_definition(url: str, definition: Mapping[str, object]) -> str:

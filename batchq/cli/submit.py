@@ -155,14 +155,14 @@ def _submit_each(args: Namespace, plan: JobPlan) -> int:
     if args.wait:
         raise Misused("--wait is for one job: wait for the jobs of --each with batchq wait -n 'NAME-*'")
     members = expand(plan.request, read_lines(args.each), source=args.each, words=len(args.program or ()))
-    for it in members:
-        _check_length(it.request, None)
+    for member in members:
+        _check_length(member.request, None)
     if args.dry_run:
-        print_requests(plan, [it.request for it in members])
+        print_requests(plan, [member.request for member in members])
         return DONE
     url = url_of(args)
     resolved = plan.resolved(url)
-    sweep = [it.with_members_of(resolved) for it in members]
+    sweep = [member.with_members_of(resolved) for member in members]
     return submit_sweep(url, sweep, at_once=args.jobs or DEFAULT_REQUESTS, strict=plan.strict)
 
 
@@ -211,7 +211,7 @@ def _with_script_flags(args: Namespace, script: JobScript) -> Namespace:
 
 def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str]) -> tuple[str, str]:
     """The definition and the image; one of them is empty. Raises Misused if both are given, or none."""
-    images = [it for it in (args.image, None if script else args.target) if it]
+    images = [value for value in (args.image, None if script else args.target) if value]
     if len(images) + bool(args.definition) > 1:
         raise Misused("give either one image or -d, not both")
     definition = args.definition or ("" if images else known.get("definition", ""))
@@ -236,7 +236,7 @@ def _name_author(url: str, definition: str) -> None:
     if ":" in definition:
         found = fetch_definitions(url, [definition])
     else:
-        found = sorted(fetch_active_revisions(url, definition), key=lambda it: int(it["revision"]))[-1:]
+        found = sorted(fetch_active_revisions(url, definition), key=lambda revision: int(revision["revision"]))[-1:]
     if found:
         for sentence in foreign_authors([], found, caller=fetch_caller(url)):
             print_notice(sentence)
@@ -263,7 +263,7 @@ def _with_job_ids(url: str, request: Request) -> Request:
     """The request with complete ids in place of the job handles of `--after`."""
     if "dependsOn" not in request:
         return request
-    return request | {"dependsOn": [it | {"jobId": resolve_job(url, it["jobId"])} for it in request["dependsOn"]]}
+    return request | {"dependsOn": [job | {"jobId": resolve_job(url, job["jobId"])} for job in request["dependsOn"]]}
 
 
 def _check_length(request: Request, script: JobScript | None) -> None:

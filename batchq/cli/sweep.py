@@ -40,7 +40,7 @@ class SweepMember(Struct, frozen=True, kw_only=True):
 
     def with_members_of(self, resolved: Request) -> "SweepMember":
         """This job with the definition and the dependencies of the resolved request."""
-        known = {it: resolved[it] for it in ("jobDefinition", "dependsOn") if it in resolved}
+        known = {text: resolved[text] for text in ("jobDefinition", "dependsOn") if text in resolved}
         return replace(self, request=self.request | known)
 
 
@@ -50,7 +50,7 @@ def read_lines(source: str) -> list[str]:
         text = sys.stdin.read() if source == STDIN else Path(source).read_text()
     except (OSError, ValueError) as why:
         raise Misused(f"cannot read {source}: {getattr(why, 'strerror', None) or why}") from None
-    lines = [it for it in text.splitlines() if it.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise Misused(f"{source} has no lines")
     return lines
@@ -63,8 +63,8 @@ def expand(request: Request, lines: Sequence[str], *, source: str, words: int) -
     """
     overrides = request.get("containerOverrides", {})
     command: Sequence[str] = overrides.get("command", ())
-    values = [it["value"] for it in overrides.get("environment", ())]
-    if not any(PLACE in it for it in (*command[len(command) - words :], *values)):
+    values = [item["value"] for item in overrides.get("environment", ())]
+    if not any(PLACE in value for value in (*command[len(command) - words :], *values)):
         raise Misused(f"--each needs {PLACE}, which stands for the line, in the command behind -- or in a value of -e")
     place = STDIN if source == STDIN else str(Path(source).absolute())
     return [
@@ -83,9 +83,11 @@ def _with_line(overrides: Request, line: str, words: int) -> Request:
     filled = dict(overrides)
     if words:
         command = overrides["command"]
-        filled["command"] = [*command[:-words], *(it.replace(PLACE, line) for it in command[-words:])]
+        filled["command"] = [*command[:-words], *(item.replace(PLACE, line) for item in command[-words:])]
     if "environment" in overrides:
-        filled["environment"] = [it | {"value": it["value"].replace(PLACE, line)} for it in overrides["environment"]]
+        filled["environment"] = [
+            item | {"value": item["value"].replace(PLACE, line)} for item in overrides["environment"]
+        ]
     return filled
 
 
@@ -100,7 +102,7 @@ def submit_sweep(
     began, line, ids, warnings = fetch_server_time(url), StatusLine(delay=INTERVAL), list[str](), set[str]()
     pool, stopped = ThreadPoolExecutor(at_once), Event()
     try:
-        for each in [pool.submit(_submit, url, it, stopped, strict=strict) for it in members]:
+        for each in [pool.submit(_submit, url, member, stopped, strict=strict) for member in members]:
             job_id, warning = each.result()
             ids.append(job_id)
             if warning and warning not in warnings:
@@ -136,7 +138,7 @@ def _submit(url: str, member: SweepMember, stopped: Event, *, strict: bool) -> S
 
 def _report(line: StatusLine, url: str, ids: Sequence[str], *, began: int) -> None:
     """Print how many jobs are new: the server has recognized the others as repeated requests."""
-    earlier = sum(it["createdAt"] < began for it in fetch_job_documents(url, ids))
+    earlier = sum(document["createdAt"] < began for document in fetch_job_documents(url, ids))
     if earlier:
         again = "; another --name submits them again" if earlier == len(ids) else ""
         line.notice(f"{len(ids) - earlier} submitted; {earlier} were submitted before, by the same command{again}")

@@ -42,7 +42,7 @@ class Column(Struct, frozen=True, kw_only=True):
 
 def text_column(title: str, member: str, *, elastic: bool = False, right: bool = False) -> Column:
     """A column of the values of a member; empty where a row has none."""
-    return Column(title=title, full=lambda it: str(it.get(member, "")), elastic=elastic, right=right)
+    return Column(title=title, full=lambda row: str(row.get(member, "")), elastic=elastic, right=right)
 
 
 def time_column(title: str, member: str, *, present: datetime | None = None) -> Column:
@@ -52,7 +52,7 @@ def time_column(title: str, member: str, *, present: datetime | None = None) -> 
         at = local_time(row.get(member))
         return clock_time(at) if present is None else ago(at, present)
 
-    return Column(title=title, full=lambda it: iso_text(local_time(it.get(member))), short=short)
+    return Column(title=title, full=lambda other_row: iso_text(local_time(other_row.get(member))), short=short)
 
 
 def add_output_flags(command: ArgumentParser) -> None:
@@ -116,11 +116,16 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column], *, color: bool) -
         return Text(escape((column.short or column.full)(row)), style=style, no_wrap=True, overflow="ellipsis", end="")
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
-    for it in columns:
-        title = Text(it.title, no_wrap=True, overflow="ellipsis")
-        table.add_column(title, justify="right" if it.right else "left", no_wrap=not it.elastic, overflow="ellipsis")
+    for other_column in columns:
+        title = Text(other_column.title, no_wrap=True, overflow="ellipsis")
+        table.add_column(
+            title,
+            justify="right" if other_column.right else "left",
+            no_wrap=not other_column.elastic,
+            overflow="ellipsis",
+        )
     for row in rows:
-        table.add_row(*(value(it, row) for it in columns))
+        table.add_row(*(value(other_column, row) for other_column in columns))
     Console(no_color=not color, force_terminal=color, highlight=False, markup=False, emoji=False).print(table)
 
 
@@ -132,9 +137,9 @@ def print_lines(rows: Sequence[Row], columns: Sequence[Column], *, header: bool,
         return paint(text, column.style(row)) if color and column.style else text
 
     if header:
-        write_line("\t".join(it.title for it in columns), flush=False)
+        write_line("\t".join(other_column.title for other_column in columns), flush=False)
     for row in rows:
-        write_line("\t".join(value(it, row) for it in columns), flush=False)
+        write_line("\t".join(value(other_column, row) for other_column in columns), flush=False)
 
 
 def _query(text: str) -> Callable[[object], object]:
@@ -188,9 +193,9 @@ def _flattened(value: object, path: str) -> Iterator[Field]:
         return
     if isinstance(value, Mapping):
         yield from flattened(value, path)
-    elif isinstance(value, list) and any(isinstance(it, Mapping | list) for it in value):
-        for number, it in enumerate(value):
-            yield from _flattened(it, f"{path}[{number}]")
+    elif isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
+        for number, item in enumerate(value):
+            yield from _flattened(item, f"{path}[{number}]")
     elif isinstance(value, list):
         yield path, " ".join(map(str, value))
     else:

@@ -147,10 +147,11 @@ class TopApp(App[None]):
         self._rows = {str(row["jobId"]): row for row in snapshot.rows}
         columns = job_columns(present)
         table.clear(columns=True)
-        table.add_columns(*(it.title for it in columns))
+        table.add_columns(*(column.title for column in columns))
         for job_id, row in self._rows.items():
             cells = [
-                Text(escape((it.short or it.full)(row)), style=it.style(row) if it.style else "") for it in columns
+                Text(escape((column.short or column.full)(row)), style=column.style(row) if column.style else "")
+                for column in columns
             ]
             table.add_row(*cells, key=job_id)
         if selected in self._rows:
@@ -159,7 +160,7 @@ class TopApp(App[None]):
     def _show_heading(self) -> None:
         name = f"  name *{escape(self.state.name)}*" if self.state.name else ""
         paused = "  PAUSED" if self.state.paused else ""
-        views = "  ".join(it.upper() if it is self.state.view else it.value for it in View)
+        views = "  ".join(view.upper() if view is self.state.view else view.value for view in View)
         self.query_one("#view", Static).update(Text(f"{views}{name}{paused}"))
 
     def _selected_id(self) -> str | None:

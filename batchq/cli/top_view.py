@@ -69,7 +69,7 @@ class TopServer(Struct, frozen=True):
             return [str(fetch_explanation(self.url, job_id).get("sentence", ""))]
         if what == "log":
             lines = fetch_log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES)["lines"]
-            return [str(it["message"]) for it in lines] or ["The job has written nothing yet."]
+            return [str(line["message"]) for line in lines] or ["The job has written nothing yet."]
         job = fetch_job_detail(self.url, job_id)["job"]
         return [f"{name:<18} {value}" for name, value in job.items() if not isinstance(value, list | dict)]
 
@@ -108,7 +108,7 @@ class TopState:
 
     def received(self, snapshot: TopSnapshot) -> None:
         """Record a response: without a change the requests become rarer."""
-        seen = ({name: it for name, it in snapshot.overview.items() if name != "at"}, snapshot.rows)
+        seen = ({name: value for name, value in snapshot.overview.items() if name != "at"}, snapshot.rows)
         self._equal = self._equal + 1 if seen == self._last else 0
         self._last = seen
 
@@ -132,8 +132,10 @@ def summary_lines(overview: Page, present: datetime) -> list[str]:
 
 def queue_lines(queues: Sequence[Row], present: datetime) -> list[str]:
     """A line for each queue, the busiest first: running and waiting jobs, the oldest, and why its first job waits."""
-    busiest = sorted(queues, key=lambda it: (-_sum(it, View.RUNNING) - _sum(it, View.WAITING), str(it["jobQueue"])))
-    lines = [_queue_line(it, present) for it in busiest[:MAX_QUEUES]]
+    busiest = sorted(
+        queues, key=lambda queue: (-_sum(queue, View.RUNNING) - _sum(queue, View.WAITING), str(queue["jobQueue"]))
+    )
+    lines = [_queue_line(row, present) for row in busiest[:MAX_QUEUES]]
     if len(busiest) > MAX_QUEUES:
         lines.append(f"and {len(busiest) - MAX_QUEUES} more queues: batchq queue list")
     return lines
@@ -151,15 +153,19 @@ def _queue_line(queue: Row, present: datetime) -> str:
 
 def _sum(queue: Row, view: View) -> int:
     counts = queue.get("counts", {})
-    return sum(int(counts.get(it, 0)) for it in STATUSES[view])
+    return sum(int(counts.get(status, 0)) for status in STATUSES[view])
 
 
 def capacity_lines(environments: Sequence[Row]) -> list[str]:
     """A line for each compute environment: vCPUs; and one for the machine: memory and GPUs, which all of them share."""
-    lines = [f"{it['computeEnvironment']!s:<16} vCPUs {_usage(it['vcpus'])}" for it in environments if it.get("vcpus")]
+    lines = [
+        f"{environment['computeEnvironment']!s:<16} vCPUs {_usage(environment['vcpus'])}"
+        for environment in environments
+        if environment.get("vcpus")
+    ]
     if environments:
         memory, gpus = environments[0].get("memoryMiB", {}), environments[0].get("gpus", {})
-        parts = [f"memory {_usage({name: it / MIB for name, it in memory.items()})} GiB"]
+        parts = [f"memory {_usage({name: value / MIB for name, value in memory.items()})} GiB"]
         parts += [f"GPUs {_usage(gpus)}"] if gpus.get("limit") else []
         lines.append(f"{'machine':<16} {'   '.join(parts)}")
     return lines
@@ -178,6 +184,9 @@ def failure_lines(failed: Row) -> list[str]:
     """One line about the failures of the last 24 hours; none without a failure."""
     if not failed.get("count"):
         return []
-    groups = [f"{it['count']} {it['jobDefinition']} {it['reason']}" for it in failed.get("groups", [])[:MAX_FAILURES]]
+    groups = [
+        f"{group['count']} {group['jobDefinition']} {group['reason']}"
+        for group in failed.get("groups", [])[:MAX_FAILURES]
+    ]
     at_least = "more than " if failed.get("more") else ""
     return [f"{'failed, 24 h':<16} {at_least}{failed['count']}: {'; '.join(groups)}"]

@@ -77,8 +77,8 @@ def store_findings(store: StoreFacts, *, min_free_bytes: int, uid: int) -> Findi
             f"the write-ahead log has {store.wal_bytes // 2**20} MiB: a program has been reading the database for long"
         )
         yield warning(STORE, message, "End programs that have batchq.db open (fuser batchq.db); the log shrinks then.")
-    yield from (_exposed(it) for it in store.files if it.mode & ~it.allowed_mode)
-    yield from (_foreign(it) for it in store.files if uid not in (it.owner_uid, ROOT))
+    yield from (_exposed(facts) for facts in store.files if facts.mode & ~facts.allowed_mode)
+    yield from (_foreign(facts) for facts in store.files if uid not in (facts.owner_uid, ROOT))
     if store.disk is not None:
         yield _data_disk(store, store.disk, min_free_bytes)
 

@@ -43,7 +43,7 @@ def all_findings(facts: Facts) -> tuple[Finding, ...]:
 
 def is_healthy(findings: tuple[Finding, ...]) -> bool:
     """Whether none of the findings is a problem."""
-    return all(it.level is not Level.PROBLEM for it in findings)
+    return all(finding.level is not Level.PROBLEM for finding in findings)
 
 
 def server_findings(facts: Facts) -> Findings:
@@ -162,7 +162,7 @@ def _disk(health: Mapping[str, object]) -> Findings:
 
 def _loops(health: Mapping[str, object]) -> Findings:
     loops = health.get("loops")
-    restarted = {name: it for name, it in loops.items() if it != "ok"} if isinstance(loops, dict) else {}
+    restarted = {name: value for name, value in loops.items() if value != "ok"} if isinstance(loops, dict) else {}
     failing = health.get("failingLoops")
     for name, state in restarted.items():
         message = f"background loop {name}: {state}"
@@ -176,7 +176,7 @@ def _loops(health: Mapping[str, object]) -> Findings:
 def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
     known = database.engine_id is None or engine.id in {None, database.engine_id}
     under_way = {tag for job in database.active for tag in tags_under_way(job)}
-    if known or not under_way or not under_way.isdisjoint(it.tag for it in engine.containers):
+    if known or not under_way or not under_way.isdisjoint(inspection.tag for inspection in engine.containers):
         return
     message = (
         f"{engine.address} is not the container engine that {len(database.active)} jobs run on ({database.engine_id})"
@@ -186,7 +186,7 @@ def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
 
 
 def _containers(engine: EngineFacts, database: DatabaseFacts, now: datetime) -> Findings:
-    tags = [it.tag for it in engine.containers]
+    tags = [inspection.tag for inspection in engine.containers]
     owned = {tag for job in database.active for tag in (*tags_under_way(job), *tags_to_keep(job))}
     orphans = [tag for tag in tags if tag.job_id not in database.container_jobs and tag not in database.spared]
     leftovers = [tag for tag in tags if tag not in owned and _ended_long_ago(tag, database, now)]
@@ -219,14 +219,18 @@ def _ended_long_ago(tag: Tag, database: DatabaseFacts, now: datetime) -> bool:
     job = database.container_jobs.get(tag.job_id)
     if job is None:
         return False
-    ended = next((it.stopped_at for it in job.attempts if it.number == tag.attempt), job.stopped_at)
+    ended = next((attempt.stopped_at for attempt in job.attempts if attempt.number == tag.attempt), job.stopped_at)
     return ended is not None and now - ended > STUCK_AFTER
 
 
 def _kill_times(job: Job) -> Iterator[datetime]:
     """The times at which containers that have not ended were first killed."""
     if job.attempt is not None and job.attempt.containers:
-        yield from (it.killed_at for it in job.attempt.containers if it.killed_at is not None and it.stopped_at is None)
+        yield from (
+            container.killed_at
+            for container in job.attempt.containers
+            if container.killed_at is not None and container.stopped_at is None
+        )
     elif job.stop is not None and job.stop.killed_at is not None:
         yield job.stop.killed_at
 

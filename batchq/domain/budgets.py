@@ -141,20 +141,20 @@ def period_end(budget: Budget, now: datetime) -> datetime | None:
 def present_crossings(budget: Budget, now: datetime) -> tuple[Crossing, ...]:
     """The crossings of the present period, oldest first."""
     start = period_start(budget, now)
-    return tuple(it for it in budget.crossings if it.period == start)
+    return tuple(crossing for crossing in budget.crossings if crossing.period == start)
 
 
 def reached(budget: Budget, spent: Decimal, now: datetime) -> tuple[BudgetLimit, ...]:
     """The limits that `spent` reaches and whose crossing in the present period is not stored, the lower one first."""
-    stored = {it.limit for it in present_crossings(budget, now)}
-    open_limits = ((it, budget.amount(it)) for it in BudgetLimit if it not in stored)
-    return tuple(it for it, amount in open_limits if amount is not None and spent >= amount)
+    stored = {crossing.limit for crossing in present_crossings(budget, now)}
+    open_limits = ((limit, budget.amount(limit)) for limit in BudgetLimit if limit not in stored)
+    return tuple(limit for limit, amount in open_limits if amount is not None and spent >= amount)
 
 
 def crossed(budget: Budget, limits: tuple[BudgetLimit, ...], spent: Decimal, now: datetime) -> Budget:
     """The budget with the crossings of these limits. Crossings of earlier periods are dropped."""
     start = period_start(budget, now)
-    new = (Crossing(limit=it, at=now, spent=spent, period=start) for it in limits)
+    new = (Crossing(limit=limit, at=now, spent=spent, period=start) for limit in limits)
     return replace(budget, crossings=(*present_crossings(budget, now), *new))
 
 
@@ -162,7 +162,9 @@ def changed_budget(before: Budget | None, after: Budget) -> Budget:
     """The budget `after`, with the crossings of `before` for limits that have not changed. `before` None: it is new."""
     if before is None or (before.period, before.currency) != (after.period, after.currency):
         return after
-    kept = tuple(it for it in before.crossings if before.amount(it.limit) == after.amount(it.limit))
+    kept = tuple(
+        crossing for crossing in before.crossings if before.amount(crossing.limit) == after.amount(crossing.limit)
+    )
     return replace(after, crossings=kept)
 
 

@@ -239,7 +239,9 @@ def container_outcome(order: BulkStopOrder, job: Job, container: TaskContainer) 
         return Outcome.REFUSED, f"Job {named} cannot be cancelled alone: it is a container of a task."
     if job.attempt is None:
         return Outcome.REFUSED, f"Job {named} cannot be stopped alone before the job has started."
-    found = next(it for it in job.attempt.containers if it.name == container.name)
+    found = next(
+        other_container for other_container in job.attempt.containers if other_container.name == container.name
+    )
     if found.state is AttemptContainerState.ENDED:
         return Outcome.ALREADY_FINISHED, f"Job {named} has already ended."
     if container.essential or (job.stop is not None and not job.is_pausing):
@@ -259,7 +261,9 @@ def standing_order(order: BulkStopOrder, job: Job | Preview) -> StopOrder | None
     """The earlier order because of which `order` changes nothing; None: it has an effect, or the job has ended."""
     if job.status in FINISHED:
         return None
-    standing = next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE), None)
+    standing = next(
+        (other_order for other_order in reversed(job.stop_orders) if other_order.kind is not StopKind.PAUSE), None
+    )
     if standing is None or (standing.kind is StopKind.CANCEL and order.kind is Kind.TERMINATE):
         return None
     return None if order.force and standing.forced_at is None else standing
@@ -306,9 +310,9 @@ _WHY_NOT = {
 }
 
 
-def outcome_message(it: JobOutcome) -> str:
+def outcome_message(outcome: JobOutcome) -> str:
     """The note of an outcome, else why nothing was done; empty for an order that had its usual effect."""
-    return it.note or _WHY_NOT.get(it.outcome, "").format(id=it.job_id, status=it.status)
+    return outcome.note or _WHY_NOT.get(outcome.outcome, "").format(id=outcome.job_id, status=outcome.status)
 
 
 def stop_outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:

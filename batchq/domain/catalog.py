@@ -64,7 +64,7 @@ NETWORK_TAG = "batchq:network"  # a tag of compute environments, because AWS has
 def network_of(tags: Tags) -> Network | None:
     """The network mode that the tags name; None without the tag, or with an unknown mode."""
     mode = dict(tags).get(NETWORK_TAG)
-    return next((it for it in Network if it == mode), None)
+    return next((network for network in Network if network == mode), None)
 
 
 class ComputeEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,7 +105,7 @@ class SchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def weight(self, share: str) -> float:
         """The weight of a share. AWS: 1.0 if no entry matches; no two entries match the same share."""
-        return next((it.weight for it in self.shares if _names(it.identifier, share)), 1.0)
+        return next((weight.weight for weight in self.shares if _names(weight.identifier, share)), 1.0)
 
 
 def _names(identifier: str, share: str) -> bool:
@@ -258,7 +258,9 @@ def require_same_kind(before: JobQueue, after: JobQueue) -> None:
 def require_disjoint_shares(shares: Sequence[ShareWeight]) -> None:
     """AWS: no two entries of a shareDistribution may match the same share: `a*` excludes both `a1` and `a`."""
     # Sorted by the part before `*`, what an entry covers follows it directly.
-    listed = sorted((it.identifier for it in shares), key=lambda it: (it.removesuffix("*"), not it.endswith("*")))
+    listed = sorted(
+        (weight.identifier for weight in shares), key=lambda share: (share.removesuffix("*"), not share.endswith("*"))
+    )
     for first, second in pairwise(listed):
         covered = second.startswith(first[:-1]) if first.endswith("*") else second == first
         if covered:

@@ -182,7 +182,8 @@ class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def numbered(spec: ContainerSpec, node: int) -> ContainerSpec:
     """The container with the number of its node, which is `node` from 0, in its files."""
     files = (
-        replace(it, content=it.content.replace(NODE_NUMBER, str(node + 1))) if it.numbered else it for it in spec.files
+        replace(path, content=path.content.replace(NODE_NUMBER, str(node + 1))) if path.numbered else path
+        for path in spec.files
     )
     return replace(spec, files=tuple(files)) if spec.files else spec
 
@@ -219,7 +220,7 @@ def creates_host_paths(tags: Iterable[tuple[str, str]]) -> bool:
 
 def creating_host_paths(spec: ContainerSpec) -> ContainerSpec:
     """The container with mounts that create missing host paths."""
-    return replace(spec, mounts=tuple(replace(it, create=it.host_path is not None) for it in spec.mounts))
+    return replace(spec, mounts=tuple(replace(mount, create=mount.host_path is not None) for mount in spec.mounts))
 
 
 def reserved(below: Resources, overrides: Overrides) -> Resources:

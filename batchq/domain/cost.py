@@ -95,7 +95,7 @@ def cost_of(
     if prices is None:
         return None
     rates = hourly(prices, job.spec.resources)
-    held = rates.times(_hours(sum((run_time(it, now) for it in job.all_attempts), timedelta())))
+    held = rates.times(_hours(sum((run_time(attempt, now) for attempt in job.all_attempts), timedelta())))
     month = Decimal(stored) / GIB / Decimal(_MONTH // _HOUR)
     cost = Cost(
         currency=prices.currency, gpu=held.gpu, compute=held.compute, storage=month * prices.checkpoint_gib_month
@@ -132,7 +132,7 @@ def charged_until_seen(job: Job, attempt: Attempt, seen_at: datetime | None) -> 
     ends = _reported_ends(job, attempt)
     if attempt.started_at is None or attempt.stopped_at is None or None not in ends:
         return attempt
-    latest = max(it for it in (*ends, attempt.started_at, seen_at) if it is not None)
+    latest = max(moment for moment in (*ends, attempt.started_at, seen_at) if moment is not None)
     return replace(attempt, charged_until=min(latest, attempt.stopped_at))
 
 
@@ -145,8 +145,12 @@ def _reported_ends(job: Job, attempt: Attempt) -> Sequence[datetime | None]:
         with_host = attempt.status_reason == status_reasons.HOST_TERMINATED
         return [None if attempt.exit_code is None or with_host else attempt.stopped_at]
     main = 0 if job.spec.nodes is None else job.spec.nodes.main
-    started = [it for it in attempt.containers if it.node == main and it.started_at is not None]
-    return [None if it.exit_code is None or it.host_lost else it.stopped_at for it in started]
+    started = [
+        container for container in attempt.containers if container.node == main and container.started_at is not None
+    ]
+    return [
+        None if container.exit_code is None or container.host_lost else container.stopped_at for container in started
+    ]
 
 
 def byte_hours(size_bytes: int, stored_at: datetime, now: datetime) -> int:

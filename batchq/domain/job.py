@@ -161,7 +161,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def sequential(self) -> bool:
         """Whether each child of the array waits for the one before it."""
-        return any(it.job_id is None for it in self.depends_on)
+        return any(dependency.job_id is None for dependency in self.depends_on)
 
 
 class AttemptContainerState(StrEnum):
@@ -351,7 +351,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def cancel(self) -> StopOrder | None:
         """The CancelJob: no attempt begins after it. It ends a queued job, and leaves an attempt under way alone."""
-        return next((it for it in self.stop_orders if it.kind is StopKind.CANCEL), None)
+        return next((order for order in self.stop_orders if order.kind is StopKind.CANCEL), None)
 
     @property
     def stop(self) -> StopOrder | None:
@@ -375,7 +375,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def max_attempts(self) -> int:
         """The attempts of the retry strategy, and those that pauses ended, which do not count."""
-        return self.spec.retry.attempts + sum(it.paused for it in self.attempts)
+        return self.spec.retry.attempts + sum(attempt.paused for attempt in self.attempts)
 
     @property
     def is_cancelled(self) -> bool:

@@ -52,7 +52,7 @@ def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> St
         parts = [note(order, shown) or f"already {shown.status}"]
     return StopForecast(
         outcome=became,
-        text=" ".join(f"{it[0].upper()}{it[1:]}." for it in parts if it),
+        text=" ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part),
         has_effect=has_effect,
         fails=not alone and became is not Outcome.NOT_RETRIED,
     )

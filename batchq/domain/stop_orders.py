@@ -102,7 +102,7 @@ class StopOrder(StopLadder, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def longest(self) -> timedelta:
         """The time from the first signal to SIGKILL if no step ends early."""
-        return sum((it.wait for it in self.steps), timedelta())
+        return sum((step.wait for step in self.steps), timedelta())
 
 
 class StopProgress(StrEnum):

@@ -45,7 +45,10 @@ def consequences_of_terminate(
 ) -> Mapping[str, str]:
     """CONSEQUENCES of a terminate. `signal`, `grace` (seconds): those of the request; None: those of each job."""
     if force:
-        return {it: text.replace("{signal}, SIGKILL after {grace}", "SIGKILL") for it, text in CONSEQUENCES.items()}
+        return {
+            consequence: text.replace("{signal}, SIGKILL after {grace}", "SIGKILL")
+            for consequence, text in CONSEQUENCES.items()
+        }
     sent = f"{'final checkpoint, ' if checkpoint else ''}{signal or 'SIGTERM'}"
     after = "the grace period" if grace is None else f"{grace} s"
     return {outcome: text.format(signal=sent, grace=after) for outcome, text in CONSEQUENCES.items()}

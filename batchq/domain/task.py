@@ -58,16 +58,16 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def resources(self) -> Resources:
         """The sum of its containers' resources."""
-        return total(it.spec.resources for it in self.containers)
+        return total(container.spec.resources for container in self.containers)
 
     @property
     def leading(self) -> TaskContainer:
         """The first essential container, which represents the task where only one container can be shown."""
-        return next(it for it in self.containers if it.essential)
+        return next(container for container in self.containers if container.essential)
 
     def container(self, name: str) -> TaskContainer:
         """The container of this name. StopIteration if there is none."""
-        return next(it for it in self.containers if it.name == name)
+        return next(container for container in self.containers if container.name == name)
 
 
 class NodeRange(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,8 +92,8 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def range_of(self, node: int) -> NodeRange:
         """The narrowest range that contains the node."""
-        holding = [it for it in self.ranges if it.first <= node <= it.last]
-        return min(holding, key=lambda it: it.last - it.first)
+        holding = [node_range for node_range in self.ranges if node_range.first <= node <= node_range.last]
+        return min(holding, key=lambda node_range: node_range.last - node_range.first)
 
     def task(self, node: int) -> Task:
         """The task of a node."""
@@ -141,7 +141,8 @@ Parameters = tuple[tuple[str, str], ...]
 def effective_task(task: Task, overrides: ByName, parameters: Parameters) -> Task:
     """The task of a job: each container with its overrides applied, then `Ref::name` replaced."""
     containers = tuple(
-        replace(it, spec=effective(it.spec, overrides.get(it.name, Overrides()), parameters)) for it in task.containers
+        replace(container, spec=effective(container.spec, overrides.get(container.name, Overrides()), parameters))
+        for container in task.containers
     )
     return replace(task, containers=containers)
 
@@ -149,21 +150,24 @@ def effective_task(task: Task, overrides: ByName, parameters: Parameters) -> Tas
 def effective_nodes(nodes: Nodes, overrides: ByRange, parameters: Parameters) -> Nodes:
     """The nodes of a job: the task of each range as by `effective_task`."""
     ranges = tuple(
-        replace(it, task=effective_task(it.task, overrides.get((it.first, it.last), {}), parameters))
-        for it in nodes.ranges
+        replace(
+            node_range,
+            task=effective_task(node_range.task, overrides.get((node_range.first, node_range.last), {}), parameters),
+        )
+        for node_range in nodes.ranges
     )
     return replace(nodes, ranges=ranges)
 
 
 def task_creating_host_paths(task: Task) -> Task:
     """The task with mounts that create missing host paths."""
-    containers = tuple(replace(it, spec=creating_host_paths(it.spec)) for it in task.containers)
+    containers = tuple(replace(container, spec=creating_host_paths(container.spec)) for container in task.containers)
     return replace(task, containers=containers)
 
 
 def nodes_creating_host_paths(nodes: Nodes) -> Nodes:
     """The nodes with mounts that create missing host paths."""
-    ranges = tuple(replace(it, task=task_creating_host_paths(it.task)) for it in nodes.ranges)
+    ranges = tuple(replace(node_range, task=task_creating_host_paths(node_range.task)) for node_range in nodes.ranges)
     return replace(nodes, ranges=ranges)
 
 
@@ -171,8 +175,8 @@ def together(each: Iterable[Overrides]) -> Overrides:
     """The commands and variables of all overrides in one: AWS limits the length of a task's overrides as a whole."""
     listed = list(each)
     return Overrides(
-        command=tuple(word for it in listed for word in it.command or ()) or None,
-        environment=tuple(pair for it in listed for pair in it.environment),
+        command=tuple(word for overrides in listed for word in overrides.command or ()) or None,
+        environment=tuple(pair for overrides in listed for pair in overrides.environment),
     )
 
 
@@ -180,7 +184,7 @@ def total(each: Iterable[Resources]) -> Resources:
     """The sum in each dimension."""
     listed = list(each)
     return Resources(
-        millicpus=sum(it.millicpus for it in listed),
-        memory_mib=sum(it.memory_mib for it in listed),
-        gpus=sum(it.gpus for it in listed),
+        millicpus=sum(resources.millicpus for resources in listed),
+        memory_mib=sum(resources.memory_mib for resources in listed),
+        gpus=sum(resources.gpus for resources in listed),
     )

@@ -64,8 +64,11 @@ def checkpoint_rules(tags: Iterable[tuple[str, str]]) -> CheckpointRules | None:
 def check_mounts(containers: Iterable[ContainerSpec]) -> None:
     """Raises Invalid if a container of a job with checkpoints uses the mount point of its checkpoint directory."""
     for container in containers:
-        paths = (*(it.container_path for it in container.mounts), *(it.container_path for it in container.tmpfs))
-        if any(normpath(it) == MOUNT_POINT for it in paths):
+        paths = (
+            *(mount.container_path for mount in container.mounts),
+            *(tmpfs.container_path for tmpfs in container.tmpfs),
+        )
+        if any(normpath(path) == MOUNT_POINT for path in paths):
             raise Invalid(f"A job with checkpoints cannot mount another volume at {MOUNT_POINT}.")
 
 
@@ -81,7 +84,7 @@ def _signal(text: str | None) -> str | None:
 def _timeout(text: str | None) -> timedelta:
     if text is None:
         return DEFAULT_CHECKPOINT_TIMEOUT
-    least, most = (int(it.total_seconds()) for it in (MIN_CHECKPOINT_TIMEOUT, MAX_CHECKPOINT_TIMEOUT))
+    least, most = (int(duration.total_seconds()) for duration in (MIN_CHECKPOINT_TIMEOUT, MAX_CHECKPOINT_TIMEOUT))
     if not (text.isascii() and text.isdigit()) or not least <= int(text[:9]) <= most:
         raise Invalid(f"The tag {TIMEOUT_TAG} must be a whole number of seconds from {least} to {most}.")
     return timedelta(seconds=int(text[:9]))
@@ -104,7 +107,9 @@ def checkpoint_id(job_id: JobId, name: str) -> str:
 
 def escaped(name: str) -> str:
     """The file name as text: unprintable characters, undecodable bytes and backslashes are escaped."""
-    return "".join(it if it.isprintable() and it != "\\" else it.encode("unicode_escape").decode() for it in name)
+    return "".join(
+        text if text.isprintable() and text != "\\" else text.encode("unicode_escape").decode() for text in name
+    )
 
 
 def epoch_of(name: str) -> int | None:
@@ -191,7 +196,7 @@ def metric_rules(tags: Tags) -> tuple[MetricRule, ...]:
     """The rules that the tags of a submission make, by name. Raises Invalid; the syntax of a regex is not checked."""
     rules = [MetricRule(name=key[len(METRIC_TAG) :], regex=value) for key, value in tags if key.startswith(METRIC_TAG)]
     check_rules(rules)
-    return tuple(sorted(rules, key=lambda it: it.name))
+    return tuple(sorted(rules, key=lambda rule: rule.name))
 
 
 def check_rules(rules: list[MetricRule]) -> None:

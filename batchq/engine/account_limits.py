@@ -93,7 +93,11 @@ class SubmitRateLimiter:
         Raises Throttled, and then counts it against none of them.
         """
         limited = self._accounts.quotas().on(account)
-        rates = {it.name: it.limits.submits for it in limited if it.limits.submits is not None}
+        rates = {
+            other_account.name: other_account.limits.submits
+            for other_account in limited
+            if other_account.limits.submits is not None
+        }
         exceeded = self._limiter.take(rates) if rates else None
         if exceeded is not None:
             raise Throttled(f"Account {exceeded} may submit {rates[exceeded]:g} jobs per second: Rate exceeded")
@@ -129,8 +133,14 @@ class QueuedJobs:
         more, binding = created_jobs(spec.array_size), self._quotas.on(spec.owner.account)
         if not binding:
             return
-        counts = {it.name: self._queued_below(it.name) for it in binding if it.limits.queued is not None}
-        refused = (quota_exceeded(it, there=counts[it.name], more=more) for it in binding if it.name in counts)
+        counts = {
+            account.name: self._queued_below(account.name) for account in binding if account.limits.queued is not None
+        }
+        refused = (
+            quota_exceeded(account, there=counts[account.name], more=more)
+            for account in binding
+            if account.name in counts
+        )
         why = next(filter(None, refused), None)
         if why is not None:
             raise LimitExceeded(why)
@@ -159,8 +169,8 @@ class QueuedJobs:
         """The queued jobs of the account and of all accounts below it, computed once in a unit of work."""
         if limited in self._with_admitted:
             return self._with_admitted[limited]
-        bound = (it for it in self.queued if any(above.name == limited for above in self._quotas.on(it)))
-        return sum(self.queued[it] for it in bound)
+        bound = (name for name in self.queued if any(above.name == limited for above in self._quotas.on(name)))
+        return sum(self.queued[name] for name in bound)
 
 
 def _pending_dependencies(job: Job) -> int:

@@ -142,7 +142,7 @@ class LoopWatchdog:
 
     def health(self) -> str:
         """`ok`, or the number and the maximum of the delays in the last minutes."""
-        self._delays = [it for it in self._delays if self._clock.now() - it[0] < DELAY_SHOWN_FOR]
+        self._delays = [delay for delay in self._delays if self._clock.now() - delay[0] < DELAY_SHOWN_FOR]
         if not self._delays:
             return "ok"
         longest = max(late for _, late in self._delays)
@@ -189,7 +189,7 @@ def innermost_calls(thread: int) -> str:
     calls = traceback.extract_stack(frame, limit=FRAMES) if frame is not None else []
     if calls and calls[-1].name == IDLE_FUNCTION:
         return "other programs: no CPU was free for this process"
-    return " in ".join(f"{it.name} ({it.filename}:{it.lineno})" for it in reversed(calls))
+    return " in ".join(f"{summary.name} ({summary.filename}:{summary.lineno})" for summary in reversed(calls))
 
 
 class StoreMonitor:

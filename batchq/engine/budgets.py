@@ -93,7 +93,7 @@ class Budgets:
 
     async def load(self, now: datetime) -> None:
         """Load the stored state: at the start, and whenever memory may differ from the store."""
-        self._budgets = {it.key: it for it in await self._store.budgets()}
+        self._budgets = {budget.key: budget for budget in await self._store.budgets()}
         self._whole = Sums(Decimal, await self._store.spending_totals(None))
         self._month = month_of(now)
         self._of_month = Sums(Decimal, await self._store.spending_totals(self._month.date()))
@@ -105,12 +105,12 @@ class Budgets:
             if after.spec.prices is None or not after.attempts:
                 continue
             known = 0 if before is None else len(before.attempts)
-            ended = tuple(self._charged(before, after, it) for it in after.attempts[known:])
+            ended = tuple(self._charged(before, after, attempt) for attempt in after.attempts[known:])
             if ended != after.attempts[known:]:
                 unit.update(after, replace(after, attempts=(*after.attempts[:known], *ended)))
-            for it in spending_of(after, ended):
-                group = (it.day, it.owner, it.queue, it.definition, it.currency)
-                sums[group] = it if group not in sums else it.plus(sums[group].amounts)
+            for spending in spending_of(after, ended):
+                group = (spending.day, spending.owner, spending.queue, spending.definition, spending.currency)
+                sums[group] = spending if group not in sums else spending.plus(sums[group].amounts)
         unit.spending = tuple(sums.values())
 
     def _charged(self, before: Job | None, after: Job, ended: Attempt) -> Attempt:
@@ -122,11 +122,11 @@ class Budgets:
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
         self._begin_month(unit.now)
-        for it in unit.spending:
-            key = SpendingKey(it.owner.account, it.queue, it.currency)
-            self._whole[key] += it.amounts.total
-            if self._month is not None and it.day >= self._month.date():
-                self._of_month[key] += it.amounts.total
+        for spending in unit.spending:
+            key = SpendingKey(spending.owner.account, spending.queue, spending.currency)
+            self._whole[key] += spending.amounts.total
+            if self._month is not None and spending.day >= self._month.date():
+                self._of_month[key] += spending.amounts.total
         for name, budget in unit.budgets.items():
             if budget is None:
                 self._budgets.pop(name, None)
@@ -135,27 +135,27 @@ class Budgets:
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Raises Invalid for a new job of an account or queue whose budget is used up."""
-        for it in self.exhausted(unit.now, unit.budgets) if self._budgets else ():
-            if it.covers(spec.owner.account, spec.queue):
-                raise Invalid(budget_refusal(it))
+        for budget in self.exhausted(unit.now, unit.budgets) if self._budgets else ():
+            if budget.covers(spec.owner.account, spec.queue):
+                raise Invalid(budget_refusal(budget))
 
     def exhausted(self, now: datetime, staged: StagedBudgets = NOTHING_STAGED) -> tuple[ExhaustedBudget, ...]:
         """The budgets that let no job start, as last saved and with the changes of a unit of work."""
         if not self._budgets and not staged:
             return ()
         below = self._accounts.quotas().directory.below
-        present = (it for it in (self._budgets | staged).values() if it is not None)
-        return exhausted_budgets(((it, below(AccountName(it.key.name))) for it in present), now)
+        present = (budget for budget in (self._budgets | staged).values() if budget is not None)
+        return exhausted_budgets(((budget, below(AccountName(budget.key.name))) for budget in present), now)
 
     def statuses(self, active: Iterable[Job], now: datetime) -> tuple[BudgetStatus, ...]:
         """All budgets, by key, each with what is spent of it. `active`: the jobs with an attempt under way.
 
         An attempt that runs as far as the engine has reported costs until `now`.
         """
-        sums = self._with_active(active, now, lambda it: self._sightings.expected_until(it, now))
+        sums = self._with_active(active, now, lambda job: self._sightings.expected_until(job, now))
         return tuple(
-            BudgetStatus(budget=it, spent=self._spent(it, sums, now), crossings=present_crossings(it, now))
-            for _, it in sorted(self._budgets.items())
+            BudgetStatus(budget=budget, spent=self._spent(budget, sums, now), crossings=present_crossings(budget, now))
+            for _, budget in sorted(self._budgets.items())
         )
 
     def due(self, active: Collection[Job], now: datetime) -> tuple[tuple[BudgetKey, ...], bool]:
@@ -163,11 +163,11 @@ class Budgets:
 
         Also whether another limit may be reached by now, which only the next survey shows.
         """
-        expected = [it.budget for it in self.statuses(active, now) if reached(it.budget, it.spent, now)]
+        expected = [status.budget for status in self.statuses(active, now) if reached(status.budget, status.spent, now)]
         if not expected:
             return (), False
         sums = self._with_active(active, now, self._sightings.known_until)
-        known = tuple(it.key for it in expected if reached(it, self._spent(it, sums, now), now))
+        known = tuple(budget.key for budget in expected if reached(budget, self._spent(budget, sums, now), now))
         return known, len(known) < len(expected)
 
     def covered(self, key: BudgetKey) -> frozenset[AccountName] | None:
@@ -222,8 +222,8 @@ class Budgets:
         `until`: until when the attempt of a job counts.
         """
         self._begin_month(now)
-        jobs = [it for it in active if it.spec.prices is not None]
-        self._rates = rates = {it.id: self._rates.get(it.id) or _rate(it) for it in jobs}
+        jobs = [job for job in active if job.spec.prices is not None]
+        self._rates = rates = {job.id: self._rates.get(job.id) or _rate(job) for job in jobs}
         held, before, month = Sums(Decimal), Sums(Decimal), self._month or now
         for job in jobs:
             start, end = None if job.attempt is None else job.attempt.started_at, until(job)
@@ -243,11 +243,11 @@ class Budgets:
         amounts = sums[0] if period_start(budget, now) is None else sums[1]
         name, directory = budget.key.name, self._accounts.quotas().directory
         if budget.key.scope is BudgetScope.QUEUE:
-            counted: Sequence[SpendingKey] = [it for it in amounts if it.queue == name]
+            counted: Sequence[SpendingKey] = [key for key in amounts if key.queue == name]
         else:
             below = directory.below(AccountName(name))
-            counted = [it for it in amounts if name == ROOT or it.account in below]
-        return sum((amounts[it] for it in counted if it.currency == budget.currency), ZERO)
+            counted = [key for key in amounts if name == ROOT or key.account in below]
+        return sum((amounts[key] for key in counted if key.currency == budget.currency), ZERO)
 
 
 def _rate(job: Job) -> tuple[SpendingKey, Decimal]:

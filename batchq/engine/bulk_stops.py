@@ -71,7 +71,7 @@ class BulkStops:
 
     async def load(self) -> None:
         """Load the bulk stops in progress, and end the reports of those that are not stored."""
-        self._in_progress = {it.number: it for it in await self._store.bulk_stops()}
+        self._in_progress = {stop.number: stop for stop in await self._store.bulk_stops()}
         self._targets_outdated = True
         for number in self._receivers.keys() - self._in_progress.keys():  # the next bulk stop may get this number
             self._receivers.pop(number)(None)
@@ -79,16 +79,18 @@ class BulkStops:
     async def prepare(self) -> None:
         """Read the targets of newly saved bulk stops. Called before anything is decided in a unit of work."""
         if self._targets_outdated:
-            self.targets = IntervalSet([run for it in self._in_progress for run in await self._store.target_ranges(it)])
+            self.targets = IntervalSet(
+                [run for number in self._in_progress for run in await self._store.target_ranges(number)]
+            )
             self._targets_outdated = False
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop. Raises Throttled."""
         known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops)]
-        users = [it.order.record.user for it in known if it.order.record is not None]
+        users = [stop.order.record.user for stop in known if stop.order.record is not None]
         if unit.caller is not None and users.count(unit.caller.user) >= MAX_PER_USER:
             raise Throttled(f"User {unit.caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
-        number = max((it.number for it in known), default=0) + 1
+        number = max((stop.number for stop in known), default=0) + 1
         unit.audit("jobs", REQUESTED)
         order = replace(message.order, record=unit.audit_records[-1]) if unit.caller is not None else message.order
         unit.bulk_stops.append((BulkStop(number=number, order=order), message))
@@ -103,8 +105,8 @@ class BulkStops:
             most = math.ceil(left / (len(self._in_progress) - before))
             if most > 0:
                 page = await self._store.next_targets(bulk_stop.number, most)
-                unit.load(it.job for it in page)
-                unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop.order, it) for it in page)
+                unit.load(target.job for target in page)
+                unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop.order, target) for target in page)
                 order, part = (page[-1].job.order, page[-1].part) if page else (-1, None)
                 over = len(page) < most
                 unit.progress.append(Progress(bulk_stop=bulk_stop.number, order=order, part=part, complete=over))
@@ -204,9 +206,9 @@ class CandidateReader:
     def record_changes(self, changes: Changes) -> None:
         """Record the changed jobs after a commit, even if it is not known whether the commit was saved."""
         if self._reads:
-            self._reads = [it for it in self._reads if it() is not None]
+            self._reads = [reference for reference in self._reads if reference() is not None]
             orders = {job.order for jobs in (changes.inserted, changes.updated) for job in jobs}
-            for read in [it() for it in self._reads]:
+            for read in [reference() for reference in self._reads]:
                 if read is not None:
                     read.update(orders)
 

@@ -142,7 +142,7 @@ class Checkpoints:
     async def _post_final(self, job: Job, *, ended: bool) -> bool:
         """Post the newest complete checkpoint from after the request, if it exists; whether it does."""
         found = await self.files.entries(job.id, ended=ended, since=_moment(job, Mark.STOP))
-        final = next((it for it in reversed(found) if it.complete), None)
+        final = next((checkpoint for checkpoint in reversed(found) if checkpoint.complete), None)
         if final is None:
             return False
         moment = _moment(job, Mark.FINAL)
@@ -182,8 +182,8 @@ class Checkpoints:
         final = () if order.final_checkpoint is None else (order.final_checkpoint,)
         moment = _moment(job, Mark.STOP) if job.attempts else None
         later = () if moment is None else await self.files.entries(job.id, ended=True, since=moment)
-        names = (*final, *(it.name for it in later))
-        return names or [it.name for it in (await self.files.entries(job.id, ended=True))[-1:]]
+        names = (*final, *(checkpoint.name for checkpoint in later))
+        return names or [checkpoint.name for checkpoint in (await self.files.entries(job.id, ended=True))[-1:]]
 
     async def _sweep(self, ids: Sequence[JobId]) -> None:
         known = await self._store.jobs(ids)
@@ -237,7 +237,7 @@ class FinalMetrics:
         """Save the metrics of the attempt if this container is the one that shows them. Raises Unavailable."""
         if job is None or not job.spec.reports_metrics or tag != leading_tag(job, tag.attempt):
             return
-        attempt = next((it for it in job.attempts if it.number == tag.attempt), None)
+        attempt = next((attempt for attempt in job.attempts if attempt.number == tag.attempt), None)
         if attempt is None or attempt.metrics:
             return
         metrics = tuple((await self._read(job, attempt)).items())

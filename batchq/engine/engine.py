@@ -213,16 +213,16 @@ class Engine:
         """
         loop = asyncio.get_running_loop()
         messages = [
-            JobEvent(job_id=it, event=event, caller=caller, answer=loop.create_future(), expected=expected)
-            for it, event in requests
+            JobEvent(job_id=job_id, event=event, caller=caller, answer=loop.create_future(), expected=expected)
+            for job_id, event in requests
         ]
         self.mailbox.post(*messages)
-        answers = [it.answer for it in messages if it.answer is not None]
+        answers = [event.answer for event in messages if event.answer is not None]
         results = await asyncio.gather(*answers, return_exceptions=True)
-        for it in results:
-            if isinstance(it, BaseException) and not isinstance(it, BatchqError):
-                raise it
-        return [it if isinstance(it, BatchqError) else None for it in results]
+        for error in results:
+            if isinstance(error, BaseException) and not isinstance(error, BatchqError):
+                raise error
+        return [error if isinstance(error, BatchqError) else None for error in results]
 
     async def signal(self, job: Job, signal: str) -> None:
         """Send a signal that the job declared to the containers of its main node. Raises Unavailable."""
@@ -320,7 +320,12 @@ class Engine:
 
     def in_use(self, name: ConsumableName) -> int:
         """The units of a consumable resource that active jobs hold."""
-        return sum(it.quantity for job in self.active_jobs() for it in job.spec.needs if it.resource == name)
+        return sum(
+            requirement.quantity
+            for job in self.active_jobs()
+            for requirement in job.spec.needs
+            if requirement.resource == name
+        )
 
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE."""

@@ -173,7 +173,7 @@ class MessageHandler:
 
         A changed capacity of the host counts as a change of the catalog.
         """
-        tags = [it.tag for it in message.containers]
+        tags = [container.tag for container in message.containers]
         self._state.engine_check.check_survey(message.engine.id, seen=tags, active=unit.active().values())
         if not self._state.engine_check.accepted:
             self._refuse_engine()
@@ -186,7 +186,7 @@ class MessageHandler:
         self._state.catalog_changed = self._state.catalog_changed or self._state.host != host
         self._state.host = host
         self._state.jobs_in_survey = frozenset(
-            job_id for it in message.containers for job_id in _with_array(it.tag.job_id)
+            job_id for container in message.containers for job_id in _with_array(container.tag.job_id)
         )
         self._state.orphans.record_survey(tags)
         if self._state.safe_mode.active:
@@ -209,7 +209,7 @@ class MessageHandler:
     def _remove_orphans(self, unit: UnitOfWork, found: Sequence[Tag], spared: Collection[Tag]) -> None:
         """Remove the containers without a job that an operator purged, and those whose quarantine is over."""
         purged = self._state.safe_mode.restoration.purged.intersection(found)
-        orphans = [it for it in found if it not in spared and it not in purged]
+        orphans = [tag for tag in found if tag not in spared and tag not in purged]
         removable = (*sorted(purged, key=str), *self._state.orphans.expired(orphans, unit.now))
         for tag in removable:
             log.warning("container %s has no known job; it is removed", tag)
@@ -362,14 +362,17 @@ def _check_dependencies(unit: UnitOfWork, spec: JobSpec, caller: Caller) -> None
 
 
 def _with_metrics(job: Job, message: MetricsRead) -> Job:
-    attempts = (replace(it, metrics=message.metrics) if it.number == message.attempt else it for it in job.attempts)
+    attempts = (
+        replace(attempt, metrics=message.metrics) if attempt.number == message.attempt else attempt
+        for attempt in job.attempts
+    )
     return replace(job, attempts=tuple(attempts))
 
 
 def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
     return reconcile(
         active=unit.active(),
-        known={it.tag.job_id for it in message.containers if unit.has_loaded(it.tag.job_id)},
+        known={container.tag.job_id for container in message.containers if unit.has_loaded(container.tag.job_id)},
         surveyed=message.containers,
         expected=message.expected,
         lost_before=message.lost_before,
@@ -386,7 +389,7 @@ def _jobs_needed(message: Message) -> Sequence[JobId]:
         case Submit(spec=spec):
             return named(spec) if spec.depends_on else ()
         case SurveyCompleted(containers=seen):
-            return [job_id for it in seen for job_id in _with_array(it.tag.job_id)]
+            return [job_id for container in seen for job_id in _with_array(container.tag.job_id)]
         case _:
             return ()
 

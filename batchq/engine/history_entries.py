@@ -65,7 +65,9 @@ def log_transitions(changes: Iterable[StatusChanged]) -> None:
             reason = f" ({job.status_reason!r})" if job.status_reason else ""
             log.debug("job %s: %s -> %s on %s%s", job.id, change.before or "new", job.status, job.spec.queue, reason)
         if job.status in FINISHED:
-            log.info("job %s: %s %s", job.id, job.status, " ".join(f"{name}={it}" for name, it in _end_fields(job)))
+            log.info(
+                "job %s: %s %s", job.id, job.status, " ".join(f"{name}={field}" for name, field in _end_fields(job))
+            )
 
 
 def _end_fields(job: Job) -> Iterator[tuple[str, object]]:
@@ -77,9 +79,13 @@ def _end_fields(job: Job) -> Iterator[tuple[str, object]]:
     if job.array_state is not None:
         yield "children", job.spec.array_size
         yield "failed", dict(job.array_state.counts).get(Status.FAILED, 0)
-    began = [it.started_at for it in job.attempts if it.started_at is not None]
+    began = [attempt.started_at for attempt in job.attempts if attempt.started_at is not None]
     if began:
-        ran = [it.stopped_at - it.started_at for it in job.attempts if it.started_at and it.stopped_at]
+        ran = [
+            attempt.stopped_at - attempt.started_at
+            for attempt in job.attempts
+            if attempt.started_at and attempt.stopped_at
+        ]
         yield "attempts", len(job.attempts)
         yield "waited", _seconds(began[0] - job.created_at)
         yield "ran", _seconds(sum(ran, timedelta()))

@@ -44,7 +44,7 @@ class HistoryFeed:
     @property
     def waiting(self) -> int:
         """The number of readers that wait for the next publication."""
-        return sum(len(it.waiters) for it in self._users.values())
+        return sum(len(readers.waiters) for readers in self._users.values())
 
     async def load(self) -> None:
         """Continue after the stored entries. Called before the first commit, and after one with an unknown outcome."""
@@ -122,7 +122,7 @@ class HistoryFeed:
     def _readers_of(self, user: UserName) -> "_Readers":
         """The readers of a user. Users without readers are removed when another one's first reader comes."""
         if user not in self._users:
-            self._users = {name: it for name, it in self._users.items() if it.in_use}
+            self._users = {name: readers for name, readers in self._users.items() if readers.in_use}
             self._users[user] = _Readers()
         return self._users[user]
 
@@ -139,7 +139,7 @@ class HistoryFeed:
     def _publish(self, readers: "_Readers") -> None:
         readers.cancel_timer()
         readers.published = self.last
-        users = sum(it.in_use for it in self._users.values())
+        users = sum(user.in_use for user in self._users.values())
         waiters, readers.waiters = list(readers.waiters), {}
         pause = max(PAUSE, len(waiters) * users / MAX_WAKES)
         if len(waiters) <= FEW_READERS:
@@ -151,7 +151,7 @@ class HistoryFeed:
         first = self.last + 1 - len(self._ring)
         if not first - 1 <= after <= self.last:
             return await self._store.feed(after, wanted, limit=limit, scan=MAX_SCANNED)
-        newer = list(takewhile(lambda it: it.number > after, reversed(self._ring)))
+        newer = list(takewhile(lambda entry: entry.number > after, reversed(self._ring)))
         entries: list[FeedEntry] = []
         for saved in reversed(newer):
             if saved.number > through:

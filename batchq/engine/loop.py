@@ -328,7 +328,7 @@ class EngineLoop:
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
         later = {id(message) for message in unit.deferred}
-        for message in [it for it in messages if id(it) not in later] if later else messages:
+        for message in [message for message in messages if id(message) not in later] if later else messages:
             if refusal := unit.refusals.get(id(message)):
                 _resolve_with_error(message, refusal)
                 continue
@@ -357,7 +357,11 @@ class EngineLoop:
         if self.store_failure is None:
             log.warning("unit of work not saved: %s", failure)
         self._store_failed = str(failure), self._clock.now()
-        again = [it for it in messages if not _resolve_with_error(it, failure) and not isinstance(it, SurveyCompleted)]
+        again = [
+            message
+            for message in messages
+            if not _resolve_with_error(message, failure) and not isinstance(message, SurveyCompleted)
+        ]
         if again:
             self._tasks.spawn("post messages again", self._post_later(again))
 

@@ -216,7 +216,7 @@ class Mailbox:
         Low-priority messages are handled with the next other message, or after LOW_PRIORITY_DELAY.
         """
         self._messages.extend(messages)
-        if not all(isinstance(it, JobEvent) and it.low_priority for it in messages):
+        if not all(isinstance(message, JobEvent) and message.low_priority for message in messages):
             self._ready.set()
         elif messages and self._low_priority_timer is None and not self._ready.is_set():
             self._low_priority_timer = asyncio.get_running_loop().call_later(LOW_PRIORITY_DELAY, self._ready.set)
@@ -240,7 +240,7 @@ class Mailbox:
         await self._ready.wait()
         await self._wait_until_quiet()
         messages = [self._messages.popleft() for _ in range(min(len(self._messages), limit))]
-        self._last_requests = min(sum(caller_of(it) is not None for it in messages), ENOUGH_MESSAGES)
+        self._last_requests = min(sum(caller_of(message) is not None for message in messages), ENOUGH_MESSAGES)
         if not self._messages:
             self._reset()
         return messages

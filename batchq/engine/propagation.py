@@ -157,7 +157,7 @@ class ArrayCoordinator:
 
     def has_spawning_array(self, before: int) -> bool:
         """Whether an array with an order below `before` still has children to spawn."""
-        return any(it.order < before and arrays.spawning(it) for it in self._unfinished.values())
+        return any(job.order < before and arrays.spawning(job) for job in self._unfinished.values())
 
     async def spawn_and_order(self, unit: UnitOfWork, store: JobStore) -> None:
         """Spawn children and apply orders for the arrays that had work before this unit of work.
@@ -174,7 +174,7 @@ class ArrayCoordinator:
         """The arrays among `parents` with work to do, as the unit of work leaves them, oldest first."""
         self.load_into(unit)
         jobs = (job for job in map(unit.get, parents) if job is not None and arrays.at_work(job))
-        return sorted(jobs, key=lambda it: it.order)
+        return sorted(jobs, key=lambda job: job.order)
 
 
 def _spawn(unit: UnitOfWork, parent: Job, limit: int) -> int:

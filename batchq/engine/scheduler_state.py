@@ -76,4 +76,4 @@ class Health(Struct, frozen=True, kw_only=True):
     @property
     def healthy(self) -> bool:
         wrong = (self.store, self.engine, self.safe_mode)
-        return not any(wrong) and all(it == "ok" for it in self.loops.values())
+        return not any(wrong) and all(loop == "ok" for loop in self.loops.values())

@@ -38,10 +38,10 @@ class Sightings:
 
     def record(self, unit: UnitOfWork, began: datetime, surveyed: Iterable[SurveyedContainer]) -> None:
         """Record an accepted survey, and store its time if the stored one is old and jobs with prices run."""
-        running = {it.tag for it in surveyed if it.running}
-        priced = [it for it in unit.active().values() if it.spec.prices is not None]
-        seen = {it.id: began for it in priced if not running.isdisjoint(tags_under_way(it))}
-        earlier = {it.id: self._seen[it.id] for it in priced if it.id in self._seen}
+        running = {container.tag for container in surveyed if container.running}
+        priced = [job for job in unit.active().values() if job.spec.prices is not None]
+        seen = {job.id: began for job in priced if not running.isdisjoint(tags_under_way(job))}
+        earlier = {job.id: self._seen[job.id] for job in priced if job.id in self._seen}
         self._seen = earlier | seen
         self.surveyed_at, self.engine_answers = began, True
         is_old = self._saved_at is None or not timedelta() <= began - self._saved_at < SAVE_INTERVAL

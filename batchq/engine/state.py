@@ -80,7 +80,7 @@ class EngineState:
                 self.active[job.id] = job
             else:
                 self.active.pop(job.id, None)
-        self.counts.update((it.before, it.job) for it in committed.transitions)
+        self.counts.update((changed.before, changed.job) for changed in committed.transitions)
         self.safe_mode.on_committed(committed)
         self.engine_check.on_committed(committed)
         self.sightings.on_committed(committed)
@@ -153,8 +153,8 @@ class OrphanContainers:
     def expired(self, seen: Collection[Tag], now: datetime) -> list[Tag]:
         """The orphans whose quarantine is over; empty if there are more than MAX_ORPHANS orphans."""
         first = self.first_survey or frozenset()
-        self._log_later([it for it in seen if it not in first])
-        seen = [it for it in seen if it in first]
+        self._log_later([tag for tag in seen if tag not in first])
+        seen = [tag for tag in seen if tag in first]
         self._since = {tag: self._since.get(tag, now) for tag in seen}
         if len(seen) > MAX_ORPHANS:
             self._log_excess(len(seen))
@@ -205,29 +205,33 @@ class SafeMode:
 
     def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[SurveyedContainer]) -> None:
         """Handle a survey in safe mode."""
-        present = {it.tag for it in seen}
-        self._started = frozenset(it.tag for it in seen if it.started)
-        for it in seen:
-            if it.started:
-                self._resume_attempt(unit, it.tag, present)
+        present = {container.tag for container in seen}
+        self._started = frozenset(container.tag for container in seen if container.started)
+        for container in seen:
+            if container.started:
+                self._resume_attempt(unit, container.tag, present)
         known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
         found = reconcile(active=unit.active(), known=known, surveyed=seen, expected=())
-        ended = {it.tag for it in seen if not it.running and _is_recorded_as_ended(unit, it.tag)}
+        ended = {
+            container.tag for container in seen if not container.running and _is_recorded_as_ended(unit, container.tag)
+        }
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag in ended:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
-        cleared = {it.tag for it in found.effects if isinstance(it, do.CleanUpContainer)}
+        cleared = {effect.tag for effect in found.effects if isinstance(effect, do.CleanUpContainer)}
         leftovers = frozenset({*found.orphans, *cleared} - ended)
-        if not any(will_be_spawned(unit, it.job_id) for it in leftovers):
+        if not any(will_be_spawned(unit, tag.job_id) for tag in leftovers):
             unit.unknown_containers = leftovers
 
     def drop_starts(self, unit: UnitOfWork) -> None:
         """Drop the starts of the unit of work, except those of begun containers and those that are being abandoned."""
         if not self.active:
             return
-        allowed = self._started | {it.tag for it, _ in unit.effects if isinstance(it, do.AbandonStart)}
+        allowed = self._started | {effect.tag for effect, _ in unit.effects if isinstance(effect, do.AbandonStart)}
         unit.effects = [
-            (it, job) for it, job in unit.effects if not isinstance(it, do.StartContainer) or it.tag in allowed
+            (effect, job)
+            for effect, job in unit.effects
+            if not isinstance(effect, do.StartContainer) or effect.tag in allowed
         ]
 
     def ignores(self, job: Job, event: on.Event) -> bool:
@@ -250,14 +254,14 @@ class SafeMode:
                 "spawning children."
             )
         unknown = self.restoration.spared | (seen or frozenset() if self.active else frozenset())
-        removed = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(unit, it))
+        removed = frozenset(tag for tag in unknown if purge and not _is_of_attempt_under_way(unit, tag))
         spared = frozenset() if purge else unknown
         unit.restoration = Restoration(spared=spared, purged=self.restoration.purged | removed)
         unit.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(removed, key=str)]
 
     def spared(self, unit: UnitOfWork, tags: Collection[Tag]) -> frozenset[Tag]:
         """The containers among `tags` that an operator chose to leave alone."""
-        return frozenset(it for it in tags if it in self.restoration.spared and not _is_recorded_as_ended(unit, it))
+        return frozenset(tag for tag in tags if tag in self.restoration.spared and not _is_recorded_as_ended(unit, tag))
 
     def _resume_attempt(self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag]) -> None:
         """Advance the job to the attempt of an existing container.
@@ -326,4 +330,4 @@ def _is_of_attempt_under_way(unit: UnitOfWork, tag: Tag) -> bool:
 def _is_recorded_as_ended(unit: UnitOfWork, tag: Tag) -> bool:
     """Whether the data contains the end of this attempt."""
     job = unit.get(tag.job_id)
-    return job is not None and any(it.number == tag.attempt for it in job.attempts)
+    return job is not None and any(attempt.number == tag.attempt for attempt in job.attempts)

@@ -61,11 +61,15 @@ async def list_streams(
             )
         case StreamOrder.NAME, True:
             walk = _by_name(store, query.prefix, visibility)
-            return await _reversed_page(walk, until=lambda it: after is not None and it.name >= after.name, limit=limit)
+            return await _reversed_page(
+                walk, until=lambda stream: after is not None and stream.name >= after.name, limit=limit
+            )
         case _:
             walk = _newest_first(store, visibility)
             return await _reversed_page(
-                walk, until=lambda it: after is not None and _sort_key(it) <= after.sort_key, limit=limit
+                walk,
+                until=lambda other_stream: after is not None and _sort_key(other_stream) <= after.sort_key,
+                limit=limit,
             )
 
 
@@ -119,7 +123,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
     def until(self, end: int | None) -> Self:
         """The part of the interval before `end`; None: the whole interval."""
-        ends = [it for it in (self.end, end) if it is not None]
+        ends = [value for value in (self.end, end) if value is not None]
         return replace(self, end=min(ends, default=None))
 
 
@@ -140,7 +144,7 @@ async def read_backwards(archive: LogArchive, log_id: str, *, span: Span, positi
     `start` of the page is the position of the next page.
     """
     low, high = await _window(archive, log_id, span)
-    end = min((it for it in (position, high) if it is not None), default=None)
+    end = min((value for value in (position, high) if value is not None), default=None)
     page = await archive.read_back(log_id, position=end, limit=limit, max_bytes=PAGE_BYTES)
     if page.start >= low:
         return page

@@ -66,7 +66,7 @@ class LogQuota:
     async def add_appended(self, tag: Tag, appended: int) -> None:
         """Add `appended` bytes to the totals."""
         self._usage.total.add(appended)
-        if any(it.limits.log_mib is not None for it in self._quotas().limited.values()):
+        if any(account.limits.log_mib is not None for account in self._quotas().limited.values()):
             self._usage.add(await self._usage.account_of(tag), appended)
 
     async def stored_bytes(self) -> int | None:
@@ -96,7 +96,7 @@ class LogQuota:
 
     async def _refusal_by_account(self, tag: Tag) -> str | None:
         quotas = self._quotas()
-        if all(it.limits.log_mib is None for it in quotas.limited.values()):
+        if all(account.limits.log_mib is None for account in quotas.limited.values()):
             return None
         own = await self._usage.account_of(tag)
         for account in quotas.on(own):
@@ -184,17 +184,19 @@ class AccountLogs:
         async with self._lock:
             for name in accounts - self._totals.keys():
                 await self._count(name)
-            if sum(self._totals[it] for it in accounts) < limit:
+            if sum(self._totals[name] for name in accounts) < limit:
                 return False
             for name in accounts & self._outdated:
                 await self._count(name)
-            return sum(self._totals[it] for it in accounts) >= limit
+            return sum(self._totals[name] for name in accounts) >= limit
 
     async def _count(self, account: AccountName) -> None:
         self._outdated.discard(account)
         total, after = 0, ""
         visibility = Visibility(user=UserName(""), accounts=frozenset({account}))
         while page := await self._store.streams(after=after, limit=STREAMS_PER_READ, visibility=visibility):
-            total += await self._archive.total([it.tag.log_id for it in page if it.owner.account == account])
+            total += await self._archive.total(
+                [stream.tag.log_id for stream in page if stream.owner.account == account]
+            )
             after = page[-1].name
         self._totals[account] = total

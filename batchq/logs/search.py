@@ -173,7 +173,7 @@ async def search_streams(
     least one line is compared, so that a search always makes progress.
     """
     await budget.pause()
-    readers = [StreamReader(archive, it, span=span, share=len(streams), budget=budget) for it in streams]
+    readers = [StreamReader(archive, stream, span=span, share=len(streams), budget=budget) for stream in streams]
     heads = await _heads(readers, after)
     events: list[Event] = []
     bytes_left, last_compared = PAGE_BYTES, after

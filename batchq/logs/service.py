@@ -121,8 +121,8 @@ class LogService:
 
     async def existing(self, names: Sequence[str], *, caller: Caller) -> tuple[LogStream, ...]:
         """The streams with these names that exist."""
-        found = [await self._store.stream(it) for it in names]
-        return tuple(it for it in found if it is not None and caller.reaches(it.owner))
+        found = [await self._store.stream(name) for name in names]
+        return tuple(stream for stream in found if stream is not None and caller.reaches(stream.owner))
 
     async def events(
         self, stream: LogStream, *, span: Span, position: int | None, limit: int, backwards: bool
@@ -235,7 +235,7 @@ class LogService:
         while page := await self._store.streams(
             prefix=query.prefix, after=after, limit=MAX_STREAMS_PER_SEARCH, visibility=caller.visibility
         ):
-            streams += (it for it in page if position.until_name is None or it.name <= position.until_name)
+            streams += (stream for stream in page if position.until_name is None or stream.name <= position.until_name)
             after = page[-1].name
             if position.until_name is None or after >= position.until_name:
                 break

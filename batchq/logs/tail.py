@@ -93,10 +93,10 @@ class LogTail:
         Jobs whose log driver sends the output elsewhere are omitted. The age is zero for an attempt that has ended:
         its output is complete, and a copy from before its end may lack the last lines.
         """
-        jobs = await self._store.jobs([it.tag.job_id for it in streams])
+        jobs = await self._store.jobs([stream.tag.job_id for stream in streams])
         now = self._clock.now()
         growing = {}
-        for tag in (it.tag for it in streams):
+        for tag in (stream.tag for stream in streams):
             job = jobs.get(tag.job_id)
             if job is None or not spec_of(job, tag).logging.captured:
                 continue
@@ -159,7 +159,7 @@ def runs(job: Job, tag: Tag) -> bool:
 
 def _ended_recently(job: Job, tag: Tag, now: datetime) -> bool:
     """Whether the attempt ended less than LATE_OUTPUT_PERIOD ago, so that its container may still exist."""
-    ends = (it.stopped_at for it in job.attempts if it.number == tag.attempt)
+    ends = (attempt.stopped_at for attempt in job.attempts if attempt.number == tag.attempt)
     return any(ended is not None and now - ended < LATE_OUTPUT_PERIOD for ended in ends)
 
 

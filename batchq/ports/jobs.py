@@ -176,7 +176,7 @@ class Changes(Struct, frozen=True, kw_only=True):
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
         kept = (self.restoration, self.engine_id, self.surveyed_at)
         orders = (self.bulk_stops, self.progress, self.budgets)
-        return not any(rows) and not any(it is not None for it in kept) and not any(orders)
+        return not any(rows) and not any(item is not None for item in kept) and not any(orders)
 
 
 class ChildQuery(Struct, frozen=True, kw_only=True):

@@ -114,8 +114,8 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
             hosts={settings.host, *settings.allowed_hosts},
             requests=metrics.requests,
         )
-        for it in with_gates(listeners, settings, clock, logins.keys):
-            logins.urls.append(await start_site(stack, settings, it, build))
+        for listener in with_gates(listeners, settings, clock, logins.keys):
+            logins.urls.append(await start_site(stack, settings, listener, build))
         stack.callback(parts.engine.history_feed.close)
         store.announce(logins.urls[0])
         yield Serving(urls=tuple(logins.urls), wait_until_lost=parts.engine.store_monitor.lost)
@@ -127,14 +127,16 @@ async def open_store(settings: Settings) -> SqliteStore:
 
 
 async def start_site(
-    stack: AsyncExitStack, settings: Settings, it: GatedListener, build: Callable[..., web.Application]
+    stack: AsyncExitStack, settings: Settings, listener: GatedListener, build: Callable[..., web.Application]
 ) -> str:
     """Build an application with the listener's gate, serve it at the listener, and return its URL."""
-    runner = http.runner(build(gate=it.gate, signed=it.signed), drain_seconds=RESPONSE_TIMEOUT)
+    runner = http.runner(build(gate=listener.gate, signed=listener.signed), drain_seconds=RESPONSE_TIMEOUT)
     stack.push_async_callback(runner.cleanup)
     await runner.setup()
     limits = connection_limits(settings)
-    site = ListeningSite(runner, listener=it.listener, certificate=it.certificate, limits=limits, path=it.path)
+    site = ListeningSite(
+        runner, listener=listener.listener, certificate=listener.certificate, limits=limits, path=listener.path
+    )
     await site.start()
     return site.name
 
@@ -317,7 +319,7 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     instance = store.database.instance if store.database is not None else None
     engine = None if simulated else host.examine_engine(instance, clock)
     if isinstance(engine, EngineFacts):
-        store = inspection.with_container_jobs(store, {it.tag.job_id for it in engine.containers})
+        store = inspection.with_container_jobs(store, {container.tag.job_id for container in engine.containers})
     return Facts(
         now=clock.now(),
         uid=os.geteuid(),

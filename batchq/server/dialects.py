@@ -55,7 +55,7 @@ def make_dialects(
         region=settings.region,
         tokens=tokens,
         training=TrainingLogStreams(named),
-        since=min((it.created_at for it in parts.catalog.environments.values()), default=clock.now()),
+        since=min((environment.created_at for environment in parts.catalog.environments.values()), default=clock.now()),
     )
     return (
         batch.dialect(make_batch_context(settings, parts, clock, tokens)),

@@ -179,7 +179,7 @@ def authentication(settings: Settings, clock: Clock, *, instance: str) -> KeyAut
     keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
     if not keys.all():
         log.warning("there are no access keys, so all requests are rejected: batchq key create --user NAME")
-    admins = sorted(it.name for it in users.load().users.values() if it.role is Role.ADMIN)
+    admins = sorted(user.name for user in users.load().users.values() if user.role is Role.ADMIN)
     log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
     return KeyAuthentication(
         verifier=CredentialVerifier(find=keys.find, now=wall_time),

@@ -141,7 +141,7 @@ class BulkStopService:
     def _to_filter(self, selector: JobSelector, members: Collection[Member] | None, caller: Caller) -> JobFilter:
         directory, accounts = self._directory(), None
         if selector.accounts is not None:
-            accounts = frozenset(below for it in selector.accounts for below in directory.below(it))
+            accounts = frozenset(below for name in selector.accounts for below in directory.below(name))
         members = None if members is None else tuple(members)
         users = self._users(selector, caller)
         return replace(selector.rest, members=members, accounts=accounts, users=users, visibility=caller.visibility)
@@ -151,7 +151,7 @@ class BulkStopService:
         if selector.rest.users is None:
             return None
         visible = visible_users(self._directory(), caller)
-        return frozenset(_in_any_case(it, visible) for it in selector.rest.users)
+        return frozenset(_in_any_case(user, visible) for user in selector.rest.users)
 
     async def _previewed(
         self, order: BulkStopOrder, selection: JobFilter, names: Mapping[Member, JobId]
@@ -166,16 +166,18 @@ class BulkStopService:
     async def _predicted(
         self, order: BulkStopOrder, page: Sequence[Preview], names: Mapping[Member, JobId]
     ) -> tuple[JobOutcome, ...]:
-        containers = {it.job_id for it in page if it.place[1] is not None and "#" not in names[_member(it)]}
+        containers = {
+            preview.job_id for preview in page if preview.place[1] is not None and "#" not in names[_member(preview)]
+        }
         jobs = await self._projected.jobs(sorted(containers)) if containers else {}
-        return tuple(_predicted(order, it, jobs.get(it.job_id), names) for it in page)
+        return tuple(_predicted(order, preview, jobs.get(preview.job_id), names) for preview in page)
 
     async def _resolve_ids(self, ids: Sequence[str], caller: Caller) -> tuple[dict[JobId, Member], list[JobOutcome]]:
         """The ids that may be stopped with what they select, and an outcome for each of the others."""
         members: dict[JobId, Member] = {}
         refused: list[JobOutcome] = []
         for some in _pages(list(dict.fromkeys(ids))):
-            steps = [_parse_id(it) for it in some]
+            steps = [_parse_id(text) for text in some]
             needed = [job_id for whole, _, step in steps for job_id in (whole, child_id(whole, _number(step) or 0))]
             known = await self._projected.jobs(needed, visibility=caller.visibility)
             for whole, mark, step in steps:
@@ -194,22 +196,22 @@ class BulkStopService:
         for why_not in _pages(refused):
             yield tuple(why_not)
         async for each in outcomes:
-            for it in each:
-                unmatched.pop(it.job_id, None)
-                child = parent_of(it.job_id)
+            for outcome in each:
+                unmatched.pop(outcome.job_id, None)
+                child = parent_of(outcome.job_id)
                 if child is not None:
                     unmatched.pop(child[0], None)
             yield each
         for some in _pages(list(unmatched)):
-            arrays = [array[0] for it in some if (array := parent_of(ids[it][0])) is not None]
-            known = await self._projected.jobs([*(ids[it][0] for it in some), *arrays])
-            yield tuple(_outcome_of_unmatched(known, it, ids[it]) for it in some)
+            arrays = [array[0] for job_id in some if (array := parent_of(ids[job_id][0])) is not None]
+            known = await self._projected.jobs([*(ids[job_id][0] for job_id in some), *arrays])
+            yield tuple(_outcome_of_unmatched(known, job_id, ids[job_id]) for job_id in some)
 
 
 def _in_any_case(name: str, visible: Collection[str]) -> str:
     if name in visible:
         return name
-    found = [it for it in visible if it.casefold() == name.casefold()]
+    found = [text for text in visible if text.casefold() == name.casefold()]
     return found[0] if len(found) == 1 else name
 
 
@@ -249,7 +251,7 @@ def _outcome_before(known: Mapping[JobId, Job], whole: JobId, mark: str, step: s
 def _outcome_of_container(job: Job, step: str) -> tuple[JobOutcome, Member]:
     """The container that `step` names, or whose index it is."""
     assert job.spec.task is not None, f"{job.id} has one container"
-    names = [it.name for it in job.spec.task.containers]
+    names = [container.name for container in job.spec.task.containers]
     number = names.index(step) if step in names else _number(step)
     if number is None or number >= len(names):
         named = container_id(job.id, step)

@@ -239,7 +239,7 @@ class CatalogService:
         A repeated call changes nothing. Raises NotFound for a queue that does not exist or that the caller cannot see.
         """
         rules.require_existing(JobQueue.__name__, [name], self.queues_of(caller))
-        return await self.job_queues.update(name, lambda it: replace(it, drained=drained), caller=caller)
+        return await self.job_queues.update(name, lambda queue: replace(queue, drained=drained), caller=caller)
 
     async def _check_environment_deletion(self, environment: ComputeEnvironment) -> None:
         rules.require_disabled(ComputeEnvironment.__name__, environment.name, environment.state)
@@ -258,7 +258,9 @@ class CatalogService:
         rules.require_empty(queue.name, await self._jobs.unfinished_in(queue.name))
 
     async def _check_policy_deletion(self, policy: SchedulingPolicy) -> None:
-        rules.require_unused(policy.name, [(it.policy,) for it in self.queues.values() if it.policy is not None])
+        rules.require_unused(
+            policy.name, [(queue.policy,) for queue in self.queues.values() if queue.policy is not None]
+        )
 
 
 def local_document(max_millicpus: int) -> str:

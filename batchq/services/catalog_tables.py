@@ -101,7 +101,7 @@ class ResourceTable(Generic[K, R]):
 
     async def load(self) -> None:
         """Read all resources from the store. The table is empty before."""
-        self.known.update((cast("K", it.name), it) for it in await self._store.resources(self._kind))
+        self.known.update((cast("K", resource.name), resource) for resource in await self._store.resources(self._kind))
 
     def get(self, name: K) -> R:
         """The resource with this name. Raises NotFound."""

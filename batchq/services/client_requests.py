@@ -56,7 +56,7 @@ UserDocument = Mapping[str, Any]
 
 def container_properties(*, image: str, volumes: Sequence[Volume], user: str | None) -> Content:
     """The containerProperties of the definition."""
-    named = [(f"volume-{number}", *it) for number, it in enumerate(volumes, start=1)]
+    named = [(f"volume-{number}", *volume) for number, volume in enumerate(volumes, start=1)]
     return {
         "image": image,
         "resourceRequirements": [{"type": "VCPU", "value": DEFAULT_VCPUS}, {"type": "MEMORY", "value": DEFAULT_MEMORY}],
@@ -83,8 +83,8 @@ def equal_revision(revisions: Iterable[Content], name: str, properties: Content,
 
     Revisions whose author may limit a job of the caller are left out.
     """
-    own = (it for it in revisions if not may_limit(it["batchq"]["author"], caller))
-    equal = [it["revision"] for it in own if _content(it) == properties]
+    own = (revision for revision in revisions if not may_limit(revision["batchq"]["author"], caller))
+    equal = [document["revision"] for document in own if _content(document) == properties]
     return f"{name}:{max(equal)}" if equal else None
 
 
@@ -121,9 +121,10 @@ def foreign_authors(
     `jobs`: those that are repeated or copied, as DescribeJobs returns them.
     """
     whose: dict[tuple[str, str], list[str]] = {}
-    parts = [(f"job {it['jobId']}", user) for it in jobs for user in _authors_of(it)]
+    parts = [(f"job {job['jobId']}", user) for job in jobs for user in _authors_of(job)]
     parts += [
-        (f"job definition {it['jobDefinitionName']}:{it['revision']}", it["batchq"]["author"]) for it in definitions
+        (f"job definition {definition['jobDefinitionName']}:{definition['revision']}", definition["batchq"]["author"])
+        for definition in definitions
     ]
     for part, user in parts:
         if may_limit(user, caller):
@@ -232,7 +233,7 @@ def _differences(effective: Container, registered: Container) -> Request:
     variables = registered.get("environment", [])
     found = {
         "command": effective.get("command") if effective.get("command") != registered.get("command", []) else None,
-        "environment": [it for it in effective.get("environment", []) if it not in variables],
+        "environment": [item for item in effective.get("environment", []) if item not in variables],
         "resourceRequirements": [
             {"type": kind, "value": value} for kind, value in resources.items() if known.get(kind) != value
         ],
@@ -242,15 +243,21 @@ def _differences(effective: Container, registered: Container) -> Request:
 
 def _resources(container: Container) -> dict[str, str]:
     older = {kind: str(container[member]) for kind, member in _OLDER_MEMBERS.items() if member in container}
-    return older | {it["type"]: it["value"] for it in container.get("resourceRequirements", [])}
+    return older | {
+        requirement["type"]: requirement["value"] for requirement in container.get("resourceRequirements", [])
+    }
 
 
 def _task_overrides(effective: Container, registered: Container) -> Request:
-    known = {it.get("name"): it for task in registered.get("taskProperties", []) for it in task["containers"]}
+    known = {
+        container.get("name"): container
+        for task in registered.get("taskProperties", [])
+        for container in task["containers"]
+    }
     changed = [
-        {"name": it["name"], **differences}
-        for it in effective["taskProperties"][0]["containers"]
-        if (differences := _differences(it, known.get(it["name"], {})))
+        {"name": container["name"], **differences}
+        for container in effective["taskProperties"][0]["containers"]
+        if (differences := _differences(container, known.get(container["name"], {})))
     ]
     return {"taskProperties": [{"containers": changed}]} if changed else {}
 
@@ -259,16 +266,16 @@ def _node_overrides(effective: Container, registered: Container) -> Request:
     """The overrides of the ranges that differ. The number of nodes is always given."""
     known: Sequence[Container] = registered.get("nodeRangeProperties", [])
     ranges = []
-    for place, it in enumerate(effective["nodeRangeProperties"]):
+    for place, member in enumerate(effective["nodeRangeProperties"]):
         before = known[place] if place < len(known) else {}
-        if "ecsProperties" in it:
+        if "ecsProperties" in member:
             differences = {
-                "ecsPropertiesOverride": _task_overrides(it["ecsProperties"], before.get("ecsProperties", {}))
+                "ecsPropertiesOverride": _task_overrides(member["ecsProperties"], before.get("ecsProperties", {}))
             }
         else:
-            differences = {"containerOverrides": _differences(it["container"], before.get("container", {}))}
+            differences = {"containerOverrides": _differences(member["container"], before.get("container", {}))}
         if any(differences.values()):
-            ranges.append({"targetNodes": it["targetNodes"], **differences})
+            ranges.append({"targetNodes": member["targetNodes"], **differences})
     return {"numNodes": effective["numNodes"], **({"nodePropertyOverrides": ranges} if ranges else {})}
 
 
@@ -283,5 +290,5 @@ def _merged(first: Container, second: Container) -> Request:
 
 
 def _by_key(first: Container, second: Container, *, member: str, key: str) -> Request:
-    entries = {it[key]: it for it in (*first.get(member, ()), *second.get(member, ()))}
+    entries = {value[key]: value for value in (*first.get(member, ()), *second.get(member, ()))}
     return {member: list(entries.values())} if entries else {}

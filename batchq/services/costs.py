@@ -111,15 +111,15 @@ class CostService:
         async with self._one_at_a_time.of(caller.user):
             amounts, more = await self._spending(by, first, last, caller)
         active: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
-        visible = (it for it in self._engine.active_jobs() if caller.reaches(it.spec.owner))
+        visible = (job for job in self._engine.active_jobs() if caller.reaches(job.spec.owner))
         for key, cost in self._active_costs(visible, by, first, last, now):
             amounts[key] += cost
             active[key] += cost.total
         rows = [
-            CostRow(name=key[0], currency=key[1], amounts=it, active=active.get(key, ZERO))
-            for key, it in amounts.items()
+            CostRow(name=key[0], currency=key[1], amounts=amount, active=active.get(key, ZERO))
+            for key, amount in amounts.items()
         ]
-        rows.sort(key=lambda it: (-it.amounts.total, it.name, it.currency))
+        rows.sort(key=lambda row: (-row.amounts.total, row.name, row.currency))
         more = more or len(rows) > MAX_ROWS
         return CostReport(first=first, last=last, rows=tuple(rows[:MAX_ROWS]), more=more)
 
@@ -132,8 +132,8 @@ class CostService:
         for _ in range(MAX_PAGES):
             query = SpendingQuery(by=by, first=first, last=last, visibility=caller.visibility)
             page = await self._store.spending(query)
-            for it in page.groups:
-                amounts[it.name, it.currency] += it.amounts
+            for spending in page.groups:
+                amounts[spending.name, spending.currency] += spending.amounts
             is_cut = is_cut or page.is_cut
             if page.following is None:
                 return amounts, is_cut
@@ -160,7 +160,8 @@ class CostService:
             return 0
         now, ended = self._clock.now(), job.status not in ACTIVE
         return sum(
-            byte_hours(it.size_bytes, it.created_at, now) for it in await self._checkpoints.entries(job.id, ended=ended)
+            byte_hours(checkpoint.size_bytes, checkpoint.created_at, now)
+            for checkpoint in await self._checkpoints.entries(job.id, ended=ended)
         )
 
     def _active_costs(
@@ -207,7 +208,7 @@ class BudgetService:
 
     def list(self, *, caller: Caller) -> tuple[BudgetStatus, ...]:
         """The budgets by scope and name: all for operators and admins, those of their accounts for coordinators."""
-        return tuple(it for it in self._engine.budget_statuses() if _is_visible(it.budget.key, caller))
+        return tuple(status for status in self._engine.budget_statuses() if _is_visible(status.budget.key, caller))
 
     async def set(
         self, key: BudgetKey, *, soft: Decimal | None, hard: Decimal | None, period: BudgetPeriod, caller: Caller
@@ -225,7 +226,7 @@ class BudgetService:
             key=key, currency=self._prices.currency, soft=soft, hard=hard, period=period, set_by=caller.user
         )
         await self._engine.set_budget(key, budget, caller=caller)
-        found = (it for it in self._engine.budget_statuses() if it.budget.key == key)
+        found = (status for status in self._engine.budget_statuses() if status.budget.key == key)
         return next(found, BudgetStatus(budget=budget, spent=Decimal(0)))
 
     async def remove(self, key: BudgetKey, *, caller: Caller) -> None:

@@ -115,13 +115,18 @@ def _is_plain(found: JobDefinition) -> bool:
 def _without_commands(work: DirectWork) -> DirectWork:
     """The part of the work that its definition has."""
     nodes = work.nodes and replace(
-        work.nodes, ranges=tuple(replace(it, task=_task_without_commands(it.task)) for it in work.nodes.ranges)
+        work.nodes,
+        ranges=tuple(
+            replace(node_range, task=_task_without_commands(node_range.task)) for node_range in work.nodes.ranges
+        ),
     )
     return DirectWork(container=nodes.leading.spec if nodes else _base(work.container), nodes=nodes)
 
 
 def _task_without_commands(task: Task) -> Task:
-    return replace(task, containers=tuple(replace(it, spec=_base(it.spec)) for it in task.containers))
+    return replace(
+        task, containers=tuple(replace(container, spec=_base(container.spec)) for container in task.containers)
+    )
 
 
 def _base(spec: ContainerSpec) -> ContainerSpec:
@@ -132,8 +137,11 @@ def _document(base: DirectWork) -> Mapping[str, object]:
     if base.nodes is None:
         return {"type": "container", "containerProperties": _container_properties(base.container)}
     ranges = [
-        {"targetNodes": f"{it.first}:{it.last}", "container": _container_properties(it.task.leading.spec)}
-        for it in base.nodes.ranges
+        {
+            "targetNodes": f"{node_range.first}:{node_range.last}",
+            "container": _container_properties(node_range.task.leading.spec),
+        }
+        for node_range in base.nodes.ranges
     ]
     nodes = {"numNodes": base.nodes.count, "mainNode": base.nodes.main, "nodeRangeProperties": ranges}
     return {"type": "multinode", "nodeProperties": nodes}
@@ -143,12 +151,12 @@ def _container_properties(spec: ContainerSpec) -> Mapping[str, object]:
     size = spec.resources
     amounts = {"VCPU": f"{size.millicpus / 1000:g}", "MEMORY": str(size.memory_mib), "GPU": str(size.gpus or "")}
     volumes = [
-        {"name": f"volume-{index}", **({} if it.host_path is None else {"host": {"sourcePath": it.host_path}})}
-        for index, it in enumerate(spec.mounts)
+        {"name": f"volume-{index}", **({} if mount.host_path is None else {"host": {"sourcePath": mount.host_path}})}
+        for index, mount in enumerate(spec.mounts)
     ]
     points = [
-        {"containerPath": it.container_path, "readOnly": it.read_only, "sourceVolume": f"volume-{index}"}
-        for index, it in enumerate(spec.mounts)
+        {"containerPath": mount.container_path, "readOnly": mount.read_only, "sourceVolume": f"volume-{index}"}
+        for index, mount in enumerate(spec.mounts)
     ]
     return {
         "image": spec.image,

@@ -70,10 +70,10 @@ class ExplanationService:
     async def heads(self, queues: Sequence[QueueName], *, caller: Caller) -> Mapping[QueueName, Explanation]:
         """For each of these queues with a blocked head that the caller may see: why it waits."""
         heads = self._engine.scheduler_state().heads
-        ids = [heads[it].job_id for it in queues if it in heads][:MAX_EXPLAINED]
+        ids = [heads[queue].job_id for queue in queues if queue in heads][:MAX_EXPLAINED]
         jobs = await self._projected.jobs(ids, visibility=caller.visibility)
         why = await self.explain(tuple(jobs.values()), caller=caller)
-        return {jobs[job_id].spec.queue: it for job_id, it in why.items()}
+        return {jobs[job_id].spec.queue: explanation for job_id, explanation in why.items()}
 
     async def _array_of_unspawned(self, job: Job) -> Job | None:
         """The array that has still to spawn the unfinished child `job`; None for any other job."""
@@ -85,11 +85,11 @@ class ExplanationService:
     async def _explain(
         self, jobs: Sequence[Job], *, caller: Caller, failed_child: Job | None
     ) -> Mapping[JobId, Explanation]:
-        ids = {it for job in jobs for it in _ids_to_read(job)}
-        if any(is_queued_for_placement(it) and it.blocked_at is not None for it in jobs):
-            ids |= {it.job_id for it in list(self._engine.scheduler_state().heads.values())[:MAX_HEADS]}
+        ids = {job_id for job in jobs for job_id in _ids_to_read(job)}
+        if any(is_queued_for_placement(job) and job.blocked_at is not None for job in jobs):
+            ids |= {head.job_id for head in list(self._engine.scheduler_state().heads.values())[:MAX_HEADS]}
         known = await self._store.jobs(sorted(ids)) if ids else {}
-        waiting = [_waiting(it) for it in jobs if is_queued_for_placement(it)]
+        waiting = [_waiting(job) for job in jobs if is_queued_for_placement(job)]
         places = await self._store.places(waiting) if waiting else {}
         state, reader = self._engine.scheduler_state(), Reader(caller=caller)
         return {

@@ -119,7 +119,9 @@ class JobLogService:
                 if query.attempt is None and _attempt(job, at.attempt + 1) is not None:
                     at = LogPosition(attempt=at.attempt + 1, position=0)
                     continue
-            if job is not None and (job.status in FINISHED or query.attempt in {it.number for it in job.attempts}):
+            if job is not None and (
+                job.status in FINISHED or query.attempt in {attempt.number for attempt in job.attempts}
+            ):
                 return JobLogPage(lines=(), next=at, over=True)
             changed = await self._feed.next_change(seen, wanted, deadline=deadline, reader=caller.user)
             if changed is None:
@@ -221,7 +223,7 @@ def container_tag(job_id: JobId, job: Job, *, attempt: int, container: str | Non
 
 
 def _attempt(job: Job, number: int) -> Attempt | None:
-    return next((it for it in job.all_attempts if it.number == number), None)
+    return next((attempt for attempt in job.all_attempts if attempt.number == number), None)
 
 
 def has_run(job: Job, number: int) -> bool:

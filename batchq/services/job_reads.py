@@ -54,11 +54,11 @@ def joined_runs(runs: Iterable[ChildRun]) -> tuple[ChildRun, ...]:
 
 def _unspawned(array: Job, *, first: int) -> tuple[ChildRun, ...]:
     """The children from index `first` on as `unspawned_child` shows them; those with an order of their own end."""
-    stopped = {index for it in array.child_orders for index in it.indices}
+    stopped = {index for order in array.child_orders for index in order.indices}
     if not stopped:
         return (ChildRun(array.status, first, size(array)),) if first < size(array) else ()
     each = range(first, size(array))
-    return tuple(ChildRun(Status.FAILED if it in stopped else array.status, it, it + 1) for it in each)
+    return tuple(ChildRun(Status.FAILED if number in stopped else array.status, number, number + 1) for number in each)
 
 
 class PendingOrdersView:
@@ -86,7 +86,7 @@ class PendingOrdersView:
     async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
         pending = self._pending_orders()
         found = await self._store.jobs(ids, visibility=visibility)
-        return {it.id: it for it in self._project(pending, tuple(found.values()))}
+        return {job.id: job for job in self._project(pending, tuple(found.values()))}
 
     async def job(self, job_id: JobId, *, visibility: Visibility | None) -> Job | None:
         """One job, also a child that its array has not spawned yet; None if there is no such job, or it is hidden."""
@@ -123,7 +123,7 @@ class PendingOrdersView:
 
     async def search(self, query: JobSearchQuery) -> JobPage:
         pending = self._pending_orders()
-        stopped = frozenset(it.order for it in pending.parents.values())
+        stopped = frozenset(job.order for job in pending.parents.values())
         page = await self._store.search(replace(query, ended_arrays=pending.ends, stopped_arrays=stopped))
         return replace(page, jobs=self._project(pending, page.jobs))
 
@@ -144,7 +144,7 @@ class PendingOrdersView:
         if array.status not in FINISHED:
             runs += _unspawned(array, first=runs[-1].end if runs else 0)
         if array.id in pending.parents:
-            runs = tuple(it._replace(status=Status.FAILED) if it.status in QUEUED else it for it in runs)
+            runs = tuple(run._replace(status=Status.FAILED) if run.status in QUEUED else run for run in runs)
         return joined_runs(runs)
 
     def _project(self, pending: PendingArrayOrders, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
@@ -152,7 +152,7 @@ class PendingOrdersView:
         obstacle = self._start_obstacle()
         if obstacle is None:
             return shown
-        return tuple(replace(it, status_reason=obstacle) if is_queued_for_placement(it) else it for it in shown)
+        return tuple(replace(job, status_reason=obstacle) if is_queued_for_placement(job) else job for job in shown)
 
 
 class JobSearchService:
@@ -180,7 +180,7 @@ class JobSearchService:
         """
         directory, accounts = self._directory(), None
         if query.accounts is not None:
-            accounts = frozenset(below for it in query.accounts for below in directory.below(AccountName(it)))
+            accounts = frozenset(below for account in query.accounts for below in directory.below(AccountName(account)))
         page = await self._projected.search(replace(query, accounts=accounts, visibility=caller.visibility))
         if not page.jobs and page.next is None and query.before is None:
             for kind, name in hidden_names(query, directory, self._queues(caller), caller=caller):
@@ -193,12 +193,19 @@ class JobSearchService:
         Without one, a child counts as repeated by the newest job that repeats its array.
         """
         whole = {
-            it.id: (node_of(it.id)[0], *(() if it.child is None else (it.child.parent,)))
-            for it in jobs
-            if it.status in FINISHED
+            job.id: (node_of(job.id)[0], *(() if job.child is None else (job.child.parent,)))
+            for job in jobs
+            if job.status in FINISHED
         }
-        found = await self._store.reruns(sorted({it for ids in whole.values() for it in ids})) if whole else {}
-        newest = {job_id: next((found[it] for it in ids if it in found), None) for job_id, ids in whole.items()}
+        found = (
+            await self._store.reruns(sorted({identifier for ids in whole.values() for identifier in ids}))
+            if whole
+            else {}
+        )
+        newest = {
+            job_id: next((found[identifier] for identifier in ids if identifier in found), None)
+            for job_id, ids in whole.items()
+        }
         return {job_id: rerun for job_id, rerun in newest.items() if rerun is not None}
 
 
@@ -216,7 +223,7 @@ def hidden_names(
         ("User", query.users, users),
         ("Account", query.accounts, accounts),
     ):
-        yield from ((kind, it) for it in sorted(named or ()) if it not in visible)
+        yield from ((kind, text) for text in sorted(named or ()) if text not in visible)
 
 
 def visible_users(directory: Directory, caller: Caller) -> set[UserName]:
@@ -269,7 +276,7 @@ class NamedJobService:
 
     async def _newest(self, name: str, prefix: str, caller: Caller, *, limit: int) -> Job | None:
         page = await self._search.search(JobSearchQuery(id_prefix=prefix, limit=limit), caller=caller)
-        return next((it for it in page.jobs if it.spec.name == name and self._is_named(it)), None)
+        return next((job for job in page.jobs if job.spec.name == name and self._is_named(job)), None)
 
 
 def new_id(name: str, user: UserName) -> JobId:
@@ -309,7 +316,7 @@ class TrainingLogStreams:
             raise Invalid(f"In {TRAINING_GROUP} a logStreamNamePrefix must begin with the name of a job and a slash.")
         job = await self._named.find(name, caller=caller)
         found = {} if job is None else _streams(job)
-        return {it: found[it] for it in sorted(found) if it.startswith(prefix)}
+        return {text: found[text] for text in sorted(found) if text.startswith(prefix)}
 
     async def resolve(self, name: str, *, caller: Caller) -> str:
         """The name in `/aws/batch/job` of the stream with a SageMaker name. Raises NotFound."""
@@ -321,7 +328,7 @@ class TrainingLogStreams:
 
 def _streams(job: Job) -> dict[str, str]:
     """The names in `/aws/batch/job` by SageMaker's."""
-    placed = {it.number: it.placed_at or job.created_at for it in job.all_attempts}
+    placed = {attempt.number: attempt.placed_at or job.created_at for attempt in job.all_attempts}
     return {
         f"{job.spec.name}/algo-{int(tag.node or 0) + 1}-{int(placed[tag.attempt].timestamp() * 1000)}": stream_name(
             job.spec.definition.name, tag

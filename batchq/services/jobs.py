@@ -123,7 +123,7 @@ class JobService:
         Unknown ids are omitted. The definition is None if it does not exist.
         """
         jobs = await self._visible_jobs([node_of(job_id)[0] for job_id in ids], caller)
-        found = [it for job_id in dict.fromkeys(ids) if (it := _job_or_node(job_id, jobs)) is not None]
+        found = [job for job_id in dict.fromkeys(ids) if (job := _job_or_node(job_id, jobs)) is not None]
         refs = {job.spec.definition for job in found}
         definitions = {ref: await self._catalog.definitions.get(ref) for ref in refs}
         return tuple((job, definitions[job.spec.definition]) for job in found)
@@ -164,7 +164,7 @@ class JobService:
         if caller.reaches_all:
             return snapshot
         visible = await self._visible_jobs([job_id for job_id, _ in snapshot.jobs], caller)
-        return replace(snapshot, jobs=tuple(it for it in snapshot.jobs if it[0] in visible), shares=())
+        return replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job[0] in visible), shares=())
 
     async def cancel(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
         """Cancel a job. An unknown id is success.
@@ -173,7 +173,8 @@ class JobService:
         `expected`: the `stop_state` that the job must have; None: any. Raises StateChanged.
         """
         order = on.CancelRequested(reason=reason, user=caller.user)
-        _raise_first(await self._deliver_orders(order, [job_id], caller=caller, expected=expected))
+        for refused in (await self._deliver_orders(order, [job_id], caller=caller, expected=expected)).values():
+            raise refused
 
     async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Cancel each job as `cancel` does. Returns the errors of the jobs that could not be cancelled."""
@@ -213,7 +214,8 @@ class JobService:
         )
         if force:
             order = on.StopForced(reason=reason, user=caller.user, keep_checkpoints=keep_checkpoints)
-        _raise_first(await self._deliver_orders(order, [job_id], caller=caller, expected=expected))
+        for refused in (await self._deliver_orders(order, [job_id], caller=caller, expected=expected)).values():
+            raise refused
 
     async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
@@ -251,9 +253,8 @@ class JobService:
     async def resume_job(self, job_id: JobId, *, caller: Caller) -> bool:
         """Let a paused or held job be placed again, at its old position. A job that is not held is unchanged.
 
-        A job that is pausing goes back to its queue once its attempt has ended. Returns whether the job was held.
-
-        Raises NotFound; Invalid for a finished job or a node.
+        A job that is pausing goes back to its queue once its attempt has ended. Returns whether the job was held. Raises
+        NotFound; Invalid for a finished job or a node.
         """
         return await self._deliver_hold(job_id, on.ResumeRequested(user=caller.user), caller=caller)
 
@@ -297,7 +298,7 @@ class JobService:
     async def dependents(self, *ids: JobId, limit: int, caller: Caller) -> tuple[Job, ...]:
         """Of the first `limit` jobs that wait for one of these, by order of submission, those that are visible."""
         waiting = await self._store.dependents(ids, limit=limit)
-        return tuple(it for it in waiting if caller.reaches(it.spec.owner))
+        return tuple(job for job in waiting if caller.reaches(job.spec.owner))
 
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:
         """The history of a job, oldest first; empty for a child that its array has not created yet. Raises NotFound."""
@@ -312,12 +313,14 @@ class JobService:
     async def tag(self, job_id: JobId, tags: Tags, *, caller: Caller) -> None:
         """Add or replace tags of a job. Raises NotFound; Invalid beyond 50 tags."""
         await self._must_exist(job_id, caller)
-        await self._engine.update_tags(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)), caller=caller)
+        await self._engine.update_tags(
+            job_id, lambda job: replace(job, tags=rules.tagged(job.tags, tags)), caller=caller
+        )
 
     async def untag(self, job_id: JobId, keys: Collection[str], *, caller: Caller) -> None:
         await self._must_exist(job_id, caller)
         await self._engine.update_tags(
-            job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)), caller=caller
+            job_id, lambda job: replace(job, tags=rules.untagged(job.tags, keys)), caller=caller
         )
 
     async def _visible_jobs(self, ids: Sequence[JobId], caller: Caller) -> Mapping[JobId, Job]:
@@ -339,7 +342,7 @@ class JobService:
             stopped = await self._stoppable(ids, caller)
         except Unavailable as why:
             return dict.fromkeys(ids, why)
-        targets = [node_of(it) for it in stopped]
+        targets = [node_of(job_id) for job_id in stopped]
         orders = {node: replace(order, node=node) for node in {node for _, node in targets}}
         requests = [(whole, orders[node]) for whole, node in targets]
         errors = await self._engine.deliver_all(requests, caller=caller, expected=expected)
@@ -347,11 +350,11 @@ class JobService:
 
     async def _stoppable(self, ids: Sequence[JobId], caller: Caller) -> Sequence[JobId]:
         """The ids that the caller may stop. For operators and admins, only ids of nodes are looked up."""
-        looked_up = {it for it in ids if not caller.reaches_all or node_of(it)[1] is not None}
+        looked_up = {job_id for job_id in ids if not caller.reaches_all or node_of(job_id)[1] is not None}
         if not looked_up:
             return ids
-        visible = await self._visible_jobs([_row_of(it) for it in ids if it in looked_up], caller)
-        return [it for it in ids if it not in looked_up or _may_be_stopped(it, visible)]
+        visible = await self._visible_jobs([_row_of(job_id) for job_id in ids if job_id in looked_up], caller)
+        return [job_id for job_id in ids if job_id not in looked_up or _may_be_stopped(job_id, visible)]
 
     async def _must_exist(self, job_id: JobId, caller: Caller) -> Job:
         job = (await self._visible_jobs([job_id], caller)).get(job_id)
@@ -395,8 +398,3 @@ def _row_of(job_id: JobId) -> JobId:
 
 def _may_be_stopped(job_id: JobId, visible: Mapping[JobId, Job]) -> bool:
     return _row_of(job_id) in visible if node_of(job_id)[1] is None else _job_or_node(job_id, visible) is not None
-
-
-def _raise_first(refused: Errors) -> None:
-    for why in refused.values():
-        raise why

@@ -36,7 +36,7 @@ class MatchGroups:
 
     def __init__(self, matches: Sequence[StoredLine]) -> None:
         self.groups: list[LogMatch] = []
-        self._matches = {it.position for it in matches}
+        self._matches = {line.position for line in matches}
         self._left = PAGE_BYTES
 
     def add(self, window: LogPage, match: StoredLine) -> bool:
@@ -47,8 +47,8 @@ class MatchGroups:
         last = self.groups[-1] if self.groups else None
         joins = last is not None and window.start <= last.end
         begin = last.end if last is not None and joins else window.start
-        lines = tuple(self._cut(it) for it in window.lines if it.position >= begin)
-        self._left -= sum(len(it.message.encode("utf-8", "replace")) for it in lines)
+        lines = tuple(self._cut(line) for line in window.lines if line.position >= begin)
+        self._left -= sum(len(line.message.encode("utf-8", "replace")) for line in lines)
         if last is not None and self._left < 0:
             return False
         added = LogMatch(lines=lines, found=frozenset({match.position}), end=window.end)

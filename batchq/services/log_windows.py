@@ -150,7 +150,7 @@ class LogWindowService:
             caller=caller,
             has_disconnected=has_disconnected,
         )
-        lines = [it.line for it in events]
+        lines = [event.line for event in events]
         found = MatchGroups(lines)
         for number, line in enumerate(lines):
             if not found.add(await self._around_match(log.tag, line), line):
@@ -171,7 +171,7 @@ class LogWindowService:
             page = await self._logs.lines(tag, position=position, limit=_COPY_LINES)
             if not page.lines:
                 return
-            text = "".join(f"{it.message}\n" for it in page.lines if it.position < end)
+            text = "".join(f"{line.message}\n" for line in page.lines if line.position < end)
             yield text.encode("utf-8", "backslashreplace")
             position = page.end
 
@@ -184,7 +184,7 @@ class LogWindowService:
 
 def _parts(job_id: JobId, job: Job) -> tuple[JobId, ...]:
     if is_parent(job):
-        return tuple(child_id(job_id, it) for it in range(min(size(job), MAX_PARTS)))
+        return tuple(child_id(job_id, index) for index in range(min(size(job), MAX_PARTS)))
     if job.spec.nodes is not None and node_of(job_id)[1] is None:
-        return tuple(node_id(job_id, it) for it in range(min(job.spec.nodes.count, MAX_PARTS)))
+        return tuple(node_id(job_id, index) for index in range(min(job.spec.nodes.count, MAX_PARTS)))
     return ()

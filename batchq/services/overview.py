@@ -156,8 +156,8 @@ class OverviewService:
         """The compute environments with the vCPUs in use, by name."""
         sums = self._engine.usage().sums
         return tuple(
-            EnvironmentOverview(environment=it, millicpus=sums.get(vcpus(EnvironmentName(name)), 0))
-            for name, it in sorted(self._catalog.environments.items())
+            EnvironmentOverview(environment=environment, millicpus=sums.get(vcpus(EnvironmentName(name)), 0))
+            for name, environment in sorted(self._catalog.environments.items())
         )
 
     def account_use(self, accounts: Collection[AccountName]) -> AccountUse:
@@ -166,11 +166,11 @@ class OverviewService:
         for group, count in self._engine.job_counts().items():
             if group.account in accounts and not group.array:
                 counts[group.status] += count
-        return AccountUse(counts=counts, millicpus=sum(held.get(it, 0) for it in accounts))
+        return AccountUse(counts=counts, millicpus=sum(held.get(name, 0) for name in accounts))
 
     async def queues(self, *, caller: Caller) -> tuple[QueueOverview, ...]:
         """The queues that the caller may use, as in the overview."""
-        groups = {it: count for it, count in self._engine.job_counts().items() if _sees(caller, it)}
+        groups = {group: count for group, count in self._engine.job_counts().items() if _sees(caller, group)}
         counts, arrays, waiting = Counter[tuple[QueueName, Status]](), Counter[QueueName](), set[WaitingQuery]()
         for group, count in groups.items():
             if group.array:
@@ -188,7 +188,7 @@ class OverviewService:
                 arrays=arrays[name],
                 oldest_runnable_at=oldest.get(name),
             )
-            for name in sorted(known, key=lambda it: (-known[it].priority, it))
+            for name in sorted(known, key=lambda queue: (-known[queue].priority, queue))
         )
 
 
@@ -198,18 +198,18 @@ def engine_state(health: Health) -> tuple[ServerState, str]:
         return ServerState.SAFE_MODE, health.safe_mode
     if health.engine is not None:
         return ServerState.AWAY, health.engine
-    failing = {name: it for name, it in health.loops.items() if it != "ok"}
+    failing = {name: value for name, value in health.loops.items() if value != "ok"}
     if health.store is not None:
         return ServerState.FAILING, health.store
     if failing:
-        return ServerState.FAILING, "; ".join(f"{name}: {it}" for name, it in sorted(failing.items()))
+        return ServerState.FAILING, "; ".join(f"{name}: {text}" for name, text in sorted(failing.items()))
     return ServerState.OK, "Jobs start as soon as there is capacity for them."
 
 
 def longest_running(jobs: Collection[Job], visible: Callable[[Job], bool]) -> tuple[Job, ...]:
     """The visible running jobs that started first, the first one first."""
-    running = [it for it in jobs if it.status is Status.RUNNING and it.started_at is not None and visible(it)]
-    return tuple(sorted(running, key=lambda it: (it.started_at, it.order))[:LONGEST_RUNNING])
+    running = [job for job in jobs if job.status is Status.RUNNING and job.started_at is not None and visible(job)]
+    return tuple(sorted(running, key=lambda job: (job.started_at, job.order))[:LONGEST_RUNNING])
 
 
 def _sees(caller: Caller, group: JobGroup) -> bool:

@@ -59,7 +59,7 @@ class EventService:
         for _ in range(MAX_WINDOWS):
             start = max(0, end - 1 - WINDOW)
             page = await self._feed.page(start, visible, limit=WINDOW, wait=0, reader=caller.user)
-            inside = [it for it in page.entries if it.number < end]
+            inside = [entry for entry in page.entries if entry.number < end]
             found += reversed(inside)
             if len(found) >= limit:
                 return tuple(found[:limit]), found[limit - 1].number
@@ -103,9 +103,9 @@ class AuditRecordService:
         return await self._audit.records(replace(query, resource=f"job/{job}", visibility=visibility))
 
 
-def audit_position(it: StoredAudit) -> str:
+def audit_position(audit_record: StoredAudit) -> str:
     """The position of the page after this record, as text for a page token."""
-    return f"{microseconds(it.record.at)} {it.number}"
+    return f"{microseconds(audit_record.record.at)} {audit_record.number}"
 
 
 def parse_audit_position(position: str) -> tuple[datetime, int]:

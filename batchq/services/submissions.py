@@ -146,7 +146,7 @@ def authors_of(
         if job_id not in first_jobs:
             raise Invalid(f"Job {job_id} of the tag {tag} not found.")
         authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
-    return tuple(it for it in dict.fromkeys(authors) if it != owner)
+    return tuple(fromkey for fromkey in dict.fromkeys(authors) if fromkey != owner)
 
 
 def metric_rules_of(submission: Submission) -> tuple[MetricRule, ...]:

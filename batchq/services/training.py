@@ -201,8 +201,11 @@ class CheckpointService:
         job = await self._visible(whole, job_id, caller)
         async with self._reads.setdefault(caller.user, asyncio.Lock()):
             found = await self._checkpoints.entries(whole, ended=job is None or job.status not in ACTIVE)
-        final = {it.final_checkpoint for it in (() if job is None else job.stop_orders)}
-        return tuple(replace(it, type=CheckpointType.FINAL) if it.name in final else it for it in found)
+        final = {order.final_checkpoint for order in (() if job is None else job.stop_orders)}
+        return tuple(
+            replace(checkpoint, type=CheckpointType.FINAL) if checkpoint.name in final else checkpoint
+            for checkpoint in found
+        )
 
     async def outlive(self, job_id: JobId, *, caller: Caller) -> bool:
         """Whether the record of the job was removed, and its checkpoints exist and are visible to the caller."""
@@ -210,17 +213,19 @@ class CheckpointService:
 
     async def get(self, job_id: JobId, checkpoint_id: str, *, caller: Caller) -> Checkpoint:
         """One checkpoint of a job. Raises NotFound and StoreFailed."""
-        for it in await self.list(job_id, caller=caller):
-            if it.id == checkpoint_id:
-                return it
+        for checkpoint in await self.list(job_id, caller=caller):
+            if checkpoint.id == checkpoint_id:
+                return checkpoint
         raise NotFound(f"Checkpoint {checkpoint_id} of job {job_id} not found.")
 
     async def summary(self, job_id: JobId, *, caller: Caller) -> CheckpointSummary:
         """The number, the size and the newest of a job's checkpoints. Raises NotFound and StoreFailed."""
         found = await self.list(job_id, caller=caller)
-        complete: Sequence[Checkpoint] = [it for it in found if it.complete]
+        complete: Sequence[Checkpoint] = [checkpoint for checkpoint in found if checkpoint.complete]
         return CheckpointSummary(
-            count=len(found), size_bytes=sum(it.size_bytes for it in found), latest=complete[-1] if complete else None
+            count=len(found),
+            size_bytes=sum(checkpoint.size_bytes for checkpoint in found),
+            latest=complete[-1] if complete else None,
         )
 
     async def request(self, job_id: JobId, *, caller: Caller) -> None:

@@ -27,7 +27,7 @@ Values = list[str | int]
 
 
 def insert_records(connection: Connection, records: Sequence[AuditRecord]) -> None:
-    execute_each(connection, SQL["insert_record"], [_row(it) for it in records])
+    execute_each(connection, SQL["insert_record"], [_row(audit_record) for audit_record in records])
 
 
 def insert_with(connection: Connection, record: AuditRecord, work: Callable[[Connection], T]) -> T:
@@ -39,7 +39,9 @@ def insert_with(connection: Connection, record: AuditRecord, work: Callable[[Con
 
 def ingest(connection: Connection, noted: Sequence[PendingAudit]) -> None:
     execute_each(
-        connection, SQL["insert_record"], [_row(it.record, journal_entry=rows.text(it.entry_id)) for it in noted]
+        connection,
+        SQL["insert_record"],
+        [_row(audit.record, journal_entry=rows.text(audit.entry_id)) for audit in noted],
     )
 
 
@@ -64,10 +66,10 @@ def select_records(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, V
     """
     named = {"user": query.user, "operation": query.operation, "resource": query.resource}
     conditions: list[tuple[str, Values]] = [
-        (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None
+        (f"{column} = ?", [rows.text(value)]) for column, value in named.items() if value is not None
     ]
     if query.visibility is not None:
-        accounts: Values = [rows.text(it) for it in query.visibility.accounts]
+        accounts: Values = [rows.text(name) for name in query.visibility.accounts]
         user, account = ("owner", "owner_account") if by_owner else ("user", "account")
         column, value = (account, accounts) if accounts else (user, Values([rows.text(query.visibility.user)]))
         conditions.append((f"{column} = ? AND {column} <> ''" if by_owner else f"{column} = ?", value))
@@ -77,7 +79,7 @@ def select_records(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, V
         at, number = query.before
         conditions.append(("(at, number) < (?, ?)", [microseconds(at), rows.integer(number)]))
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
-    parameters: Values = [it for _, values in conditions for it in values]
+    parameters: Values = [value for _, values in conditions for value in values]
     statement = f"SELECT {_COLUMNS} FROM audit_log WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - constant text
     return statement, [*parameters, query.limit]
 

@@ -88,7 +88,7 @@ def restore_backup(file: Path, data: Path, *, now: datetime, take_over: bool) ->
         own = None if lock.is_copy else lock.instance
         with temporary_file(data / NAME) as part:
             copy(file, part)
-            backup, instance = _prepare_restored(part, file, now, keeps_instance=lambda it: take_over or it == own)
+            backup, instance = _prepare_restored(part, file, now, keeps_instance=lambda text: take_over or text == own)
             before, kept = lock.instance, _keep_replaced(data / NAME, now)
             part.replace(data / NAME)
             sync(data)
@@ -120,7 +120,7 @@ def _prepare_restored(
             instance = integrity.prepare(connection, path=part, expected=None)
             after = instance if keeps_instance(instance) else integrity.new_instance(connection)
             problems = report(connection).problems
-            run_transaction(Begin.WRITING, lambda it: _mark_restored(it, now), connection)
+            run_transaction(Begin.WRITING, lambda connection: _mark_restored(connection, now), connection)
             connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot restore {file}: {why}") from why
@@ -182,7 +182,7 @@ def temporary_file(file: Path) -> Iterator[Path]:
     try:
         yield part
     finally:
-        for each in (part, *(part.with_name(part.name + it) for it in ("-journal", "-wal", "-shm"))):
+        for each in (part, *(part.with_name(part.name + text) for text in ("-journal", "-wal", "-shm"))):
             each.unlink(missing_ok=True)
 
 

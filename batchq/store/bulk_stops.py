@@ -101,7 +101,7 @@ def _insert_bulk_stop(
     connection.execute(SQL["delete_targets"], {"bulk_stop": bulk_stop.number, **ALL_TARGETS})
     connection.execute(SQL["insert_bulk_stop"], {"number": bulk_stop.number, "value": rows.as_json(bulk_stop.order)})
     if candidates is not None:  # the earlier selection is still valid for jobs that have not changed since
-        unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
+        unchanged = [place for place in candidates.places if place[0] not in candidates.changed]
         connection.execute(SQL["insert_targets"], {"bulk_stop": bulk_stop.number, "places": json.dumps(unchanged)})
     chosen, parameters = select_targets(job_filter, None if candidates is None else candidates.changed)
     statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of this module only
@@ -229,7 +229,7 @@ def _sources_among(job_filter: JobFilter, orders: Collection[int]) -> list[Sourc
 
 
 def _json_of_members(members: Iterable[tuple[JobId, int | None]]) -> str:
-    return json.dumps([(rows.text(it), WHOLE if node is None else node) for it, node in members])
+    return json.dumps([(rows.text(job_id), WHOLE if node is None else node) for job_id, node in members])
 
 
 def _conditions(job_filter: JobFilter) -> Iterator[Part]:
@@ -255,7 +255,10 @@ def _conditions(job_filter: JobFilter) -> Iterator[Part]:
         yield _is_in(_member("attempt.environment"), job_filter.environments)
     if job_filter.names is not None:
         alternatives = [matches_name("jobs.name", rows.text(lower_case(name))) for name in sorted(job_filter.names)]
-        yield any_of([it for it, _ in alternatives]), [value for _, values in alternatives for value in values]
+        yield (
+            any_of([alternative for alternative, _ in alternatives]),
+            [value for _, values in alternatives for value in values],
+        )
 
 
 def _statuses(job_filter: JobFilter) -> frozenset[Status]:

@@ -134,10 +134,10 @@ class CheckpointFiles:
         await self._in_thread(self._readers, work, f"the marks of {job_id}")
 
     async def discard(self, job_id: JobId, names: Collection[str]) -> None:
-        await self._remove(job_id, lambda it: escaped(it) in names and is_checkpoint(it), empty=False)
+        await self._remove(job_id, lambda text: escaped(text) in names and is_checkpoint(text), empty=False)
 
     async def discard_except(self, job_id: JobId, names: Collection[str]) -> None:
-        await self._remove(job_id, lambda it: escaped(it) not in names, empty=True)
+        await self._remove(job_id, lambda text: escaped(text) not in names, empty=True)
 
     async def discard_temporary(self, job_id: JobId) -> None:
         await self._remove(job_id, is_temporary, empty=True)
@@ -148,7 +148,7 @@ class CheckpointFiles:
     def disk_guard(self, *, min_free: int) -> DiskGuard:
         """Rejects jobs with checkpoints while less than `min_free` bytes of the disk are free."""
         return DiskGuard(
-            free=FreeSpace(lambda: free(next(it for it in (self._root, *self._root.parents) if it.is_dir()))),
+            free=FreeSpace(lambda: free(next(path for path in (self._root, *self._root.parents) if path.is_dir()))),
             min_free=min_free,
             directory="checkpoint directory",
             rejected="jobs with checkpoints are rejected",
@@ -189,10 +189,14 @@ class CheckpointFiles:
     ) -> PreparedDirectory:
         _create(self._root, path)
         # A name that is escaped is not the name of the file.
-        names = [it.name for it in self._entries(job_id, path, ended=ended) if it.complete and "\\" not in it.name]
+        names = [
+            checkpoint.name
+            for checkpoint in self._entries(job_id, path, ended=ended)
+            if checkpoint.complete and "\\" not in checkpoint.name
+        ]
         if final is not None and final[1] in names:
             later = self._entries(job_id, path, ended=ended, since=final[0])
-            names += [] if any(it.complete for it in later) else [final[1]]
+            names += [] if any(checkpoint.complete for checkpoint in later) else [final[1]]
         self._mark(job_id, lambda marks: replace(self._marked(job_id, marks), moments={} if ended else marks.moments))
         return PreparedDirectory(path=path, resume_from=f"{MOUNT_POINT}/{names[-1]}" if names else None)
 
@@ -241,10 +245,10 @@ class CheckpointFiles:
                 complete=now is None or not now - QUIET < at <= now,
             )
             ordered.append((marks.period(checkpoint.name, size.changed_at), checkpoint))
-        ordered.sort(key=lambda it: (it[0], it[1].created_at, it[1].name))
+        ordered.sort(key=lambda pair: (pair[0], pair[1].created_at, pair[1].name))
         ordered = _with_types(ordered[-MAX_CHECKPOINTS:], marks.requests)
         first = 0 if since is None else marks.at(since)
-        return tuple(it for period, it in ordered if first is not None and period > first)
+        return tuple(checkpoint for period, checkpoint in ordered if first is not None and period > first)
 
 
 class _Size(Struct, frozen=True, kw_only=True):
@@ -306,8 +310,8 @@ def _end_of_metrics(path: Path) -> bytes:
 def _names(folder: int, most: int) -> Iterator[str]:
     """The names in an open directory, at most `most`, in the order of the file system."""
     with os.scandir(folder) as names:
-        for it in islice(names, max(most, 0)):
-            yield it.name
+        for entry in islice(names, max(most, 0)):
+            yield entry.name
 
 
 @contextmanager
@@ -357,7 +361,7 @@ def _move_to_deleted(folder: int, deleted: int, selects: Callable[[str], bool]) 
     """Take the selected entries out of the directory. Raises the first error after the last entry."""
     failures = dict[str, OSError]()
     for _ in range(MAX_PASSES):
-        names = [it for it in _names(folder, MAX_NAMES) if it not in failures and selects(it)]
+        names = [name for name in _names(folder, MAX_NAMES) if name not in failures and selects(name)]
         for name in names:
             try:
                 remove_entry(name, folder=folder, deleted=deleted)
@@ -371,16 +375,16 @@ def _move_to_deleted(folder: int, deleted: int, selects: Callable[[str], bool]) 
 
 def _jobs(root: Path, after: JobId | None, limit: int) -> tuple[JobId, ...]:
     with _opened(root) as folder:
-        names = [] if folder is None else [it for it in _names(folder, sys.maxsize) if JOB_ID.fullmatch(it)]
-    return tuple(map(JobId, nsmallest(limit, (it for it in names if after is None or it > after))))
+        names = [] if folder is None else [name for name in _names(folder, sys.maxsize) if JOB_ID.fullmatch(name)]
+    return tuple(map(JobId, nsmallest(limit, (name for name in names if after is None or name > after))))
 
 
 def _with_types(ordered: list[tuple[int, Checkpoint]], requests: Collection[int]) -> list[tuple[int, Checkpoint]]:
     """The checkpoints with their periods, oldest first: the first one after the mark of each request is MANUAL."""
-    first = {bisect_right(ordered, mark, key=lambda it: it[0]) for mark in requests}
+    first = {bisect_right(ordered, mark, key=lambda pair: pair[0]) for mark in requests}
     return [
-        (period, replace(it, type=CheckpointType.MANUAL) if index in first else it)
-        for index, (period, it) in enumerate(ordered)
+        (period, replace(checkpoint, type=CheckpointType.MANUAL) if index in first else checkpoint)
+        for index, (period, checkpoint) in enumerate(ordered)
     ]
 
 

@@ -54,7 +54,7 @@ def empty_deleted(deleted: int) -> None:
     What cannot be deleted does not prevent the deletion of the rest. Raises the first error at the end.
     """
     left, failures = MAX_REMOVALS, dict[str, OSError]()
-    while left > 0 and (names := [it for it in _names(deleted) if it not in failures]):
+    while left > 0 and (names := [name for name in _names(deleted) if name not in failures]):
         for name in names:
             try:
                 left -= 1 + _remove_level(name, deleted, left)
@@ -73,8 +73,8 @@ def _remove_level(name: str, deleted: int, most: int) -> int:
     folder, removed = os.open(name, OPEN_DIRECTORY, dir_fd=deleted), 0
     try:
         while removed < most and (names := _names(folder)):
-            for it in names:
-                remove_entry(it, folder=folder, deleted=deleted)
+            for other_name in names:
+                remove_entry(other_name, folder=folder, deleted=deleted)
             removed += len(names)
     finally:
         os.close(folder)
@@ -86,7 +86,7 @@ def _remove_level(name: str, deleted: int, most: int) -> int:
 
 def _names(folder: int) -> list[str]:
     with os.scandir(folder) as names:
-        return [it.name for it in islice(names, BATCH)]
+        return [entry.name for entry in islice(names, BATCH)]
 
 
 def _is_directory(name: str, folder: int) -> bool:

@@ -43,7 +43,7 @@ def write_spending(
     connection: Connection, spending: Sequence[Spending], budgets: Sequence[tuple[BudgetKey, Budget | None]]
 ) -> None:
     """Add the spending to that of the same days, and store or delete budgets."""
-    execute_each(connection, SQL["add_spending"], [_spending_row(it) for it in spending])
+    execute_each(connection, SQL["add_spending"], [_spending_row(other_spending) for other_spending in spending])
     for key, budget in budgets:
         row = {"scope": key.scope.value, "name": rows.text(key.name)}
         if budget is None:
@@ -107,16 +107,16 @@ def _merge_day(connection: Connection, day: int, month: int, limit: int) -> int:
     return len(moved)
 
 
-def _spending_row(it: Spending) -> Row:
+def _spending_row(spending: Spending) -> Row:
     return {
-        "day": _day(it.day),
-        "account": rows.text(it.owner.account),
-        "owner": rows.text(it.owner.user),
-        "queue": rows.text(it.queue),
-        "definition": rows.text(it.definition),
-        "currency": rows.text(it.currency),
-        "gpu": _billionths(it.amounts.gpu),
-        "compute": _billionths(it.amounts.compute),
+        "day": _day(spending.day),
+        "account": rows.text(spending.owner.account),
+        "owner": rows.text(spending.owner.user),
+        "queue": rows.text(spending.queue),
+        "definition": rows.text(spending.definition),
+        "currency": rows.text(spending.currency),
+        "gpu": _billionths(spending.amounts.gpu),
+        "compute": _billionths(spending.amounts.compute),
     }
 
 

@@ -91,7 +91,7 @@ class Database:
 
     def size(self) -> int:
         """The bytes of the database and its write-ahead log; a missing file counts as 0."""
-        return sum(it.stat().st_size for it in (self._path, Path(f"{self._path}-wal")) if it.exists())
+        return sum(path.stat().st_size for path in (self._path, Path(f"{self._path}-wal")) if path.exists())
 
     def announce(self, url: str) -> None:
         """Note the URL where the server listens, for the error of another server that finds the data locked."""
@@ -105,7 +105,8 @@ class Database:
         """
         self._check_file()
         return await _run(
-            self._writer, lambda it: self._reserve.retry_when_full(partial(run_transaction, Begin.WRITING, work, it))
+            self._writer,
+            lambda connection: self._reserve.retry_when_full(partial(run_transaction, Begin.WRITING, work, connection)),
         )
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -129,10 +130,10 @@ class Database:
         self._check_file()
         if self._background_check is not None and self._background_check.damage is not None:
             raise StoreLost(f"{self._path} is damaged: {self._background_check.damage}")
-        if not all(it._thread.is_alive() for it in self._connections()):  # noqa: SLF001 - aiosqlite does not expose it
+        if not all(connection._thread.is_alive() for connection in self._connections()):  # noqa: SLF001 - aiosqlite does not expose it
             # A call on a connection without its thread would never return.
             raise StoreLost(f"a thread of {self._path} has ended")
-        await self.read(lambda it: it.execute("SELECT 1").fetchone())
+        await self.read(lambda connection: connection.execute("SELECT 1").fetchone())
         if self._reserve.trouble is not None:
             await _run(self._writer, lambda _: self._reserve.allocate())
 
@@ -202,7 +203,7 @@ async def _connect(path: Path, *, read_only: bool = False) -> AsyncIterator[aios
     try:
         await _run(connection, integrity.accept_invalid_utf8)
         if read_only:
-            await _run(connection, lambda it: it.execute("PRAGMA query_only = ON"))
+            await _run(connection, lambda connection: connection.execute("PRAGMA query_only = ON"))
         yield connection
     finally:
         await connection.close()

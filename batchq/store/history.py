@@ -25,12 +25,12 @@ def insert_entries(connection: Connection, entries: Sequence[HistoryEntry], orde
     """
     if not entries:
         return None
-    known = {**_orders(connection, {it.job_id for it in entries} - orders.keys()), **orders}
-    saved = [it for it in entries if it.job_id in known]
+    known = {**_orders(connection, {entry.job_id for entry in entries} - orders.keys()), **orders}
+    saved = [entry for entry in entries if entry.job_id in known]
     first = feed_ends(connection).last + 1
     new: list[Row] = [
-        {"number": number, "ord": known[it.job_id], "value": rows.moment_value(it)}
-        for number, it in enumerate(saved, first)
+        {"number": number, "ord": known[entry.job_id], "value": rows.moment_value(entry)}
+        for number, entry in enumerate(saved, first)
     ]
     execute_each(connection, SQL["insert"], new)
     return first if saved else None
@@ -65,8 +65,8 @@ def feed_ends(connection: Connection) -> FeedEnds:
 def delete_entries(connection: Connection, orders: Iterable[int]) -> None:
     """Delete the entries of these jobs, and record the highest number that was deleted."""
     deleted = [{"ord": order} for order in orders]
-    highest = [connection.execute(SQL["highest_of_job"], it).fetchone()[0] for it in deleted]
-    forgotten = max((it for it in highest if it is not None), default=None)
+    highest = [connection.execute(SQL["highest_of_job"], document).fetchone()[0] for document in deleted]
+    forgotten = max((value for value in highest if value is not None), default=None)
     if forgotten is not None:
         connection.execute(SQL["put_forgotten_through"], {"number": forgotten})
     connection.executemany(SQL["delete_of_job"], deleted)
@@ -82,7 +82,7 @@ def skip_numbers(connection: Connection) -> None:
 
 
 def _orders(connection: Connection, ids: Iterable[JobId]) -> Mapping[JobId, int]:
-    stored = {rows.text(it): it for it in ids}
+    stored = {rows.text(job_id): job_id for job_id in ids}
     if not stored:
         return {}
     found = connection.execute(SQL["orders_of_jobs"], {"ids": json.dumps(list(stored))})

@@ -74,8 +74,13 @@ def with_container_jobs(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts
 
 def read_audit(data: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The records of the database, and those of the journal that it has not ingested yet. Raises StoreRefused."""
-    found = {(it.record.at, -it.number): it for it in _matching(Journal(data).read()[0], query)}
-    found |= {(it.record.at, it.number): it for it in _stored(data / NAME, query)}
+    found = {
+        (audit_record.record.at, -audit_record.number): audit_record
+        for audit_record in _matching(Journal(data).read()[0], query)
+    }
+    found |= {
+        (audit_record.record.at, audit_record.number): audit_record for audit_record in _stored(data / NAME, query)
+    }
     return tuple(found[key] for key in sorted(found, reverse=True)[: query.limit])
 
 
@@ -121,9 +126,9 @@ def _files(data: Path) -> tuple[FileFacts, ...]:
     } | {_sibling(data / NAME, end): FILE_MODE for end in ("", "-wal", "-shm")}
     found = ((path, mode, _stat(path)) for path, mode in modes.items())
     return tuple(
-        FileFacts(path=path, mode=S_IMODE(it.st_mode), allowed_mode=mode, owner_uid=it.st_uid)
-        for path, mode, it in found
-        if it is not None
+        FileFacts(path=path, mode=S_IMODE(result.st_mode), allowed_mode=mode, owner_uid=result.st_uid)
+        for path, mode, result in found
+        if result is not None
     )
 
 
@@ -138,7 +143,7 @@ def examine_checkpoints(path: Path) -> CheckpointFacts | None:
 
 def _disk_space(data: Path) -> DiskSpace | None:
     """The disk space of the directory, or of the nearest existing parent."""
-    existing = next((it for it in (data, *data.absolute().parents) if it.exists()), None)
+    existing = next((path for path in (data, *data.absolute().parents) if path.exists()), None)
     if existing is None:
         return None
     disk = os.statvfs(existing)

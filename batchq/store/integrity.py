@@ -173,10 +173,10 @@ class CleanShutdownMarker:
         if self._path.with_name(f"{self._path.name}-wal").exists():
             return None
         try:
-            it = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return f"{it.st_ino} {it.st_size} {it.st_mtime_ns} {it.st_ctime_ns}"
+        return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
     def _clock_advances(self) -> bool:
         """Wait until the file system's clock has advanced since the last change.
@@ -185,9 +185,9 @@ class CleanShutdownMarker:
         replaced, or the clock did not advance in time.
         """
         for _ in range(_MAX_TICKS):
-            it = self._path.stat()
-            if it.st_ino != self._inode or self._lock.touch() > it.st_ctime_ns:
-                return it.st_ino == self._inode
+            status = self._path.stat()
+            if status.st_ino != self._inode or self._lock.touch() > status.st_ctime_ns:
+                return status.st_ino == self._inode
             time.sleep(_TICK)
         return False
 

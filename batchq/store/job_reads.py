@@ -274,8 +274,8 @@ class _Counter:
 def places(connection: sqlite3.Connection, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
     """The place of each job. Jobs of one queue are counted in one pass. After MAX_PLACE_ROWS the rest is omitted."""
     counter, found = _Counter(connection), dict[JobId, Place]()
-    in_queues = sorted((it for it in jobs if it.share is None), key=lambda it: (it.queue, it.order))
-    for queue, line in groupby(in_queues, key=lambda it: it.queue):
+    in_queues = sorted((job for job in jobs if job.share is None), key=lambda job: (job.queue, job.order))
+    for queue, line in groupby(in_queues, key=lambda queue: queue.queue):
         found |= _in_queue(counter, queue, line)
     for job in jobs:
         if job.share is not None and (place := _in_share(counter, job)) is not None:
@@ -337,14 +337,14 @@ def failures(connection: Connection, since: datetime, *, visibility: Visibility 
 
 def oldest_visible_runnable(connection: Connection, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
     oldest: dict[QueueName, int] = {}
-    for it in sorted(queries, key=str):
-        statement = "first_of_account" if it.account is not None else "first_of_user"
-        if it.account is None and it.user is None:
+    for query in sorted(queries, key=str):
+        statement = "first_of_account" if query.account is not None else "first_of_user"
+        if query.account is None and query.user is None:
             statement = "first_of_queue"
-        parameters = {"queue": rows.text(it.queue), "owner": rows.text(it.user or ""), "account": it.account}
+        parameters = {"queue": rows.text(query.queue), "owner": rows.text(query.user or ""), "account": query.account}
         (order,) = connection.execute(SQL[statement], parameters).fetchone()
         if order is not None:
-            oldest[it.queue] = min(order, oldest.get(it.queue, order))
+            oldest[query.queue] = min(order, oldest.get(query.queue, order))
     jobs = jobs_with_orders(connection, sorted(oldest.values()))
     return {job.spec.queue: job.runnable_at for job in jobs if job.runnable_at is not None}
 

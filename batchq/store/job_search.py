@@ -61,7 +61,7 @@ class Walk:
             self.position = self._key(connection, bounds, count) if self._stretch.by_end else SearchPosition(0, lowest)
         self.at_end = count < limit
         self.chunk = min(self.chunk * CHUNK_GROWTH, MAX_CHUNK)
-        return [SearchPosition(*it) for it in json.loads(matching)]
+        return [SearchPosition(*load) for load in json.loads(matching)]
 
     def _key(self, connection: Connection, bounds: dict[str, Value], count: int) -> SearchPosition:
         """The key of the last row that was read. Several rows may have ended at the same time."""
@@ -78,7 +78,9 @@ def search_page(connection: Connection, query: JobSearchQuery) -> JobPage:
     stretches = search_stretches.stretches(connection, query)
     fair = MAX_ROWS // (2 * ROW_COST * max(1, len(stretches)))  # so that each walk begins within the bound
     chunk = max(1, min(max(MIN_CHUNK, query.limit + 1), fair))
-    return _page(connection, query, *_merge(connection, query, [Walk(it, query, chunk=chunk) for it in stretches]))
+    return _page(
+        connection, query, *_merge(connection, query, [Walk(stretch, query, chunk=chunk) for stretch in stretches])
+    )
 
 
 def _merge(
@@ -86,7 +88,7 @@ def _merge(
 ) -> tuple[list[SearchPosition], SearchPosition | None]:
     """The keys that were found, ascending, and the position down to which they are complete; None: all of them are."""
     found = list(_ended_arrays(connection, query))
-    waiting = [(_descending(it.position), number) for number, it in enumerate(walks)]
+    waiting = [(_descending(walk.position), number) for number, walk in enumerate(walks)]
     heapify(waiting)
     budget = MAX_ROWS
     while waiting:
@@ -124,7 +126,7 @@ def _page(
     certain = found if floor is None else found[bisect_left(found, floor) :]
     keys = certain[: -query.limit - 1 : -1]
     then = keys[-1] if len(certain) > query.limit else floor
-    jobs = job_reads.jobs_with_orders(connection, [it.order for it in keys])
+    jobs = job_reads.jobs_with_orders(connection, [position.order for position in keys])
     if then is None:
         return JobPage(jobs=jobs, next=None, searched_back_to=None)
     by_end = query.order_by is SearchOrder.ENDED
@@ -146,7 +148,7 @@ def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch)
     by_end = query.order_by is SearchOrder.ENDED
     at = SearchCondition(columns=end.columns, text=end.text if by_end else "0", values=end.values if by_end else ())
     named = _Named()
-    where = [source.where, *(named.text(it, "jobs") for it in conditions(query))]
+    where = [source.where, *(named.text(condition, "jobs") for condition in conditions(query))]
     key = named.text(at, "jobs")
     before = query.before or TOP
     statement = (
@@ -155,7 +157,7 @@ def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch)
     )
     bounds = {"at": before.at, "order": before.order, "limit": query.limit + 1}
     found = connection.execute(statement, source.parameters | named.parameters | bounds)
-    return [SearchPosition(*it) for it in found][::-1]
+    return [SearchPosition(*value) for value in found][::-1]
 
 
 def _ended_arrays(connection: Connection, query: JobSearchQuery) -> Iterable[SearchPosition]:
@@ -192,17 +194,17 @@ def _statement(stretch: Stretch, wanted: Sequence[SearchCondition]) -> tuple[str
     of the matching rows as JSON.
     """
     named = _Named()
-    needed = [it for it in wanted if it.columns not in stretch.implied]
-    covered = [it for it in needed if it.columns <= stretch.columns]
-    rest = [it for it in needed if not it.columns <= stretch.columns]
-    own = " AND ".join(named.text(it, "walked") for it in covered) or "TRUE"
+    needed = [condition for condition in wanted if condition.columns not in stretch.implied]
+    covered = [condition for condition in needed if condition.columns <= stretch.columns]
+    rest = [condition for condition in needed if not condition.columns <= stretch.columns]
+    own = " AND ".join(named.text(condition, "walked") for condition in covered) or "TRUE"
     matches = own
     if rest:
-        row = " AND ".join(named.text(it, "own") for it in rest)
+        row = " AND ".join(named.text(condition, "own") for condition in rest)
         matches += f" AND EXISTS (SELECT 1 FROM jobs AS own WHERE own.ord = walked.ord AND {row})"  # noqa: S608 - text of this module only
     looked_up = f"count(*) FILTER (WHERE {own})" if rest else "0"
     key = {"finished_at", "ord"} if stretch.by_end else {"ord"}
-    columns = sorted(key.union(*(it.columns for it in covered)))
+    columns = sorted(key.union(*(condition.columns for condition in covered)))
     pair = "json_array(finished_at, ord)" if stretch.by_end else "json_array(0, ord)"
     statement = (
         f"SELECT count(*), min(ord), {looked_up}, json_group_array({pair}) FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only

@@ -28,9 +28,9 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
     _update(connection, changes, ends)
     first_number = _insert_history(connection, changes, ends)
     _insert_submissions(connection, changes)
-    execute_each(connection, lists.SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
-    execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*it) for it in changes.shares])
-    execute_each(connection, SQL["put_consumed_units"], [_consumed_units_row(it) for it in changes.used_up])
+    execute_each(connection, lists.SQL["insert_stream"], [rows.stream_row(stream) for stream in changes.streams])
+    execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*share) for share in changes.shares])
+    execute_each(connection, SQL["put_consumed_units"], [_consumed_units_row(pair) for pair in changes.used_up])
     audit.insert_records(connection, changes.audit_records)
     costs.write_spending(connection, changes.spending, changes.budgets)
     if changes.restoration is not None:
@@ -48,9 +48,9 @@ def put_restoration(connection: Connection, restoration: Restoration) -> None:
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
     """Insert jobs with their specifications and dependencies. Children share the specification of their array."""
-    execute_each(connection, SQL["insert_job"], [rows.new_job_row(it) for it in jobs])
+    execute_each(connection, SQL["insert_job"], [rows.new_job_row(job) for job in jobs])
     own = [job for job in jobs if job.child is None]
-    execute_each(connection, SQL["insert_spec"], [rows.spec_row(it) for it in own])
+    execute_each(connection, SQL["insert_spec"], [rows.spec_row(job) for job in own])
     execute_each(connection, SQL["insert_consumable_resource"], [row for job in own for row in rows.need_rows(job)])
     execute_each(connection, SQL["insert_dependency"], _dependency_rows(job for job in jobs if waits(job)))
 
@@ -61,7 +61,7 @@ def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int])
     `update_state` serves jobs that keep their status, `update_job` those with a new status, `finish_job` those that
     ended. Dependencies are deleted once a job no longer waits for them.
     """
-    jobs, moved = changes.updated, {it.job_id for it in changes.history}
+    jobs, moved = changes.updated, {entry.job_id for entry in changes.history}
     unmoved_rows: list[Row] = []
     moved_rows: list[Row] = []
     ended: list[Row] = []
@@ -100,18 +100,21 @@ def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobI
     updated = {job.id for job in changes.updated}
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
     first_number = history.insert_entries(connection, changes.history, orders)
-    late: list[Row] = [{"id": rows.text(it), "at": at} for it, at in ends.items() if it not in updated]
+    late: list[Row] = [{"id": rows.text(job_id), "at": at} for job_id, at in ends.items() if job_id not in updated]
     execute_each(connection, SQL["set_finished_at"], late)
     return first_number
 
 
 def _ends(entries: Iterable[HistoryEntry]) -> dict[JobId, int]:
-    return {it.job_id: microseconds(it.at) for it in entries if it.status in FINISHED and it.is_status}
+    return {entry.job_id: microseconds(entry.at) for entry in entries if entry.status in FINISHED and entry.is_status}
 
 
 def _dependency_rows(jobs: Iterable[Job]) -> list[Row]:
     return [
-        {"dependency_id": rows.text(on), "ord": it.order} for it in jobs if it.spec.depends_on for on in waits_for(it)
+        {"dependency_id": rows.text(on), "ord": job.order}
+        for job in jobs
+        if job.spec.depends_on
+        for on in waits_for(job)
     ]
 
 
@@ -128,7 +131,7 @@ def _insert_submissions(connection: Connection, changes: Changes) -> None:
     before = 0 if changes.delete_submissions_before is None else microseconds(changes.delete_submissions_before)
     if before:
         connection.execute(SQL["delete_submissions"], {"before": before, "limit": MAX_SUBMISSIONS_DELETED})
-    new = [_submission_row(*it, before=before) for it in changes.submissions]
+    new = [_submission_row(*submission, before=before) for submission in changes.submissions]
     if execute_each(connection, SQL["insert_submission"], new) < len(new):
         raise Conflict(f"one of {len(new)} submissions is stored already")
 

@@ -45,7 +45,9 @@ def read_job_page(connection: Connection, query: JobQuery) -> tuple[Job, ...]:
     """A page of jobs. Their orders are read from indexes; only the jobs of the page itself are loaded."""
     columns = [None] if query.visibility is None else visible_columns(query.visibility)
     statements = (select_orders(part, column, among) for column in columns for part, among in _split(query))
-    pages = [connection.execute(*it).fetchall() for it in statements]  # fetchall, so that a statement is prepared once
+    pages = [
+        connection.execute(*statement).fetchall() for statement in statements
+    ]  # fetchall, so that a statement is prepared once
     found = merge_sorted(pages, key=itemgetter(0), reverse=True)
     return job_reads.jobs_with_orders(connection, [order for (order,) in islice(found, query.limit)])
 
@@ -122,7 +124,10 @@ def newest_streams(
 
 def visible_columns(visibility: Visibility) -> list[VisibleColumn]:
     """The owner and the accounts whose rows are visible."""
-    return [("owner", rows.text(visibility.user)), *(("account", rows.text(it)) for it in sorted(visibility.accounts))]
+    return [
+        ("owner", rows.text(visibility.user)),
+        *(("account", rows.text(name)) for name in sorted(visibility.accounts)),
+    ]
 
 
 def execute_for_visible(
@@ -134,8 +139,8 @@ def execute_for_visible(
 ) -> list[sqlite3.Cursor]:
     """The rows of the visible owner, by the statement `NAME_of_owner`, and of each account, by `NAME_of_account`."""
     return [
-        connection.execute(statements[f"{name}_of_{column}"], {**parameters, column: it})
-        for column, it in visible_columns(visibility)
+        connection.execute(statements[f"{name}_of_{column}"], {**parameters, column: value})
+        for column, value in visible_columns(visibility)
     ]
 
 

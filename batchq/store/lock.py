@@ -160,7 +160,7 @@ def lock_holder(data: Path) -> tuple[bool | None, int | None]:
     try:
         own = (data / NAME).stat()
         with LOCKS.open() as locks:  # not the database
-            held = [it.split() for it in locks]
+            held = [lock.split() for lock in locks]
     except FileNotFoundError:
         return (None if (data / NAME).exists() else False), None
     except OSError:

@@ -127,7 +127,9 @@ class LogFiles:
         return await self._call(_size, log_id)
 
     async def total(self, log_ids: Sequence[str]) -> int:
-        return await self._in_thread(partial(_total, [self._path(it) for it in log_ids]), "the sizes of logs")
+        return await self._in_thread(
+            partial(_total, [self._path(log_identifier) for log_identifier in log_ids]), "the sizes of logs"
+        )
 
     async def discard(self, log_id: str) -> None:
         await self._call(_discard, log_id)
@@ -135,7 +137,7 @@ class LogFiles:
     async def stored_bytes(self) -> int:
         """Reads one folder at a time, so that other calls do not wait for all of them."""
         folders = await self._in_thread(partial(_entries, self._directory), "the folders of logs")
-        return sum([await self._in_thread(partial(_folder_size, it), "the sizes of logs") for it in folders])
+        return sum([await self._in_thread(partial(_folder_size, path), "the sizes of logs") for path in folders])
 
     async def _call(self, work: Callable[Concatenate[Path, P], T], log_id: str, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._in_thread(partial(work, self._path(log_id), *args, **kwargs), f"log {log_id}")
@@ -211,7 +213,7 @@ def _count(path: Path, start: int, end: int) -> int:
     with _open_for_read(path) as file:
         file.seek(start)
         blocks = (file.read(min(BLOCK_BYTES, end - at)) for at in range(start, end, BLOCK_BYTES))
-        return sum(it.count(b"\n") for it in blocks)
+        return sum(block.count(b"\n") for block in blocks)
 
 
 def _size(path: Path) -> int:

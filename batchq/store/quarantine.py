@@ -99,7 +99,7 @@ def quarantined_count(connection: Connection) -> int:
 def _columns(connection: Connection, order: int) -> Columns | None:
     found = connection.execute(SQL["columns"], {"ord": order})
     row = found.fetchone()
-    return None if row is None else {name: it for (name, *_), it in zip(found.description, row, strict=True)}
+    return None if row is None else {name: value for (name, *_), value in zip(found.description, row, strict=True)}
 
 
 def _insert(connection: Connection, job: Columns, column: str) -> None:
@@ -212,7 +212,9 @@ def _array_state(connection: Connection, job: Columns) -> ArrayState | None:
     statuses = [Status(status) for (status,) in connection.execute(SQL["statuses_of_children"], bounds)]
     if not statuses:
         return None
-    return ArrayState(spawned=len(statuses), counts=tuple((it, statuses.count(it)) for it in Status if it in statuses))
+    return ArrayState(
+        spawned=len(statuses), counts=tuple((status, statuses.count(status)) for status in Status if status in statuses)
+    )
 
 
 def _without_unreadable_requirements(connection: Connection, job: Columns, state: Job) -> Job:

@@ -64,7 +64,7 @@ def deleted_log_ids(connection: Connection, limit: int) -> tuple[str, ...]:
 
 
 def mark_deleted(connection: Connection, log_ids: Sequence[str]) -> None:
-    connection.executemany(SQL["delete_discarded_log"], [{"log_id": it} for it in log_ids])
+    connection.executemany(SQL["delete_discarded_log"], [{"log_id": log_identifier} for log_identifier in log_ids])
 
 
 def prune_shares(
@@ -73,8 +73,10 @@ def prune_shares(
     key = after or ShareKey(QueueName(""), "")
     parameters = {"queue": rows.text(key.queue), "share_identifier": rows.text(key.share), "limit": limit}
     found = [rows.share_usage(*row) for row in connection.execute(SQL["share_usage_by_page"], parameters).fetchall()]
-    old = [it for it, use in found if use.active == 0 and use.millicpus == 0 and use.as_of < before]
-    dropped = [{"queue": rows.text(it.queue), "share_identifier": rows.text(it.share)} for it in old]
+    old = [share_key for share_key, use in found if use.active == 0 and use.millicpus == 0 and use.as_of < before]
+    dropped = [
+        {"queue": rows.text(share_key.queue), "share_identifier": rows.text(share_key.share)} for share_key in old
+    ]
     connection.executemany(SQL["delete_share_usage"], dropped)
     return found[-1][0] if len(found) == limit else None
 
@@ -94,7 +96,12 @@ class _KeptJobs:
     def __init__(self, connection: Connection, keep: Collection[JobId]) -> None:
         self._connection = connection
         working = job_reads.arrays_with_work(connection)
-        dependencies = (it.job_id for parent in working for it in parent.spec.depends_on if it.job_id is not None)
+        dependencies = (
+            dependency.job_id
+            for parent in working
+            for dependency in parent.spec.depends_on
+            if dependency.job_id is not None
+        )
         self._ids = {*keep, *dependencies}
         self._newest = connection.execute(SQL["newest_job"]).fetchone()
 

@@ -89,9 +89,9 @@ def _conditions(query: JobSearchQuery) -> Iterator[SearchCondition]:
     yield from _times(query)
     if query.definitions is not None:
         columns = frozenset({"definition", "revision"})
-        yield _any(columns, [matches_definition(rows.text(it), T) for it in sorted(query.definitions)])
+        yield _any(columns, [matches_definition(rows.text(definition), T) for definition in sorted(query.definitions)])
     if query.names is not None:
-        yield _any(frozenset({"name"}), [_matches_name(rows.text(lower_case(it))) for it in sorted(query.names)])
+        yield _any(frozenset({"name"}), [_matches_name(rows.text(lower_case(name))) for name in sorted(query.names)])
 
 
 def _runs_in(query: JobSearchQuery) -> Iterator[SearchCondition]:
@@ -146,11 +146,11 @@ def _has_status(query: JobSearchQuery, statuses: frozenset[Status]) -> SearchCon
         values.append(json.dumps(sorted(query.ended_arrays)))
     if query.stopped_arrays and includes_children(query):
         columns.add("parent_ord")
-        queued = ", ".join(f"'{it}'" for it in sorted(QUEUED))
+        queued = ", ".join(f"'{status}'" for status in sorted(QUEUED))
         cases += f"WHEN {T}.status IN ({queued}) AND {T}.parent_ord IN ({LISTED}) THEN 'FAILED' "
         values.append(json.dumps(sorted(query.stopped_arrays)))
     status = f"CASE {cases}ELSE {T}.status END" if cases else f"{T}.status"
-    listed = ", ".join(f"'{it}'" for it in sorted(statuses)) or "NULL"
+    listed = ", ".join(f"'{status}'" for status in sorted(statuses)) or "NULL"
     return SearchCondition(columns=frozenset(columns), text=f"{status} IN ({listed})", values=tuple(values))
 
 
@@ -163,7 +163,7 @@ def _is_in(column: str, values: Iterable[str]) -> SearchCondition:
 def _any(columns: frozenset[str], parts: list[tuple[str, list[Value]]]) -> SearchCondition:
     """A condition that holds if one of `parts` does."""
     values = tuple(value for _, values in parts for value in values)
-    return SearchCondition(columns=columns, text=any_of([it for it, _ in parts]), values=values)
+    return SearchCondition(columns=columns, text=any_of([part for part, _ in parts]), values=values)
 
 
 def _matches_name(pattern: str) -> tuple[str, list[Value]]:

@@ -103,7 +103,7 @@ def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch
     if query.held:
         return [_HELD]
     if query.children and effective_statuses(query) <= ACTIVE:
-        return [_active(it) for it in sorted(effective_statuses(query))]
+        return [_active(status) for status in sorted(effective_statuses(query))]
     if includes_children(query):
         return [Stretch(source="jobs NOT INDEXED", cost=ROW_COST)]
     found = _of_owners(connection, query) or _of_queues(connection, query)
@@ -112,7 +112,10 @@ def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch
     if query.created_after is None:
         return found
     lowest = {"lowest": _first_created(connection, query.created_after)}
-    return [replace(it, where=f"{it.where} AND ord >= :lowest", parameters=it.parameters | lowest) for it in found]
+    return [
+        replace(stretch, where=f"{stretch.where} AND ord >= :lowest", parameters=stretch.parameters | lowest)
+        for stretch in found
+    ]
 
 
 # -------------------------------------------------------------------------------------------------------- few jobs
@@ -194,13 +197,15 @@ _HELD = Stretch(
 def _columns(query: JobSearchQuery) -> list[VisibleColumn] | None:
     """The owners or accounts of the jobs that can match; None: any."""
     if query.users is not None:
-        return [("owner", rows.text(it)) for it in sorted(query.users)]
+        return [("owner", rows.text(user)) for user in sorted(query.users)]
     if query.visibility is None:
-        return None if query.accounts is None else [("account", rows.text(it)) for it in sorted(query.accounts)]
+        return (
+            None if query.accounts is None else [("account", rows.text(account)) for account in sorted(query.accounts)]
+        )
     columns = visible_columns(query.visibility)
     if query.accounts is None:
         return columns
-    return [it for it in columns if it[0] == "owner" or it[1] in query.accounts]
+    return [column for column in columns if column[0] == "owner" or column[1] in query.accounts]
 
 
 def _of_owners(connection: Connection, query: JobSearchQuery) -> list[Stretch] | None:

@@ -38,28 +38,30 @@ Method = Callable[Concatenate["SqliteStore", P], Coroutine[Any, Any, T]]
 
 def _read(function: Transaction[P, T]) -> Method[P, T]:
     """A short read."""
-    return _method(function, lambda it: it.read)
+    return _method(function, lambda database: database.read)
 
 
 def _browse(function: Transaction[P, T]) -> Method[P, T]:
     """A read that may take longer."""
-    return _method(function, lambda it: it.browse)
+    return _method(function, lambda database: database.browse)
 
 
 def _search(function: Transaction[P, T]) -> Method[P, T]:
     """A read that is interrupted after too many steps."""
-    return _method(function, lambda it: it.search)
+    return _method(function, lambda database: database.search)
 
 
 def _write(function: Transaction[P, T]) -> Method[P, T]:
     """A durable write."""
-    return _method(function, lambda it: it.write)
+    return _method(function, lambda database: database.write)
 
 
 def _method(function: Transaction[P, T], runs: Callable[[Database], RunsTransaction]) -> Method[P, T]:
     async def method(self: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
         database = self._database
-        return await with_repair(runs(database), lambda it: function(it, *args, **kwargs), write=database.write)
+        return await with_repair(
+            runs(database), lambda connection: function(connection, *args, **kwargs), write=database.write
+        )
 
     return method
 
@@ -168,15 +170,15 @@ class SqliteStore:
     # ------------------------------------------------------------------------------------------------------- catalog
 
     async def resources(self, kind: type[R]) -> tuple[R, ...]:
-        return await self._database.read(lambda it: catalog.resources(it, kind))
+        return await self._database.read(lambda value: catalog.resources(value, kind))
 
     async def put_resource(self, resource: CatalogResource, *, caller: Caller | None) -> None:
         about = f"{catalog.AUDIT_NAMES[type(resource)]}/{resource.name}"
-        await self._change(about, caller, lambda it: catalog.put_resource(it, resource))
+        await self._change(about, caller, lambda connection: catalog.put_resource(connection, resource))
 
     async def drop_resource(self, kind: type[CatalogResource], name: str, *, caller: Caller | None) -> None:
         about = f"{catalog.AUDIT_NAMES[kind]}/{name}"
-        await self._change(about, caller, lambda it: catalog.drop_resource(it, kind, name))
+        await self._change(about, caller, lambda connection: catalog.drop_resource(connection, kind, name))
 
     async def update_consumable(
         self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
@@ -186,16 +188,18 @@ class SqliteStore:
 
     async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
         about = f"job-definition/{definition.ref.name}"
-        return await self._change(about, caller, lambda it: catalog.add_definition(it, definition))
+        return await self._change(about, caller, lambda connection: catalog.add_definition(connection, definition))
 
     async def put_definition(self, definition: JobDefinition, *, caller: Caller | None) -> None:
         about = f"job-definition/{definition.ref}"
-        await self._change(about, caller, lambda it: catalog.put_definition(it, definition))
+        await self._change(about, caller, lambda connection: catalog.put_definition(connection, definition))
 
     async def _change(self, about: str, caller: Caller | None, work: Work[T]) -> T:
         """Write the change and the caller's audit record in one transaction."""
         done = audit_record_of_change(about, caller)
-        return await self._database.write(work if done is None else lambda it: audit.insert_with(it, done, work))
+        return await self._database.write(
+            work if done is None else lambda connection: audit.insert_with(connection, done, work)
+        )
 
     consumable_update = _read(catalog.consumable_update)
     definition = _read(catalog.definition)

@@ -88,7 +88,11 @@ def _text(file: str) -> str:
 
 def migration_scripts() -> Mapping[int, str]:
     """The script of each version of the schema, by its number: `0001_schema.sql` makes version 1."""
-    names = sorted(it.name for it in files("batchq.store").joinpath("sql").iterdir() if it.name[0].isdigit())
+    names = sorted(
+        traversable.name
+        for traversable in files("batchq.store").joinpath("sql").iterdir()
+        if traversable.name[0].isdigit()
+    )
     return {int(name.partition("_")[0]): _text(name) for name in names}
 
 
@@ -121,11 +125,11 @@ def migrate(connection: sqlite3.Connection, steps: Mapping[int, str]) -> None:
 
 
 def _migrate_to(connection: sqlite3.Connection, number: int, step: str) -> None:
-    def work(it: sqlite3.Connection) -> None:
+    def work(connection: sqlite3.Connection) -> None:
         for statement in split_script(step):
-            it.execute(statement)
-        it.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        it.execute(f"PRAGMA user_version = {number}")
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {number}")
 
     run_transaction(Begin.WRITING, work, connection)
 

@@ -89,5 +89,5 @@ def _both() -> tuple[datetime, float]:
     The process may be interrupted between the two readings, so the closest of several pairs is returned.
     """
     readings = [(_elapsed(), datetime.now(UTC), _elapsed()) for _ in range(_TRIES)]
-    before, wall, _ = min(readings, key=lambda it: it[2] - it[0])
+    before, wall, _ = min(readings, key=lambda reading: reading[2] - reading[0])
     return wall, before

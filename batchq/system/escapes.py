@@ -5,9 +5,9 @@ import re
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
 _DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 #: For `str.translate`: control characters and marks of text direction, each with its escape sequence.
-ESCAPES = {it: ascii(chr(it))[1:-1] for it in (*_CONTROLS, *_DIRECTIONS)}
+ESCAPES = {control: ascii(chr(control))[1:-1] for control in (*_CONTROLS, *_DIRECTIONS)}
 #: The same without the tab and the line feed.
-ESCAPES_IN_LINES = {it: text for it, text in ESCAPES.items() if chr(it) not in "\t\n"}
+ESCAPES_IN_LINES = {key: text for key, text in ESCAPES.items() if chr(key) not in "\t\n"}
 #: A control sequence of terminals that sets colours (SGR).
 _COLOURS = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
 

@@ -50,7 +50,7 @@ def _process_listening_on(port: int) -> str:
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):
-            if any(str(it.readlink()) in sockets for it in process.glob("fd/*")):
+            if any(str(path.readlink()) in sockets for path in process.glob("fd/*")):
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
                 return f"pid {process.name} ({words[:MAX_COMMAND_LINE]})"
     return "another process"

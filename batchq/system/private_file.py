@@ -163,7 +163,7 @@ def _owner_of(data: Path) -> int:
     for each in (*reversed(path.parents), path):
         if each.is_symlink() and (owner := each.lstat().st_uid) != ROOT:
             return owner
-    return next(it for it in (path, *path.parents) if it.exists()).stat().st_uid
+    return next(parent for parent in (path, *path.parents) if parent.exists()).stat().st_uid
 
 
 def _group_of(uid: int) -> int:

@@ -61,10 +61,10 @@ class RateLimiter(Generic[K]):
         """Take a token of every key in `rates` (tokens a second), or take none and return a key without a token."""
         now = self._now()
         buckets = {key: self._bucket(key, rate, now) for key, rate in rates.items()}
-        empty = next((key for key, it in buckets.items() if it.tokens < 1), None)
+        empty = next((key for key, bucket in buckets.items() if bucket.tokens < 1), None)
         if empty is not None:
             return empty
-        self._buckets |= {key: replace(it, tokens=it.tokens - 1) for key, it in buckets.items()}
+        self._buckets |= {key: replace(bucket, tokens=bucket.tokens - 1) for key, bucket in buckets.items()}
         if len(self._buckets) > self._max_buckets:
             self._forget_full_buckets(now)
         return None
@@ -74,7 +74,7 @@ class RateLimiter(Generic[K]):
         return TokenBucket.full(rate, now) if bucket is None else bucket.refilled(rate, now)
 
     def _forget_full_buckets(self, now: datetime) -> None:
-        self._buckets = {key: it for key, it in self._buckets.items() if not it.is_full(now)}
+        self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now)}
         self._max_buckets = max(MAX_BUCKETS, 2 * len(self._buckets))
 
 

@@ -70,7 +70,7 @@ def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
 
 def permits_root(allowances: Iterable[ContainerPolicy]) -> bool:
     """Whether each policy permits root."""
-    return all(it.permits_root for it in allowances)
+    return all(policy.permits_root for policy in allowances)
 
 
 def check_image(launch: LaunchSpec, policy: ServerPolicy) -> None:
@@ -89,7 +89,7 @@ def check_pull(launch: LaunchSpec) -> None:
     registry.
     """
     registry = container_policy.registry_of(launch.spec.image)
-    if all(it.registries is not None for it in launch.allowances) or registry == container_policy.DOCKER_HUB:
+    if all(policy.registries is not None for policy in launch.allowances) or registry == container_policy.DOCKER_HUB:
         return
     if resolves_to_this_machine(registry.partition(":")[0]):
         raise create_forbidden(
@@ -99,7 +99,7 @@ def check_pull(launch: LaunchSpec) -> None:
 
 def check_network(mode: object, allowances: Iterable[ContainerPolicy]) -> None:
     """Check that the job may use the engine's network mode; None: the default network. Raises StartRefused."""
-    if mode == HOST_NETWORK and not all(it.host_network for it in allowances):
+    if mode == HOST_NETWORK and not all(policy.host_network for policy in allowances):
         raise create_forbidden("the host network of its compute environment is not allowed for the accounts of the job")
 
 
@@ -126,7 +126,7 @@ def check_target(inspected: object, network: Network) -> None:
 
 def resolves_to_this_machine(host: str) -> bool:
     """Whether the name or address resolves to an address of this machine or of a metadata service."""
-    return any(is_local_address(ip_address(it)) for it in _addresses(host))
+    return any(is_local_address(ip_address(address)) for address in _addresses(host))
 
 
 def _addresses(host: str) -> set[str]:
@@ -154,4 +154,4 @@ def _check_existing(inspected: object, policy: ServerPolicy, allowances: Sequenc
 def _sources(mounted: object) -> Iterable[str]:
     """The host paths that are mounted by name. `mounted` is `HostConfig.Mounts` of an inspection, which may be null."""
     listed = mounted if isinstance(mounted, list) else []
-    return (member(it, "Source", of=str) for it in listed if member(it, "Type", of=str) == "bind")
+    return (member(item, "Source", of=str) for item in listed if member(item, "Type", of=str) == "bind")

@@ -237,6 +237,6 @@ def _is_shared(pid: int, namespace: str) -> bool:
     If they differ after all, the engine refuses the start, because the path of the descriptor does not exist there.
     """
     try:
-        return os.path.samestat(*(Path(f"/proc/{it}/ns/{namespace}").stat() for it in (pid, "self")))
+        return os.path.samestat(*(Path(f"/proc/{item}/ns/{namespace}").stat() for item in (pid, "self")))
     except OSError:
         return True

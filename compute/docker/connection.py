@@ -257,17 +257,17 @@ class StreamingBody:
 def encode_request(method: str, target: str, body: str | bytes | None, headers: Headers) -> bytes:
     """Encode a request. Raises ValueError for a target or a header with characters that HTTP does not allow."""
     content = body.encode() if isinstance(body, str) else body or b""
-    texts = {name: it.decode() if isinstance(it, bytes) else it for name, it in headers.items()}
+    texts = {name: value.decode() if isinstance(value, bytes) else value for name, value in headers.items()}
     lines = [*ALWAYS_SENT, *(f"{name}: {text}" for name, text in texts.items())]
     length = [] if body is None and method != "POST" else [f"Content-Length: {len(content)}"]
-    if INVALID_IN_TARGET.search(target) or any("\r" in it or "\n" in it for it in lines):
+    if INVALID_IN_TARGET.search(target) or any("\r" in line or "\n" in line for line in lines):
         raise ValueError(f"Invalid header or target: {target!r}")
     return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, *length, "", "")).encode() + content
 
 
 def with_query(target: str, parameters: Parameters) -> str:
     """Append a query string to `target`; parameters with the value None are omitted."""
-    query = {name: it for name, it in (parameters or {}).items() if it is not None}
+    query = {name: value for name, value in (parameters or {}).items() if value is not None}
     return f"{target}?{urlencode(query, doseq=True)}" if query else target
 
 

@@ -144,15 +144,15 @@ class Containers:
         inspected = self._inspect(client, tag)
         if inspected is None:
             return None
-        it = parse_inspection(tag, inspected)
-        if it.state is ContainerState.CREATED:
-            return replace(it, host_lost=may_have_run(client, inspected))
-        if failed(it):
+        inspection = parse_inspection(tag, inspected)
+        if inspection.state is ContainerState.CREATED:
+            return replace(inspection, host_lost=may_have_run(client, inspected))
+        if failed(inspection):
             failure = failure_text(client, inspected, instance=self._instance, tag=tag)
-            return replace(it, host_lost=ended_with_host(it, self._lost_before()), failure=failure)
-        if not tag.container_key or it.state is not ContainerState.RUNNING:
-            return it
-        return replace(it, address=self._placement.address(client, inspected))
+            return replace(inspection, host_lost=ended_with_host(inspection, self._lost_before()), failure=failure)
+        if not tag.container_key or inspection.state is not ContainerState.RUNNING:
+            return inspection
+        return replace(inspection, address=self._placement.address(client, inspected))
 
     def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
         with translate_errors("inspect", EngineUnreachable):
@@ -190,7 +190,7 @@ class Containers:
         rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
         seen = parse_survey(rows, self._instance, lambda container_id, tag: _inspect_state(client, container_id, tag))
         # Replaced, not updated: the id of a container that was removed during the survey would never be deleted.
-        self._ids = {it.tag: container_id for container_id, it in seen.items()}
+        self._ids = {inspection.tag: container_id for container_id, inspection in seen.items()}
         return tuple(seen.values())
 
     def id_of(self, client: Client, tag: Tag) -> str:
@@ -295,7 +295,7 @@ class Containers:
         )
 
     def _resolve_mounts(self, client: Client, launch: LaunchSpec) -> ResolvedMounts:
-        if all(it.host_path is None for it in launch.spec.mounts):
+        if all(mount.host_path is None for mount in launch.spec.mounts):
             return launch.spec.mounts, {}
         if self._root_dir is None:
             self._root_dir = Path(member(client.info(), "DockerRootDir", of=str))

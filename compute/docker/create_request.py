@@ -222,7 +222,9 @@ def _host_config(launch: LaunchSpec, policy: ServerPolicy, inputs: LaunchInputs)
                 _device(device) for device in spec.devices if _is_granted("linuxParameters.devices", launch, policy)
             ],
             "DeviceRequests": _gpus(inputs.gpus),
-            "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
+            "Tmpfs": {
+                tmpfs.container_path: ",".join([f"size={tmpfs.size_mib}m", *tmpfs.options]) for tmpfs in spec.tmpfs
+            },
             "LogConfig": _logging(spec.logging, inputs),
             # The container of an attempt starts once, and batchq removes it after its end is stored.
             "RestartPolicy": {"Name": "no"},
@@ -240,7 +242,7 @@ def _dropped_capabilities(launch: LaunchSpec) -> dict[str, Any]:
     """
     if not launch.allowances:
         return {}
-    has_root = all(it.permits_root for it in launch.allowances)
+    has_root = all(policy.permits_root for policy in launch.allowances)
     return {"CapDrop": list(DROPPED_ROOT_CAPABILITIES) if has_root else ["ALL"]}
 
 
@@ -289,7 +291,7 @@ def tar_archive(files: Mapping[str, bytes], *, mode: int = 0o644, folders: Itera
 
 
 def _device(device: Device) -> dict[str, str]:
-    permissions = "".join(letter for it, letter in PERMISSIONS.items() if it in device.permissions)
+    permissions = "".join(letter for permission, letter in PERMISSIONS.items() if permission in device.permissions)
     return {
         "PathOnHost": device.host_path,
         "PathInContainer": device.container_path or device.host_path,

@@ -143,7 +143,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     for pattern in _CREDENTIALS:
         text = pattern.sub(r"\1***", text)
     text = " ".join(text.split())[:MAX_REDACTED]
-    words = {word for it in secrets for word in (it, *_WORD.findall(it)) if len(word) >= MIN_SECRET}
+    words = {word for secret in secrets for word in (secret, *_WORD.findall(secret)) if len(word) >= MIN_SECRET}
     if not words:
         return text
     return re.sub("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)), "***", text)

@@ -88,8 +88,8 @@ def gpu_count() -> int:
 def gpu_usage(rows: object) -> Mapping[str, int]:
     """The number of containers that hold each GPU, from the labels in the engine's list of containers."""
     existing = reply_rows(rows, "containers")
-    holders = (it for it in existing if state_of(member(it, "State", of=object)) not in ENDED_STATES)
-    return Counter(gpu for it in holders for gpu in labels_of(it, "Labels").get(GPUS, "").split(",") if gpu)
+    holders = (item for item in existing if state_of(member(item, "State", of=object)) not in ENDED_STATES)
+    return Counter(gpu for holder in holders for gpu in labels_of(holder, "Labels").get(GPUS, "").split(",") if gpu)
 
 
 def choose_gpus(number: int, *, of: int, usage: Mapping[str, int]) -> tuple[str, ...]:
@@ -98,8 +98,8 @@ def choose_gpus(number: int, *, of: int, usage: Mapping[str, int]) -> tuple[str,
     `of` is the number of existing GPUs. Placement only chooses a job for which GPUs are free, but does not see the
     containers of other servers.
     """
-    by_use = sorted(range(max(of, number)), key=lambda it: usage.get(str(it), 0))
-    return tuple(str(it) for it in sorted(by_use[:number]))
+    by_use = sorted(range(max(of, number)), key=lambda index: usage.get(str(index), 0))
+    return tuple(str(other_number) for other_number in sorted(by_use[:number]))
 
 
 def lost_before(client: Client, booted_at: datetime | None, unreliable: set[datetime]) -> datetime | None:

@@ -215,18 +215,20 @@ class MountTable:
         """The type of each file system, by device. A hyphen ends the optional fields, whose number varies."""
         return {device: rest.partition(" - ")[2].split(" ")[0] for _, _, device, _, _, rest in self._lines}
 
-    def position(self, it: Descriptor) -> FilesystemPosition:
+    def position(self, descriptor: Descriptor) -> FilesystemPosition:
         """The position of an open file. Raises LookupError if its mount is gone, ValueError if it is outside of it."""
-        entry = self._entries[it.mount_id]
-        return FilesystemPosition(entry.root.device, entry.root.path / it.path.relative_to(entry.path))
+        entry = self._entries[descriptor.mount_id]
+        return FilesystemPosition(entry.root.device, entry.root.path / descriptor.path.relative_to(entry.path))
 
     def below(self, path: Path) -> tuple[FilesystemPosition, ...]:
         """The roots of all mounts below this folder, without a mount at the folder itself."""
-        return tuple(it.root for it in self._entries.values() if it.path != path and it.path.is_relative_to(path))
+        return tuple(
+            entry.root for entry in self._entries.values() if entry.path != path and entry.path.is_relative_to(path)
+        )
 
-    def filesystem(self, it: FilesystemPosition) -> str:
+    def filesystem(self, position: FilesystemPosition) -> str:
         """The type of its file system, such as `ext4`."""
-        return self._types[it.device]
+        return self._types[position.device]
 
 
 def _unescaped(field: str) -> str:

@@ -31,12 +31,12 @@ def member(reply: object, *path: str, of: type[T]) -> T:
 
     With `of=object` a missing value is None.
     """
-    it = reply
+    value = reply
     for name in path:
-        it = it.get(name) if isinstance(it, dict) else None
-    if not isinstance(it, of):
-        raise EngineUnknown(f"invalid engine response: {'.'.join(path)} is {it!r}"[:MAX_ERROR_TEXT])
-    return it
+        value = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(value, of):
+        raise EngineUnknown(f"invalid engine response: {'.'.join(path)} is {value!r}"[:MAX_ERROR_TEXT])
+    return value
 
 
 def labels_of(described: object, *path: str) -> Mapping[str, str]:
@@ -122,7 +122,7 @@ def address_of(inspected: object) -> str | None:
     """The IP address on the first network that has one; None: no network has one."""
     networks = member(inspected, "NetworkSettings", "Networks", of=dict)
     addresses = (member(network, "IPAddress", of=object) for network in networks.values())
-    return next((it for it in addresses if isinstance(it, str) and it), None)
+    return next((address for address in addresses if isinstance(address, str) and address), None)
 
 
 def parse_survey(

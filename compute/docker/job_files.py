@@ -39,15 +39,17 @@ def upload(client: Client, container_id: str, spec: ContainerSpec) -> None:
     The engine resolves the paths in the container's own file system, so links of an image lead nowhere else.
     Raises StartRefused.
     """
-    hosts = {it.container_path for it in spec.mounts if it.host_path is not None}  # their permissions are the host's
-    folders = [it for it in spec.folders if it not in hosts]
-    content = tar_archive({it.path: it.content.encode() for it in spec.files}, folders=folders)
+    hosts = {
+        mount.container_path for mount in spec.mounts if mount.host_path is not None
+    }  # their permissions are the host's
+    folders = [folder for folder in spec.folders if folder not in hosts]
+    content = tar_archive({path.path: path.content.encode() for path in spec.files}, folders=folders)
     try:
         client.put_archive(container_id, "/", content)
     except APIError as error:
         if error.status_code == NOT_FOUND:  # the container was removed; the next create finds that out
             raise
-        paths = ", ".join([*(it.path for it in spec.files), *folders])
+        paths = ", ".join([*(path.path for path in spec.files), *folders])
         raise create_refused(f"{paths} could not be written: {message_of(error)}", certain=False) from error
 
 
@@ -70,9 +72,9 @@ def failure_text(client: Client, inspected: object, *, instance: str, tag: Tag) 
 def _volume_of(inspected: object, path: PurePosixPath) -> str | None:
     """The name of the volume that is mounted at the folder of the path."""
     mounts = member(inspected, "Mounts", of=object)
-    for it in mounts if isinstance(mounts, list) else []:
-        if isinstance(it, dict) and it.get("Type") == "volume" and it.get("Destination") == str(path.parent):
-            return str(it.get("Name"))
+    for mount in mounts if isinstance(mounts, list) else []:
+        if isinstance(mount, dict) and mount.get("Type") == "volume" and mount.get("Destination") == str(path.parent):
+            return str(mount.get("Name"))
     return None
 
 

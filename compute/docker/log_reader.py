@@ -133,7 +133,7 @@ def _log_driver(client: Client, container_id: str) -> tuple[str, list[str]]:
     except NotFound as error:
         raise ContainerGone(message_of(error)) from error
     options = stored.get("Config")
-    return str(stored.get("Type")), [str(it) for it in options.values()] if isinstance(options, dict) else []
+    return str(stored.get("Type")), [str(option) for option in options.values()] if isinstance(options, dict) else []
 
 
 def since_parameter(after: int) -> str:
@@ -162,7 +162,7 @@ def parse_lines(chunks: Iterable[bytes], *, after: int) -> Iterator[LogLine]:
             continue
         frames = incomplete.setdefault(frame.stream, [])
         frames.append(frame)
-        if frame.ends_line or sum(len(it.content) for it in frames) >= MAX_LINE:
+        if frame.ends_line or sum(len(frame.content) for frame in frames) >= MAX_LINE:
             yield _line(incomplete.pop(frame.stream))
     for frames in incomplete.values():
         yield _line(frames)

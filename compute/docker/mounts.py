@@ -91,7 +91,7 @@ class OpenMounts:
 
         `shares_files`: the engine is in the mount and PID namespaces of this process.
         """
-        host_mounts = [it for it in launch.spec.mounts if it.host_path is not None]
+        host_mounts = [mount for mount in launch.spec.mounts if mount.host_path is not None]
         self.check(launch, policy)
         opened = self._opened.get(launch.tag)
         if opened is None:
@@ -99,23 +99,25 @@ class OpenMounts:
             with self._lock:
                 self._opened[launch.tag] = opened
         real = iter(opened)
-        mounts = tuple(it if it.host_path is None else next(real).mount for it in launch.spec.mounts)
-        return mounts, {str(it.mount.host_path): _device(it.folder) for it in opened if it.folder is not None}
+        mounts = tuple(mount if mount.host_path is None else next(real).mount for mount in launch.spec.mounts)
+        return mounts, {
+            str(mount.mount.host_path): _device(mount.folder) for mount in opened if mount.folder is not None
+        }
 
     def check(self, launch: LaunchSpec, policy: ServerPolicy) -> None:
         """Check the open folders again: less may be permitted than when they were opened. Raises StartRefused."""
-        for it in self._opened.get(launch.tag, ()):
-            path = it.mount.host_path
+        for mount in self._opened.get(launch.tag, ()):
+            path = mount.mount.host_path
             assert path is not None, "it is of the host"
-            if it.folder is not None:
-                check_open_path(path, it.folder, (), policy, launch.allowances)
+            if mount.folder is not None:
+                check_open_path(path, mount.folder, (), policy, launch.allowances)
 
     def are_open(self, tag: Tag, inspected: object) -> bool:
         """Whether the descriptors that the inspected container mounts are open in this process.
 
         They are not if another process of batchq created the container, or if `release` was called since.
         """
-        open_now = {_device(it.folder) for it in self._opened.get(tag, ()) if it.folder is not None}
+        open_now = {_device(mount.folder) for mount in self._opened.get(tag, ()) if mount.folder is not None}
         return descriptor_paths_of(inspected) <= open_now
 
     def created(self, tag: Tag) -> tuple[str, ...]:
@@ -132,8 +134,8 @@ class OpenMounts:
         """Close the folders of the container."""
         with self._lock:
             opened = self._opened.pop(tag, ())
-        for it in opened:
-            it.close()
+        for mount in opened:
+            mount.close()
 
     def close(self) -> None:
         for tag in tuple(self._opened):
@@ -155,8 +157,8 @@ class OpenMounts:
                     self._record_created(launch.tag, mount)
                 _renumber(opened[-1].folder)
         except BaseException:
-            for it in opened:
-                it.close()
+            for other_mount in opened:
+                other_mount.close()
             raise
         return tuple(opened)
 
@@ -170,8 +172,8 @@ class OpenMounts:
 def descriptor_paths_of(inspected: object) -> frozenset[str]:
     """The paths of the descriptors that the inspected container mounts."""
     mounted = member(inspected, "HostConfig", "Mounts", of=object)
-    found = (_device_in(it) for it in (mounted if isinstance(mounted, list) else []))
-    return frozenset(it for it in found if it is not None and it.startswith(DESCRIPTOR_PREFIX))
+    found = (_device_in(item) for item in (mounted if isinstance(mounted, list) else []))
+    return frozenset(text for text in found if text is not None and text.startswith(DESCRIPTOR_PREFIX))
 
 
 def _renumber(folder: Descriptor | None) -> None:
@@ -262,18 +264,18 @@ def check_open_path(
     seen = (FilesystemPosition(position.device, position.path.joinpath(*missing)), *mount_table.below(real))
     for path in (*FORBIDDEN_PATHS, *policy.private):
         forbidden = _position(path, mount_table)
-        if forbidden is not None and any(forbidden.overlaps(it) for it in seen):
+        if forbidden is not None and any(forbidden.overlaps(position) for position in seen):
             raise _forbidden_path(given_path, path)
-    for it in seen:
-        if mount_table.filesystem(it) in KERNEL_FILESYSTEMS:
-            raise _forbidden_path(given_path, f"a {mount_table.filesystem(it)} file system of the kernel")
+    for other_position in seen:
+        if mount_table.filesystem(other_position) in KERNEL_FILESYSTEMS:
+            raise _forbidden_path(given_path, f"a {mount_table.filesystem(other_position)} file system of the kernel")
 
 
 def check_path(given_path: str, real: Path, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> None:
     """Check the real path by its name alone. `given_path` is the path as the job gave it. Raises StartRefused."""
     if not _is_below(real, policy.volumes, policy):
         raise create_forbidden(f"host path {given_path!r} is not below a path that this server permits")
-    if not all(_is_below(real, map(Path, it.volumes), policy) for it in allowances):
+    if not all(_is_below(real, map(Path, allowance.volumes), policy) for allowance in allowances):
         raise create_forbidden(f"host path {given_path!r} is not below a path that the accounts of the job permit")
     for path in (*FORBIDDEN_PATHS, *policy.private):
         forbidden = path.resolve()
@@ -295,7 +297,10 @@ def check_device(device: Device, allowances: Sequence[ContainerPolicy]) -> None:
         real = Path(device.host_path).resolve()
     except (OSError, ValueError, RuntimeError) as error:
         raise create_forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
-    if not all(any(real.is_relative_to(Path(it).resolve()) for it in policy.devices) for policy in allowances):
+    if not all(
+        any(real.is_relative_to(Path(other_device).resolve()) for other_device in policy.devices)
+        for policy in allowances
+    ):
         raise create_forbidden(f"device {device.host_path!r} is not allowed for the accounts of the job")
 
 
@@ -358,19 +363,19 @@ def _is_below(real: Path, allowed: Iterable[Path], policy: ServerPolicy) -> bool
 def _writable(policy: ServerPolicy) -> frozenset[Path]:
     """The folders that jobs of accounts can write: the paths given to accounts, and their real paths."""
     given = frozenset(map(Path, policy.given()))
-    return given | {it.resolve() for it in given}
+    return given | {path.resolve() for path in given}
 
 
 def _is_protected(writable: frozenset[Path], folder: Path) -> bool:
     """Whether no job can change the entries of the folder."""
-    return not any(folder.is_relative_to(it) for it in writable)
+    return not any(folder.is_relative_to(path) for path in writable)
 
 
 def _position(path: Path, mount_table: MountTable) -> FilesystemPosition | None:
     """The position of a path in its file system; None: the path does not exist or cannot be opened."""
     try:
-        with closing(Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC))) as it:
-            return mount_table.position(it)
+        with closing(Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC))) as status:
+            return mount_table.position(status)
     except (OSError, ValueError, LookupError):
         return None
 

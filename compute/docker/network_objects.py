@@ -160,7 +160,9 @@ def free_subnets(used_subnets: Iterable[IPv4Network]) -> Iterator[IPv4Network]:
     """The subnets of `SUBNET_RANGE` that do not overlap with any of `used_subnets`."""
     used = list(used_subnets)
     return (
-        it for it in SUBNET_RANGE.subnets(new_prefix=SUBNET_PREFIX) if not any(it.overlaps(other) for other in used)
+        network
+        for network in SUBNET_RANGE.subnets(new_prefix=SUBNET_PREFIX)
+        if not any(network.overlaps(other) for other in used)
     )
 
 
@@ -169,7 +171,7 @@ def routed_networks(table: str) -> Iterator[IPv4Network]:
     for line in table.splitlines()[1:]:
         _, destination, _, _, _, _, _, mask, *_ = line.split()
         if int(mask, 16):
-            parts = (IPv4Address(int(it, 16).to_bytes(4, sys.byteorder)) for it in (destination, mask))
+            parts = (IPv4Address(int(text, 16).to_bytes(4, sys.byteorder)) for text in (destination, mask))
             yield IPv4Network("/".join(map(str, parts)), strict=False)
 
 
@@ -254,7 +256,9 @@ def elf(machine: int, code: bytes) -> bytes:
 
 
 # With a digest of the content: another version of batchq has an image of its own.
-PAUSE_IMAGE = f"batchq-pause:{hashlib.sha256(b''.join(elf(*PROGRAMS[it]) for it in sorted(PROGRAMS))).hexdigest()[:12]}"
+PAUSE_IMAGE = (
+    f"batchq-pause:{hashlib.sha256(b''.join(elf(*PROGRAMS[program]) for program in sorted(PROGRAMS))).hexdigest()[:12]}"
+)
 _IMAGE_LOCK = Lock()  # of two images created at the same time one would lose its name
 
 
@@ -267,7 +271,7 @@ def _oldest(networks: list[object]) -> str:
     """The id of the oldest network, so that all callers choose the same one if there are several."""
     if not networks:
         raise EngineUnknown("the network of the attempt does not exist")
-    return member(min(networks, key=lambda it: member(it, "Created", of=str)), "Id", of=str)
+    return member(min(networks, key=lambda network: member(network, "Created", of=str)), "Id", of=str)
 
 
 def _create_in_free_subnet(client: Client, name: str, labels: Mapping[str, str], *, internal: bool) -> str:

@@ -91,7 +91,7 @@ class SilentContainers:
 
         The pauses of containers that have exited end; those of all containers, if the last survey failed.
         """
-        states = {it.tag: it.state for it in found}
+        states = {inspection.tag: inspection.state for inspection in found}
         for tag, breaker in tuple(self._breakers.items()):
             if tag not in states:
                 self.reset(tag)

@@ -126,7 +126,7 @@ class DockerRuntime:
             self._silent_containers.survey_failed()
             raise
         self._silent_containers.survey_succeeded(found)
-        existing = tuple(it.tag for it in found)
+        existing = tuple(inspection.tag for inspection in found)
         self._sweep_tasks.start_detached("after a survey", lambda: self._sweep(existing))
         return found
 

@@ -96,24 +96,28 @@ class SharedNetworks:
         known = set(self._pause_ids.values())
         existing = self._existing(client)
         self.may_exist = bool(existing)
-        self._forget(known - {it.pause_id for it in existing if it.runs})
-        self._idle = {it.shared: self._idle.get(it.shared, 0) + 1 for it in existing if not it.in_use}
-        for shared in [it for it, surveys in self._idle.items() if surveys > self._max_idle]:
+        self._forget(known - {network.pause_id for network in existing if network.runs})
+        self._idle = {
+            network.shared: self._idle.get(network.shared, 0) + 1 for network in existing if not network.in_use
+        }
+        for shared in [network for network, surveys in self._idle.items() if surveys > self._max_idle]:
             log.info("network of %s: removed, as no job uses it", shared)
             self._remove(client, shared)
 
     def remove_unused(self, client: Client) -> None:
         """Remove all networks without a job."""
-        for it in self._existing(client):
-            if not it.in_use:
-                self._remove(client, it.shared)
+        for network in self._existing(client):
+            if not network.in_use:
+                self._remove(client, network.shared)
 
     def free_subnets(self, client: Client) -> bool:
         """Remove networks without a job now and in the last `update`. Return whether any subnet was freed.
 
         A network that was joined since then remains, as its first container may not exist yet.
         """
-        idle = [it.shared for it in self._existing(client) if not it.in_use and it.shared in self._idle]
+        idle = [
+            network.shared for network in self._existing(client) if not network.in_use and network.shared in self._idle
+        ]
         for shared in idle:
             log.info("network of %s: removed, as the engine has no subnet for another network", shared)
             self._remove(client, shared)
@@ -161,8 +165,11 @@ class SharedNetworks:
         modes = {_mode(row) for row in rows if labels_of(row, "Labels").get(JOB)}
         pause_containers = {shared: row for row in rows if (shared := self._served_by(row)) is not None}
         networks = objects.list_networks(client, ours)
-        bridges = {shared for it in networks if (shared := self._shared_network_of(it)) is not None}
-        return [_existing_network(it, pause_containers.get(it), modes) for it in {*pause_containers, *bridges}]
+        bridges = {shared for network in networks if (shared := self._shared_network_of(network)) is not None}
+        return [
+            _existing_network(network, pause_containers.get(network), modes)
+            for network in {*pause_containers, *bridges}
+        ]
 
     def _shared_network_of(self, row: object) -> SharedNetwork | None:
         return shared_network_in(labels_of(row, "Labels"), self._instance)

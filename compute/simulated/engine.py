@@ -98,7 +98,7 @@ class SimulatedContainer(Struct, kw_only=True):
 
     def end(self) -> End | None:
         """The end that the script and the calls so far lead to; None: it runs for ever, or was not started."""
-        return min(self._ends(), key=lambda it: it.at, default=None)
+        return min(self._ends(), key=lambda end: end.at, default=None)
 
     def inspect(self, now: datetime) -> Inspection:
         """The inspection of the container at `now`, without `host_lost`."""
@@ -282,9 +282,9 @@ class SimulatedEngine:
     def write_checkpoints(self) -> list[PlannedCheckpoint]:
         """Write the checkpoints that are due, with the times at which they were due; return those that were written."""
         now = self._now()
-        due = [it for it in self.planned_checkpoints if it.at <= now]
-        self.planned_checkpoints = [it for it in self.planned_checkpoints if it.at > now]
-        return [it for it in due if it.write()]
+        due = [checkpoint for checkpoint in self.planned_checkpoints if checkpoint.at <= now]
+        self.planned_checkpoints = [checkpoint for checkpoint in self.planned_checkpoints if checkpoint.at > now]
+        return [checkpoint for checkpoint in due if checkpoint.write()]
 
     def kill(self, tag: Tag) -> None:
         container = self._running(tag)

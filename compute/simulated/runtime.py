@@ -237,9 +237,9 @@ class SimulatedRuntime:
     def _schedule_checkpoints(self) -> None:
         """Write the checkpoints that are due, and schedule those that are planned for later."""
         self.engine.write_checkpoints()
-        for it in self.engine.planned_checkpoints:
-            delay = (it.at - self._clock.now()).total_seconds()
-            self._run_later(f"checkpoint {it.path.name}", delay, self.engine.write_checkpoints)
+        for checkpoint in self.engine.planned_checkpoints:
+            delay = (checkpoint.at - self._clock.now()).total_seconds()
+            self._run_later(f"checkpoint {checkpoint.path.name}", delay, self.engine.write_checkpoints)
 
     def _schedule_all_ends(self) -> None:
         """Schedule the reports of all future ends; a new subscription does not get past ones."""

@@ -49,8 +49,8 @@ def identical_nodes(container: ContainerSpec, count: int) -> Nodes | None:
 
 def bucket_folder(path: str, root: Path) -> str | None:
     """The folder of `bucket/key` below `root`; None without a bucket, and for a path with `..` or a colon."""
-    parts = [it for it in path.split("/") if it not in {"", "."}]
-    if not parts or ".." in parts or any(":" in it for it in parts):
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if not parts or ".." in parts or any(":" in part for part in parts):
         return None
     return str(PurePosixPath(root, *parts))
 
@@ -90,12 +90,12 @@ def is_marked(job: Job, tag: str) -> bool:
 
 def running_time(job: Job, now: datetime) -> timedelta:
     """The total time that the containers of all attempts have run."""
-    return sum((run_time(it, now) for it in job.all_attempts), timedelta())
+    return sum((run_time(attempt, now) for attempt in job.all_attempts), timedelta())
 
 
 def first_start(job: Job) -> datetime | None:
     """When the first attempt of the job that ran began to run; None if none did."""
-    return next((it.started_at for it in job.all_attempts if it.started_at is not None), None)
+    return next((attempt.started_at for attempt in job.all_attempts if attempt.started_at is not None), None)
 
 
 async def matching_jobs(

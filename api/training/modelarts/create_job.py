@@ -137,10 +137,10 @@ def _engine(given: AlgorithmEngine, settings: ModelArtsSettings) -> EngineImage 
     """The engine of the server that a request names; None if it names an image instead."""
     if given.image_url:
         return None
-    for it in settings.engines:
-        named = (given.engine_name, given.engine_version) == (it.name, it.version)
-        if it.id == given.engine_id or (not given.engine_id and named):
-            return it
+    for image in settings.engines:
+        named = (given.engine_name, given.engine_version) == (image.name, image.version)
+        if image.id == given.engine_id or (not given.engine_id and named):
+            return image
     if given.engine_id or given.engine_name:
         wanted = given.engine_id or f"{given.engine_name} {given.engine_version or ''}".strip()
         raise ModelArtsRefusal(ENGINE_NOT_FOUND, wanted, solution="List the engines of the server.")
@@ -149,7 +149,7 @@ def _engine(given: AlgorithmEngine, settings: ModelArtsSettings) -> EngineImage 
 
 def _command(given: TrainingAlgorithm, channels: Channels, *, several: bool) -> tuple[str, ...]:
     """The command as the shell's. The parameters follow it as arguments."""
-    parameters = [f"--{it.name}={it.value or ''}" for it in given.parameters or ()]
+    parameters = [f"--{parameter.name}={parameter.value or ''}" for parameter in given.parameters or ()]
     arguments = shlex.join([*parameters, *channels.arguments])
     program = given.command or f"exec {shlex.join(channels.program)}"
     text = f"{program} {arguments}" if arguments else program
@@ -209,8 +209,8 @@ def _completed(given: TrainingAlgorithm, settings: ModelArtsSettings) -> Mapping
     """The algorithm of a request with the values that the server chose."""
     members = given.model_dump(exclude_none=True)
     for kind, channels in (("inputs", given.inputs or ()), ("outputs", given.outputs or ())):
-        for index, it in enumerate(channels):
-            members[kind][index]["local_dir"] = _local_dir(it, kind, index)
+        for index, channel in enumerate(channels):
+            members[kind][index]["local_dir"] = _local_dir(channel, kind, index)
     if given.code_dir:
         members["local_code_dir"] = _local_code_dir(given)
     engine = None if given.engine is None else _engine(given.engine, settings)
@@ -227,10 +227,10 @@ def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
     """
     mounts, arguments, environment = list[Mount](), list[str](), list[tuple[str, str]]()
     for kind, channels in (("inputs", given.inputs or ()), ("outputs", given.outputs or ())):
-        for index, it in enumerate(channels):
+        for index, channel in enumerate(channels):
             where = f"algorithm.{kind}.{index}"
-            path = _container_path(_local_dir(it, kind, index), f"{where}.local_dir")
-            remote, is_input = _remote(it, obs_root), kind == "inputs"
+            path = _container_path(_local_dir(channel, kind, index), f"{where}.local_dir")
+            remote, is_input = _remote(channel, obs_root), kind == "inputs"
             mounts.append(
                 Mount(
                     container_path=path,
@@ -240,10 +240,10 @@ def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
                     must_exist=is_input,
                 )
             )
-            if _is_parameter(it, where):
-                arguments.append(f"--{it.name}={path}")
+            if _is_parameter(channel, where):
+                arguments.append(f"--{channel.name}={path}")
             else:
-                environment.append((it.name.replace("-", "_"), path))
+                environment.append((channel.name.replace("-", "_"), path))
     code, program = _code(given)
     if code is not None:
         host_path = to_host_path(given.code_dir or "", obs_root)
@@ -254,9 +254,9 @@ def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
     )
 
 
-def _local_dir(it: AlgorithmChannel, kind: str, index: int) -> str:
+def _local_dir(channel: AlgorithmChannel, kind: str, index: int) -> str:
     """The directory of an input or output in the containers. `kind`: `inputs` or `outputs`."""
-    return it.local_dir or f"{MOUNTS}/{kind}/{it.name}_{index}"
+    return channel.local_dir or f"{MOUNTS}/{kind}/{channel.name}_{index}"
 
 
 def _local_code_dir(given: TrainingAlgorithm) -> str:
@@ -277,17 +277,17 @@ def to_host_path(obs_path: str, obs_root: Path | None) -> str:
     return folder
 
 
-def _remote(it: AlgorithmChannel, obs_root: Path | None) -> str:
-    if it.remote is None or it.remote.obs is None:
-        raise ModelArtsRefusal(UNSUPPORTED_CHANNEL, solution=f"{it.name}: only remote.obs is supported.")
-    return to_host_path(it.remote.obs.obs_url, obs_root)
+def _remote(channel: AlgorithmChannel, obs_root: Path | None) -> str:
+    if channel.remote is None or channel.remote.obs is None:
+        raise ModelArtsRefusal(UNSUPPORTED_CHANNEL, solution=f"{channel.name}: only remote.obs is supported.")
+    return to_host_path(channel.remote.obs.obs_url, obs_root)
 
 
-def _is_parameter(it: AlgorithmChannel, where: str) -> bool:
+def _is_parameter(channel: AlgorithmChannel, where: str) -> bool:
     """Whether the program gets the directory as an argument, which is the default; else as a variable."""
-    if it.access_method not in {None, "", "parameter", "env"}:
+    if channel.access_method not in {None, "", "parameter", "env"}:
         raise ModelArtsRefusal(INVALID_PARAMETER, f"{where}.access_method")
-    return it.access_method != "env"
+    return channel.access_method != "env"
 
 
 def _code(given: TrainingAlgorithm) -> tuple[str | None, tuple[str, ...]]:
@@ -318,7 +318,7 @@ def _container_path(text: str, what: str) -> str:
 
 
 def _check_distinct(mounts: list[Mount]) -> None:
-    paths = [it.container_path for it in mounts]
-    for it in paths:
-        if paths.count(it) > 1:
-            raise ModelArtsRefusal(INVALID_PARAMETER, "local_dir", solution=f"{it} is used more than once.")
+    paths = [mount.container_path for mount in mounts]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ModelArtsRefusal(INVALID_PARAMETER, "local_dir", solution=f"{path} is used more than once.")

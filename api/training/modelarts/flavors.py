@@ -142,8 +142,8 @@ def flavor_detail(size: Resources, *, max_num: int) -> FlavorDetail:
 
 def training_flavors(flavor_type: str | None, capacity: Resources) -> TrainingFlavorsAnswer:
     """The usual flavors that fit the machine. `flavor_type`: `CPU`, `GPU` or `Ascend`; None: all."""
-    listed = (_listed(it, nodes_that_fit(it, capacity)) for it in _usual_sizes())
-    found = tuple(it for it in listed if it.max_num and flavor_type in {None, it.flavor_type})
+    listed = (_listed(resources, nodes_that_fit(resources, capacity)) for resources in _usual_sizes())
+    found = tuple(flavor for flavor in listed if flavor.max_num and flavor_type in {None, flavor.flavor_type})
     return TrainingFlavorsAnswer(total_count=len(found), flavors=found)
 
 
@@ -155,7 +155,9 @@ def _listed(size: Resources, max_num: int) -> TrainingFlavor:
 def _usual_sizes() -> Iterator[Resources]:
     """Powers of two of vCPUs with 2 and 4 GiB each, and of GPUs."""
     amounts = [2**exponent for exponent in range(MAX_SIZE.bit_length())]
-    yield from (Resources(millicpus=1000 * it, memory_mib=it * gib * _GIB) for it in amounts for gib in (2, 4))
+    yield from (
+        Resources(millicpus=1000 * amount, memory_mib=amount * gib * _GIB) for amount in amounts for gib in (2, 4)
+    )
     yield from map(_gpu_size, amounts)
 
 

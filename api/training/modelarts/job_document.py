@@ -109,7 +109,7 @@ def phases(job: Job, *, caller: Caller, engine_answers: bool, now: datetime) -> 
     """The phases of a job. `engine_answers`: whether the state of its container is known at present."""
     if job.status is Status.FAILED:
         return FAILURES[explain_ended(job, Neighbours(), Reader(caller=caller), now).code]
-    order = next((it for it in job.stop_orders if it.kind in STOPPED_BY), None)
+    order = next((order for order in job.stop_orders if order.kind in STOPPED_BY), None)
     if job.status not in FINISHED and order is not None:
         killed_at = order.killed_at
         late = killed_at is not None and now - killed_at > KILL_PATIENCE
@@ -301,7 +301,9 @@ def _status(job: Job, of: Phases, now: datetime, shown: Callable[[str], str]) ->
         tasks=task_names(job),
         task_statuses=_task_statuses(job, shown),
         running_records=tuple(
-            _running_record(job, it, it.started_at, shown) for it in job.all_attempts if it.started_at
+            _running_record(job, attempt, attempt.started_at, shown)
+            for attempt in job.all_attempts
+            if attempt.started_at
         ),
     )
 
@@ -317,11 +319,13 @@ def _task_statuses(job: Job, shown: Callable[[str], str]) -> tuple[TaskStatusAns
         return (TaskStatusAnswer(task="worker-0", exit_code=last.exit_code, message=shown(message)),)
     return tuple(
         TaskStatusAnswer(
-            task=f"worker-{it.node}",
-            exit_code=it.exit_code,
-            message="" if is_stopped or it.stop_ordered else shown(_error_message(it.reason, it.exit_code)),
+            task=f"worker-{container.node}",
+            exit_code=container.exit_code,
+            message=""
+            if is_stopped or container.stop_ordered
+            else shown(_error_message(container.reason, container.exit_code)),
         )
-        for it in last.containers
+        for container in last.containers
     )
 
 
@@ -330,20 +334,26 @@ def _error_message(reason: str | None, exit_code: int | None) -> str:
     return reason or (f"The task exited with code {exit_code}." if exit_code else "")
 
 
-def _is_stopped(job: Job, it: Attempt) -> bool:
+def _is_stopped(job: Job, attempt: Attempt) -> bool:
     """Whether an order ended the attempt: a pause, a terminate, a forced failure or the time limit."""
-    order = job.stop if it.number == len(job.all_attempts) else None
-    return it.paused or (order is not None and (it.stopped_at is None or order.ordered_at <= it.stopped_at))
+    order = job.stop if attempt.number == len(job.all_attempts) else None
+    return attempt.paused or (
+        order is not None and (attempt.stopped_at is None or order.ordered_at <= attempt.stopped_at)
+    )
 
 
-def _running_record(job: Job, it: Attempt, started_at: datetime, shown: Callable[[str], str]) -> RunningRecordAnswer:
-    retried = it.number < len(job.all_attempts) or (it.stopped_at is not None and job.status is Status.RUNNABLE)
-    failed = it.stopped_at is not None and it.exit_code != 0 and not _is_stopped(job, it)
-    node = it.decided_by.partition("/")[0] if it.decided_by else "0"
-    reason = it.reason or it.status_reason if it.stopped_at is not None else None
+def _running_record(
+    job: Job, attempt: Attempt, started_at: datetime, shown: Callable[[str], str]
+) -> RunningRecordAnswer:
+    retried = attempt.number < len(job.all_attempts) or (
+        attempt.stopped_at is not None and job.status is Status.RUNNABLE
+    )
+    failed = attempt.stopped_at is not None and attempt.exit_code != 0 and not _is_stopped(job, attempt)
+    node = attempt.decided_by.partition("/")[0] if attempt.decided_by else "0"
+    reason = attempt.reason or attempt.status_reason if attempt.stopped_at is not None else None
     return RunningRecordAnswer(
         start_at=milliseconds(started_at) // 1000,
-        end_at=None if it.stopped_at is None else milliseconds(it.stopped_at) // 1000,
+        end_at=None if attempt.stopped_at is None else milliseconds(attempt.stopped_at) // 1000,
         start_type="init_or_rescheduled",
         end_reason=None if reason is None else shown(reason),
         end_related_task=f"worker-{node}" if failed else None,

@@ -114,7 +114,7 @@ async def _matching(context: ModelArtsContext, wanted: _Selection, caller: Calle
     query, searched = wanted.query, 0
     while searched < MAX_SEARCHED:
         page = await context.search.search(query, caller=caller)
-        found += [it.id for it in page.jobs if all(matches(it) for matches in wanted.predicates)]
+        found += [job.id for job in page.jobs if all(matches(job) for matches in wanted.predicates)]
         if page.next is None:
             break
         searched += len(page.jobs) or PAGE_SIZE
@@ -130,42 +130,42 @@ def _selection(context: ModelArtsContext, body: TrainingJobSearch, *, project: s
     if body.train_type not in {None, "", "job"}:
         predicates.append(lambda _: False)
     value_of = {**_VALUES, "phase": lambda job: context.phases(job, caller).phase}
-    for it in body.filters or ():
-        values = [value for value in it.value or () if value]
+    for condition in body.filters or ():
+        values = [value for value in condition.value or () if value]
         if not values:  # the vendor: an empty value is no condition
             continue
-        if it.key == "create_time":
-            query = _created_between(query, it, values)
-        elif it.key in value_of:
-            query = _narrowed(query, it, values)
-            predicates.append(_compare(it, values, value_of[it.key]))
+        if condition.key == "create_time":
+            query = _created_between(query, condition, values)
+        elif condition.key in value_of:
+            query = _narrowed(query, condition, values)
+            predicates.append(_compare(condition, values, value_of[condition.key]))
         else:
-            raise ModelArtsRefusal(UNSUPPORTED_KEY, it.key)
+            raise ModelArtsRefusal(UNSUPPORTED_KEY, condition.key)
     return _Selection(query=query, predicates=tuple(predicates))
 
 
-def _narrowed(query: JobSearchQuery, it: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
+def _narrowed(query: JobSearchQuery, other_filter: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
     """The query with the part of a filter that the store can check: of a name all but its case."""
-    if it.key == "phase":
+    if other_filter.key == "phase":
         for value in values:
             if value not in set(Phase):
                 raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
-    match it.key, it.operator:
+    match other_filter.key, other_filter.operator:
         case "phase", "in":
             statuses = frozenset(status for value in values for status in STATUSES[Phase(value)])
             return replace(query, statuses=statuses if query.statuses is None else statuses & query.statuses)
         case "name", "like" | "in" if len(values) <= _NAME_PATTERN_LIMIT and query.names is None:
-            stars = "*" if it.operator == "like" else ""
+            stars = "*" if other_filter.operator == "like" else ""
             names = frozenset(f"{stars}{value}{stars}" for value in values)
             return query if any("*" in value for value in values) else replace(query, names=names)
         case _:
             return query
 
 
-def _created_between(query: JobSearchQuery, it: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
+def _created_between(query: JobSearchQuery, other_filter: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
     """Both times in milliseconds, inclusive; one value is the first time."""
-    if it.operator != "between":
-        raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, it.operator or "", solution="Use between.")
+    if other_filter.operator != "between":
+        raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, other_filter.operator or "", solution="Use between.")
     for value in values:
         if not (value.isascii() and value.isdigit() and int(value[:16]) <= LATEST and len(value) <= len(str(LATEST))):
             raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution="Use milliseconds since 1970.")
@@ -177,8 +177,8 @@ def _created_between(query: JobSearchQuery, it: SearchFilter, values: Sequence[s
     return replace(query, created_after=after, created_before=before)
 
 
-def _compare(it: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) -> Predicate:
-    match it.operator:
+def _compare(other_filter: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) -> Predicate:
+    match other_filter.operator:
         case "in":
             return lambda job: of(job) in values
         case "not":
@@ -275,9 +275,11 @@ def events_answer(
     history: Sequence[HistoryEntry], query: TrainingEventsQuery, *, shown: Callable[[str], str]
 ) -> TrainingEventsAnswer:
     """The events that a query selects. `history`: oldest first. `shown`: as in `job_answer`."""
-    found = [_event(it, shown) for it in history if _is_within(it.at, query)]
+    found = [_event(entry, shown) for entry in history if _is_within(entry.at, query)]
     found = [
-        it for it in found if query.level in {None, it.level} and (query.pattern is None or query.pattern in it.message)
+        event
+        for event in found
+        if query.level in {None, event.level} and (query.pattern is None or query.pattern in event.message)
     ]
     if query.order == "desc":
         found.reverse()
@@ -297,10 +299,10 @@ def stages_answer(job: Job) -> TrainingStagesAnswer:
     known = job.all_attempts
     records = [
         TrainingStageRecord(
-            record_order=it.number,
-            stages=_stages(job, it, since=known[index - 1].stopped_at if index else job.created_at),
+            record_order=attempt.number,
+            stages=_stages(job, attempt, since=known[index - 1].stopped_at if index else job.created_at),
         )
-        for index, it in enumerate(known)
+        for index, attempt in enumerate(known)
         if index >= len(known) - MAX_RECORDS
     ]
     if not known or (job.attempt is None and job.status not in FINISHED):
@@ -315,11 +317,13 @@ def _is_within(at: datetime, query: TrainingEventsQuery) -> bool:
     return (query.start_time or 0) <= moment and (query.end_time is None or moment <= query.end_time)
 
 
-def _event(it: HistoryEntry, shown: Callable[[str], str]) -> TrainingEvent:
-    if it.stop is not None:
-        return TrainingEvent(message=_stop_text(it.stop), level="Warning", time=rfc3339(it.at))
-    message = _TEXTS[it.status] + (f" {shown(it.reason)}" if it.reason else "")
-    return TrainingEvent(message=message, level="Error" if it.status is Status.FAILED else "Info", time=rfc3339(it.at))
+def _event(entry: HistoryEntry, shown: Callable[[str], str]) -> TrainingEvent:
+    if entry.stop is not None:
+        return TrainingEvent(message=_stop_text(entry.stop), level="Warning", time=rfc3339(entry.at))
+    message = _TEXTS[entry.status] + (f" {shown(entry.reason)}" if entry.reason else "")
+    return TrainingEvent(
+        message=message, level="Error" if entry.status is Status.FAILED else "Info", time=rfc3339(entry.at)
+    )
 
 
 def _stop_text(step: StopStep) -> str:
@@ -328,17 +332,17 @@ def _stop_text(step: StopStep) -> str:
     return f"{_STOP_TEXTS[step.progress]}{task}: {step.kind.value.lower()}{by}: {step.reason}"
 
 
-def _stages(job: Job, it: Attempt, *, since: datetime | None) -> tuple[TrainingStage, ...]:
+def _stages(job: Job, attempt: Attempt, *, since: datetime | None) -> tuple[TrainingStage, ...]:
     """The stages of an attempt that began to wait at `since`."""
-    placed = it.placed_at or it.started_at
+    placed = attempt.placed_at or attempt.started_at
     if placed is None:
         return ()
     stages = [_stage(job, "scheduling", min(since or placed, placed), placed)]
-    stages.append(_stage(job, "preparing", placed, it.started_at or it.stopped_at))
-    if it.started_at is not None:
-        stages.append(_stage(job, "running", it.started_at, it.stopped_at))
-    if it.stopped_at is not None:
-        stages.append(_stage(job, "end", it.stopped_at, it.stopped_at))
+    stages.append(_stage(job, "preparing", placed, attempt.started_at or attempt.stopped_at))
+    if attempt.started_at is not None:
+        stages.append(_stage(job, "running", attempt.started_at, attempt.stopped_at))
+    if attempt.stopped_at is not None:
+        stages.append(_stage(job, "end", attempt.stopped_at, attempt.stopped_at))
     return tuple(stages)
 
 

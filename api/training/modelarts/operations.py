@@ -226,7 +226,7 @@ async def show_log_preview(context: ModelArtsContext, call: Call[None]) -> Train
     page = await context.logs.page(query, caller=call.caller)
     if page.next is None:
         return None
-    content = "".join(f"{it.message}\n" for it in page.lines)
+    content = "".join(f"{line.message}\n" for line in page.lines)
     size = len(content.encode())
     is_whole = not page.lines or page.lines[0].position == 0
     full_size = size if is_whole else max(size, page.next.position)
@@ -247,12 +247,12 @@ async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingE
     """Lists the images that the server's settings name as engines."""
     items = tuple(
         TrainingEngine(
-            engine_id=it.id,
-            engine_name=it.name,
-            engine_version=it.version,
-            image_info=TrainingEngineImage(cpu_image_url=it.image),
+            engine_id=image.id,
+            engine_name=image.name,
+            engine_version=image.version,
+            image_info=TrainingEngineImage(cpu_image_url=image.image),
         )
-        for it in context.settings.engines
+        for image in context.settings.engines
     )
     return TrainingEnginesAnswer(total=len(items), items=items)
 
@@ -266,4 +266,4 @@ async def _is_taken(context: ModelArtsContext, call: Call[CreateTrainingJob], na
         limit=20,
     )
     page = await context.search.search(query, caller=call.caller)
-    return any(it.spec.name == name for it in page.jobs)
+    return any(job.spec.name == name for job in page.jobs)

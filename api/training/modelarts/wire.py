@@ -22,8 +22,8 @@ Kept = Annotated[dict[str, Any], Field(max_length=100)]
 
 def _one_map(given: object) -> object:
     """The SDK sends one map of variables; the vendor's documents have an array of maps."""
-    if isinstance(given, list) and all(isinstance(it, Mapping) for it in given):
-        return {name: value for it in given for name, value in it.items()}
+    if isinstance(given, list) and all(isinstance(item, Mapping) for item in given):
+        return {name: value for item in given for name, value in item.items()}
     return given
 
 

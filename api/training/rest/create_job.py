@@ -262,11 +262,13 @@ def _environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _hyperparameter_variables(given: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
-    variables = {VARIABLE + NOT_IN_VARIABLES.sub("_", name.upper()): it for name, it in given.items()}
-    texts = {name: it if isinstance(it, str) else _json(it, "hyperparameters") for name, it in variables.items()}
+    variables = {VARIABLE + NOT_IN_VARIABLES.sub("_", name.upper()): value for name, value in given.items()}
+    texts = {
+        name: value if isinstance(value, str) else _json(value, "hyperparameters") for name, value in variables.items()
+    }
     if len(variables) < len(given):
         raise InvalidMember("Two hyperparameters have the same variable BATCHQ_HP_NAME.", member="hyperparameters")
-    if any("\0" in it or len(it) > MAX_VARIABLE for it in texts.values()):
+    if any("\0" in text or len(text) > MAX_VARIABLE for text in texts.values()):
         text = f"A hyperparameter must have at most {MAX_VARIABLE} characters and no NUL character."
         raise InvalidMember(text, member="hyperparameters")
     return tuple(texts.items())
@@ -284,8 +286,8 @@ def _timeout(text: str | None, least: int) -> timedelta | None:
 
 def _tags(given: list[str]) -> Tags:
     """A tag is a key, or `KEY=VALUE`."""
-    tags = {key: value for key, _, value in (it.partition("=") for it in given)}
-    if "" in tags or any(it.startswith(("batchq:", "io.batchq.")) for it in tags):
+    tags = {key: value for key, _, value in (text.partition("=") for text in given)}
+    if "" in tags or any(tag.startswith(("batchq:", "io.batchq.")) for tag in tags):
         raise InvalidMember("A tag must not begin with '=', 'batchq:' or 'io.batchq.'.", member="tags")
     return tuple(tags.items())
 
@@ -304,9 +306,9 @@ def _declarations(body: CreateTrainingJobRequest) -> Tags:
 
 
 def _metric_rules(given: Sequence[MetricRequest]) -> tuple[MetricRule, ...]:
-    if len({it.name for it in given}) < len(given):
+    if len({request.name for request in given}) < len(given):
         raise InvalidMember("The names of metrics must be unique.", member="metrics")
-    return tuple(MetricRule(name=it.name, regex=it.regex) for it in given)
+    return tuple(MetricRule(name=request.name, regex=request.regex) for request in given)
 
 
 def _document(body: CreateTrainingJobRequest, request_digest: str) -> str:
@@ -320,7 +322,7 @@ def _document(body: CreateTrainingJobRequest, request_digest: str) -> str:
         "gpuType": body.infrastructure.gpu_type,
         "storage": body.infrastructure.storage,
     }
-    return _json({name: it for name, it in kept.items() if it not in (None, "", {})}, "")
+    return _json({name: value for name, value in kept.items() if value not in (None, "", {})}, "")
 
 
 def _json(value: object, member: str) -> str:

@@ -165,7 +165,7 @@ def parse_length(text: str) -> timedelta | None:
     parts = _LENGTH.fullmatch(text)
     if parts is None or not text:
         return None
-    days, hours, minutes, seconds = (int(it or 0) for it in parts.groups())
+    days, hours, minutes, seconds = (int(group or 0) for group in parts.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 

@@ -66,7 +66,7 @@ _STOPPING: Mapping[StopKind, TrainingStatus] = {
 }
 
 STATUSES: Mapping[TrainingStatus, frozenset[Status]] = {
-    **{word: frozenset(it for it, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
+    **{word: frozenset(status for status, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
     TrainingStatus.PAUSING: ACTIVE,
     TrainingStatus.PAUSED: QUEUED,
     TrainingStatus.CANCELLING: ACTIVE,
@@ -259,17 +259,17 @@ class TrainingJobDetail(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     logs: tuple[str, ...] | None = None
 
 
-def checkpoint_answer(it: Checkpoint) -> TrainingCheckpoint:
+def checkpoint_answer(checkpoint: Checkpoint) -> TrainingCheckpoint:
     return TrainingCheckpoint(
-        checkpoint_id=it.id,
-        name=it.name,
-        type=it.type,
-        size=size_text(it.size_bytes),
-        size_bytes=it.size_bytes,
-        epoch=it.epoch,
-        step=it.step,
-        complete=it.complete,
-        created_at=rfc3339(it.created_at),
+        checkpoint_id=checkpoint.id,
+        name=checkpoint.name,
+        type=checkpoint.type,
+        size=size_text(checkpoint.size_bytes),
+        size_bytes=checkpoint.size_bytes,
+        epoch=checkpoint.epoch,
+        step=checkpoint.step,
+        complete=checkpoint.complete,
+        created_at=rfc3339(checkpoint.created_at),
     )
 
 
@@ -359,10 +359,10 @@ def _checkpoint_deadline(job: Job, order: StopOrder) -> datetime | None:
 
 
 def _last_updated(job: Job) -> datetime:
-    orders = (time for it in job.stop_orders for time in (it.ordered_at, it.signalled_at, it.killed_at))
+    orders = (time for order in job.stop_orders for time in (order.ordered_at, order.signalled_at, order.killed_at))
     placed = None if job.attempt is None else job.attempt.placed_at
     times = (job.created_at, job.runnable_at, placed, job.started_at, job.stopped_at, *orders)
-    return max(it for it in times if it is not None)
+    return max(moment for moment in times if moment is not None)
 
 
 def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
@@ -374,7 +374,9 @@ def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
         framework=kept.get("framework"),
         model_config=kept.get("modelConfig"),
         dataset_config=kept.get("datasetConfig"),
-        hyperparameters=next((json.loads(it.content) for it in spec.container.files if it.path == HYPERPARAMETERS), {}),
+        hyperparameters=next(
+            (json.loads(path.content) for path in spec.container.files if path.path == HYPERPARAMETERS), {}
+        ),
         infrastructure=Infrastructure(
             vcpus=size.millicpus / 1000,
             memory=memory_text(size.memory_mib),
@@ -383,7 +385,7 @@ def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
             storage=kept.get("storage"),
         ),
         checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
-        metrics=tuple(MetricRuleAnswer(name=it.name, regex=it.regex) for it in spec.metric_rules),
+        metrics=tuple(MetricRuleAnswer(name=rule.name, regex=rule.regex) for rule in spec.metric_rules),
         max_duration=None if spec.timeout is None else length_text(spec.timeout),
         retries=spec.retry.attempts - 1,
     )

@@ -116,7 +116,7 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
         limit=query.limit,
         before=_position(context, token, query.cursor),
     )
-    jobs, position = await matching_jobs(context.search, wanted, lambda it: _matches(it, query.status), caller=caller)
+    jobs, position = await matching_jobs(context.search, wanted, lambda job: _matches(job, query.status), caller=caller)
     after = None if position is None else context.tokens.make(token, position_text(position))
     return ListAnswer(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
 
@@ -131,7 +131,7 @@ async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -
         page = await context.job_log.page(query, caller=caller)
     except Invalid:  # the log driver of the job stores the output elsewhere
         return ()
-    return tuple(it.message for it in page.lines)
+    return tuple(line.message for line in page.lines)
 
 
 def _position(context: TrainingContext, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
@@ -187,9 +187,9 @@ class CheckpointRequestAnswer(Struct, frozen=True, kw_only=True, rename="camel")
 
 
 _KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
-    "createdAt": lambda it: it.created_at.timestamp(),
-    "epoch": lambda it: -1 if it.epoch is None else it.epoch,
-    "step": lambda it: -1 if it.step is None else it.step,
+    "createdAt": lambda checkpoint: checkpoint.created_at.timestamp(),
+    "epoch": lambda checkpoint: -1 if checkpoint.epoch is None else checkpoint.epoch,
+    "step": lambda checkpoint: -1 if checkpoint.step is None else checkpoint.step,
 }
 
 
@@ -204,8 +204,8 @@ async def list_training_checkpoints(
     query, job_id = call.input, await id_of_checkpoints(context, call)
     found = await context.checkpoints.list(job_id, caller=call.caller)
     rows = sorted(found, key=_KEYS[query.sort_by], reverse=query.sort_order == "desc")
-    complete = [it.id for it in found if it.complete]
-    size = sum(it.size_bytes for it in found)
+    complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
+    size = sum(checkpoint.size_bytes for checkpoint in found)
     return ListCheckpointsAnswer(
         checkpoints=tuple(map(checkpoint_answer, rows[: query.limit])),
         total_count=len(found),

@@ -197,13 +197,13 @@ def _resource_config(body: wire.SageMakerCreateTrainingJob) -> Mapping[str, obje
 def _input_config(body: wire.SageMakerCreateTrainingJob) -> Mapping[str, object]:
     mode = body.AlgorithmSpecification.TrainingInputMode
     return {
-        it.ChannelName: {
-            "TrainingInputMode": it.InputMode or mode,
-            "S3DistributionType": it.DataSource.S3DataSource.S3DataDistributionType or "FullyReplicated",
-            "RecordWrapperType": it.RecordWrapperType or "None",
-            **({"ContentType": it.ContentType} if it.ContentType else {}),
+        shape.ChannelName: {
+            "TrainingInputMode": shape.InputMode or mode,
+            "S3DistributionType": shape.DataSource.S3DataSource.S3DataDistributionType or "FullyReplicated",
+            "RecordWrapperType": shape.RecordWrapperType or "None",
+            **({"ContentType": shape.ContentType} if shape.ContentType else {}),
         }
-        for it in body.InputDataConfig or ()
+        for shape in body.InputDataConfig or ()
     }
 
 
@@ -217,7 +217,7 @@ def _environment(body: wire.SageMakerCreateTrainingJob, arn: str) -> Mapping[str
             )
     hyperparameters = body.HyperParameters or {}
     own = {f"SM_HP_{NOT_IN_VARIABLES.sub('_', name.upper())}": value for name, value in hyperparameters.items()}
-    if any(len(it) > MAX_VARIABLE for it in (*given.values(), *own.values())):
+    if any(len(text) > MAX_VARIABLE for text in (*given.values(), *own.values())):
         raise validation_exception(
             f"A value in Environment or HyperParameters must have at most {MAX_VARIABLE} characters."
         )
@@ -239,14 +239,14 @@ def _stopping_condition(body: wire.SageMakerCreateTrainingJob) -> dict[str, int]
 
 
 def _metric_rules(algorithm: wire.AlgorithmShape) -> tuple[MetricRule, ...]:
-    rules = {it.Name: MetricRule(name=it.Name, regex=it.Regex) for it in algorithm.MetricDefinitions or ()}
+    rules = {shape.Name: MetricRule(name=shape.Name, regex=shape.Regex) for shape in algorithm.MetricDefinitions or ()}
     if len(rules) < len(algorithm.MetricDefinitions or ()):
         raise validation_exception("The names in MetricDefinitions must be unique.")
     return tuple(rules.values())
 
 
 def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
-    tags = {it.Key: it.Value for it in body.Tags or ()}
+    tags = {shape.Key: shape.Value for shape in body.Tags or ()}
     if len(tags) > MAX_TAGS or len(tags) < len(body.Tags or ()):
         raise validation_exception(f"Tags must have at most {MAX_TAGS} different keys.")
     return tuple((tags | {CHECKPOINTS_TAG: "true"}).items())
@@ -270,17 +270,17 @@ def input_mounts(channels: list[wire.ChannelShape], s3_root: Path | None) -> tup
 
     Raises HttpRefusal.
     """
-    names = [it.ChannelName for it in channels]
+    names = [shape.ChannelName for shape in channels]
     if len(set(names)) < len(names) or {".", ".."} & set(names):
         raise validation_exception("The names of input channels must be unique, and not . or .. .")
     return tuple(
         Mount(
-            container_path=f"{INPUTS}/{it.ChannelName}",
-            host_path=_folder(it.DataSource.S3DataSource.S3Uri, s3_root),
+            container_path=f"{INPUTS}/{shape.ChannelName}",
+            host_path=_folder(shape.DataSource.S3DataSource.S3Uri, s3_root),
             read_only=True,
             must_exist=True,
         )
-        for it in channels
+        for shape in channels
     )
 
 
@@ -320,7 +320,7 @@ _MIN_MEMORY = 4  # MiB: container engines accept no less
 _SIZES: Mapping[str, int] = {
     "large": 2,
     "xlarge": 4,
-    **{f"{it}xlarge": 4 * it for it in (2, 3, 4, 6, 8, 9, 10, 12, 16, 18, 24, 32, 48)},
+    **{f"{number}xlarge": 4 * number for number in (2, 3, 4, 6, 8, 9, 10, 12, 16, 18, 24, 32, 48)},
 }
 """vCPUs by size."""
 

@@ -151,7 +151,7 @@ def described(
     status = secondary_status(job)
     ended = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds * instances} if seconds else {}
     failed = {"FailureReason": _failure_reason(job, shown)} if status is SecondaryStatus.FAILED else {}
-    found = [_metric(it.name, metrics[it.name], job) for it in job.spec.metric_rules if it.name in metrics]
+    found = [_metric(rule.name, metrics[rule.name], job) for rule in job.spec.metric_rules if rule.name in metrics]
     return {
         **summarized(job, arn=arn),
         **stored_document(job, DIALECT).get("job", {}),
@@ -199,8 +199,10 @@ def _transitions(job: Job, history: Sequence[HistoryEntry], shown: Callable[[str
 
 def _training_seconds(job: Job) -> int:
     """The time that the attempts which have ended ran; at least 1 if one ran, as AWS has it, else 0."""
-    ran = [run_time(it, it.stopped_at) for it in job.attempts if it.started_at and it.stopped_at]
-    return max(1, math.ceil(sum(it.total_seconds() for it in ran))) if ran else 0
+    ran = [
+        run_time(attempt, attempt.stopped_at) for attempt in job.attempts if attempt.started_at and attempt.stopped_at
+    ]
+    return max(1, math.ceil(sum(duration.total_seconds() for duration in ran))) if ran else 0
 
 
 def _failure_reason(job: Job, shown: Callable[[str], str]) -> str:

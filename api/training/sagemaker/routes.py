@@ -189,10 +189,13 @@ async def list_sagemaker_jobs(
         return {"TrainingJobSummaries": []}
     async with context.lists.of(caller.user):
         jobs, position = await matching_jobs(
-            context.search, _query(body, after), lambda it: _matches(it, body), caller=caller
+            context.search, _query(body, after), lambda job: _matches(job, body), caller=caller
         )
     more = {} if position is None else {"NextToken": context.tokens.make(token, position_text(position))}
-    return {"TrainingJobSummaries": [summarized(it, arn=request.arn(it.spec.name)) for it in jobs], **more}
+    return {
+        "TrainingJobSummaries": [summarized(other_job, arn=request.arn(other_job.spec.name)) for other_job in jobs],
+        **more,
+    }
 
 
 OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {

@@ -246,7 +246,7 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def below(self, name: AccountName) -> frozenset[AccountName]:
         """The names of an account and of all accounts below it."""
-        under = (it for it in self.accounts if any(above.name == name for above in self.lineage(it)))
+        under = (account for account in self.accounts if any(above.name == name for above in self.lineage(account)))
         return frozenset({name, *under})
 
     def allowance(self, name: AccountName) -> ContainerPolicy:
@@ -256,7 +256,7 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         if self.account(name) is None:
             return ContainerPolicy()
-        policies = (it.allowance for it in self.lineage(name) if it.allowance is not None)
+        policies = (account.allowance for account in self.lineage(name) if account.allowance is not None)
         return next(policies, ContainerPolicy())
 
     def container_policy_of_owner(self, owner: Owner) -> ContainerPolicy | None:
@@ -269,13 +269,13 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         user = self.users.get(name)
         if user is None:
             return None
-        coordinates = frozenset(under for it in user.coordinates for under in self.below(it))
+        coordinates = frozenset(under for coordinate in user.coordinates for under in self.below(coordinate))
         return Caller(
             user=name,
             account=user.account,
             role=user.role,
             coordinates=coordinates,
-            lineage=tuple(it.name for it in self.lineage(user.account)),
+            lineage=tuple(account.name for account in self.lineage(user.account)),
             queues=self._queues({user.account, *coordinates}) if user.role is Role.USER else None,
             allowance=self.allowance(user.account),
             key=key,
@@ -283,5 +283,8 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _queues(self, names: Iterable[AccountName]) -> frozenset[QueueName] | None:
         """The queues that any of these accounts sees; None: all. Coordinators see the queues of their accounts."""
-        lists = [next((it.queues for it in self.lineage(name) if it.queues is not None), None) for name in names]
+        lists = [
+            next((account.queues for account in self.lineage(name) if account.queues is not None), None)
+            for name in names
+        ]
         return None if None in lists else frozenset(queue for queues in lists for queue in queues or ())

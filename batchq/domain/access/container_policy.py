@@ -40,7 +40,7 @@ LOG_OPTIONS: Mapping[str, frozenset[str]] = {
     "fluentd": _COMMON | {"fluentd-address", "fluentd-sub-second-precision"},
     "gelf": _COMMON | {"gelf-address", "gelf-compression-type", "gelf-compression-level"},
     "journald": _COMMON,
-    "splunk": _COMMON | {f"splunk-{it}" for it in _SPLUNK.split()},
+    "splunk": _COMMON | {f"splunk-{part}" for part in _SPLUNK.split()},
     "syslog": _COMMON | {"syslog-address", "syslog-facility", "syslog-format"},
 }
 
@@ -96,13 +96,13 @@ def user_and_group(user: str) -> str | None:
     `passwd` or `group` to 32 bits, so 4294967296 is root; it takes a number above 64 bits for a name.
     """
     uid, _, group = user.partition(":")
-    numbers = [_number(it) for it in (uid, group or uid)]
+    numbers = [_number(text) for text in (uid, group or uid)]
     return None if None in numbers else ":".join(map(str, numbers))
 
 
 def below(path: str, allowed: Iterable[str]) -> bool:
     """Whether the path is one of `allowed` or below one."""
-    return any(plain_path(path).is_relative_to(plain_path(it)) for it in allowed)
+    return any(plain_path(path).is_relative_to(plain_path(text)) for text in allowed)
 
 
 def plain_path(path: str) -> PurePosixPath:
@@ -137,7 +137,7 @@ def _against_author(work: Runnable, author: Owner, policy: ContainerPolicy) -> I
 
 
 def _never(spec: ContainerSpec) -> Iterator[str]:
-    for path in (it.host_path for it in spec.mounts if it.host_path is not None):
+    for path in (mount.host_path for mount in spec.mounts if mount.host_path is not None):
         for never in (*ENGINES, *KERNEL, LINKED):
             if below(path, [never]) or (never != LINKED and below(never, [path])):
                 yield f"Host path {path!r} is, holds or lies in {never}, which no job may mount."
@@ -149,12 +149,12 @@ def _beyond(spec: ContainerSpec, allowance: ContainerPolicy) -> Iterator[str]:
     for device in spec.devices:
         if not below(device.host_path, allowance.devices):
             yield f"Device {device.host_path!r} of the host is not allowed"
-    for path in (it.host_path for it in spec.mounts if it.host_path is not None):
+    for path in (mount.host_path for mount in spec.mounts if mount.host_path is not None):
         if not below(path, allowance.volumes):
             yield f"Host path {path!r} is not allowed"
     if spec.user is not None and not allowance.permits_root and user_and_group(spec.user) is None:
         yield f"User {spec.user!r} of a container, whose user and group are not numbers above 0, is not allowed"
-    if any(it.name == REALTIME and it.hard != 0 for it in spec.ulimits) and not allowance.privileged:
+    if any(ulimit.name == REALTIME and ulimit.hard != 0 for ulimit in spec.ulimits) and not allowance.privileged:
         yield f"Ulimit {REALTIME!r} is not allowed"
     yield from log_driver_refusals(spec.logging, allowance.log_drivers)
     if not is_image_permitted(spec.image, allowance.registries):
@@ -175,9 +175,15 @@ def containers_of(work: Runnable) -> Iterator[ContainerSpec]:
     """The containers of a job, one for each kind of node."""
     if work.nodes is None and work.task is None:
         yield work.container
-    tasks = [it.task for it in work.nodes.ranges] if work.nodes is not None else [work.task] if work.task else []
+    tasks = (
+        [node_range.task for node_range in work.nodes.ranges]
+        if work.nodes is not None
+        else [work.task]
+        if work.task
+        else []
+    )
     for task in tasks:
-        yield from (it.spec for it in task.containers)
+        yield from (container.spec for container in task.containers)
 
 
 def _swap(work: Runnable) -> int:
@@ -188,7 +194,7 @@ def _swap(work: Runnable) -> int:
 
 
 def _swap_of(task: Task) -> int:
-    return sum(it.spec.max_swap_mib or 0 for it in task.containers)
+    return sum(container.spec.max_swap_mib or 0 for container in task.containers)
 
 
 def registry_of(image: str) -> str:
@@ -204,13 +210,13 @@ def is_image_permitted(image: str, registries: tuple[str, ...] | None) -> bool:
     name = _full_name(image)
     if registries is None:
         return not is_local(registry_of(image).partition(":")[0])
-    return any(name == it or name.startswith(f"{it}/") for it in map(_lower, registries))
+    return any(name == text or name.startswith(f"{text}/") for text in map(_lower, registries))
 
 
 def _full_name(image: str) -> str:
     """The image name with its registry, and without tag and digest."""
     first, slash, path = image.partition("@")[0].partition("/")
-    if not (slash and (first == "localhost" or first != first.lower() or any(it in first for it in ".:"))):
+    if not (slash and (first == "localhost" or first != first.lower() or any(text in first for text in ".:"))):
         first, path = DOCKER_HUB, first + slash + path
     path = path.partition(":")[0]
     if first.lower() in {DOCKER_HUB, f"index.{DOCKER_HUB}"}:
@@ -235,7 +241,7 @@ def log_driver_refusals(logging: Logging, allowed: tuple[str, ...]) -> Iterator[
         yield f"Log driver {driver!r} is not allowed"
         return
     known = dict(logging.options)
-    secret = {it.name for it in logging.secret_options}
+    secret = {secret.name for secret in logging.secret_options}
     yield from log_option_refusals(driver, known, named={*known, *secret})
 
 

@@ -83,12 +83,15 @@ def without_account(directory: Directory, name: AccountName) -> Directory:
         raise Invalid("the account root is above all others, and stays")
     require_accounts(directory, [name])
     inside = [
-        *(f"account {it.name}" for it in directory.accounts.values() if it.parent == name),
-        *(f"user {it.name}" for it in directory.users.values() if it.account == name or name in it.coordinates),
+        *(f"account {account.name}" for account in directory.accounts.values() if account.parent == name),
+        *(f"user {user.name}" for user in directory.users.values() if user.account == name or name in user.coordinates),
     ]
     if inside:
         raise Invalid(f"account {name} is not empty: {', '.join(sorted(inside)[:10])}")
-    return replace(directory, accounts={it: account for it, account in directory.accounts.items() if it != name})
+    return replace(
+        directory,
+        accounts={other_name: account for other_name, account in directory.accounts.items() if other_name != name},
+    )
 
 
 def with_user(directory: Directory, user: User) -> Directory:
@@ -107,7 +110,7 @@ def without_user(directory: Directory, name: UserName) -> Directory:
     Raises Invalid for the last admin, and NotFound for an unknown user.
     """
     require_user(directory, name)
-    left = {it: user for it, user in directory.users.items() if it != name}
+    left = {other_name: user for other_name, user in directory.users.items() if other_name != name}
     return _with_an_admin(replace(directory, users=left, deleted_users=directory.deleted_users | {name}))
 
 
@@ -127,6 +130,6 @@ def require_accounts(directory: Directory, names: Iterable[AccountName]) -> None
 
 def _with_an_admin(directory: Directory) -> Directory:
     """Raises Invalid without an admin: only commands on the files could change such a directory."""
-    if not any(it.role is Role.ADMIN for it in directory.users.values()):
+    if not any(user.role is Role.ADMIN for user in directory.users.values()):
         raise Invalid("one user at least must be an ADMIN")
     return directory

@@ -96,10 +96,17 @@ def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Re
     if reason.startswith(_LIMIT):
         limits = {} if cluster is None else cluster.quotas.millicpus
         binding = () if cluster is None else cluster.quotas.on_millicpus(job.spec.owner.account)
-        account = next((it for it in binding if size.millicpus > limits[it]), None)
+        account = next((name for name in binding if size.millicpus > limits[name]), None)
         return _figures(Code.ABOVE_ACCOUNT_LIMIT, *_account_figures(account, size.millicpus, limits, reader))
     if reason.startswith(_MISSING):
-        resource = next((it.resource for it in job.spec.needs if cluster and it.resource not in cluster.stocks), None)
+        resource = next(
+            (
+                requirement.resource
+                for requirement in job.spec.needs
+                if cluster and requirement.resource not in cluster.stocks
+            ),
+            None,
+        )
         named = {} if resource is None else {"resource": str(resource)}
         return _figures(Code.RESOURCE_MISSING, named, named)
     if reason.startswith(_UNITS):
@@ -140,7 +147,9 @@ def _unit_figures(job: Job, cluster: Cluster | None) -> tuple[dict[str, Fact], d
         stock = None if cluster is None else cluster.stocks.get(need.resource)
         if stock is not None and need.quantity > stock.amount:
             facts: dict[str, Fact] = {"resource": need.resource, "required": need.quantity, "limit": stock.amount}
-            return facts, {name: words.number(it) if isinstance(it, int) else str(it) for name, it in facts.items()}
+            return facts, {
+                name: words.number(fact) if isinstance(fact, int) else str(fact) for name, fact in facts.items()
+            }
     return {}, {}
 
 
@@ -165,7 +174,7 @@ def _largest(queue: JobQueue | None, cluster: Cluster | None) -> int | None:
     """The vCPUs of the largest enabled environment of the queue, in thousandths; None without one."""
     if queue is None or cluster is None:
         return None
-    sizes = [cluster.environments[it].max_millicpus for it in cluster.enabled(queue.environments)]
+    sizes = [cluster.environments[name].max_millicpus for name in cluster.enabled(queue.environments)]
     return max(sizes, default=None)
 
 
@@ -173,11 +182,11 @@ def _at_limit(job: Job, cluster: Cluster, state: SchedulerState, reader: Reader)
     """The account whose vCPU limit blocks the job: all are in use, or they are kept for another of its jobs."""
     required, limits = job.spec.resources.millicpus, cluster.quotas.millicpus
     binding = cluster.quotas.on_millicpus(job.spec.owner.account)
-    used = {it: _used_by(it, cluster, state) for it in binding}
-    account = next((it for it in reversed(binding) if used[it] + required > limits[it]), None)
+    used = {name: _used_by(name, cluster, state) for name in binding}
+    account = next((name for name in reversed(binding) if used[name] + required > limits[name]), None)
     reason = job.status_reason or ""
     if account is None and reason.startswith(_AT_LIMIT):
-        account = next((it for it in binding if reason == status_reasons.at_limit(it)), None)
+        account = next((name for name in binding if reason == status_reasons.at_limit(name)), None)
     if account is None:
         return None
     facts, text = _account_figures(account, required, limits, reader)
@@ -212,7 +221,7 @@ def _shortage(job: Job, queue: JobQueue, cluster: Cluster, state: SchedulerState
         if not found:
             return None
         shortages += found
-    able = [it for it in shortages if it.required <= it.limit]
+    able = [shortage for shortage in shortages if shortage.required <= shortage.limit]
     return next(iter(able or shortages), None)
 
 
@@ -228,8 +237,10 @@ def _shortages(job: Job, environment: EnvironmentName, cluster: Cluster, state: 
         Shortage(code=code, dimension=of, required=required, free=limit - held.get(of, 0), limit=limit, name=name)
         for code, of, required, limit, name in figures
     ]
-    found += [_unit_shortage(it.resource, it.quantity, cluster, state) for it in job.spec.needs]
-    return [it for it in found if it.required > it.free]
+    found += [
+        _unit_shortage(requirement.resource, requirement.quantity, cluster, state) for requirement in job.spec.needs
+    ]
+    return [shortage for shortage in found if shortage.required > shortage.free]
 
 
 def _unit_shortage(resource: ConsumableName, required: int, cluster: Cluster, state: SchedulerState) -> Shortage:
@@ -292,12 +303,12 @@ def _holders(held: Holding, now: datetime, reader: Reader) -> tuple[dict[str, Fa
 
     That job is the word `stopping` if it was ordered to stop, and `earliest` if it has a time limit.
     """
-    seen = [it for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
+    seen = [job for job in held.jobs if reader.sees(job)][: words.MAX_LISTED]
     rest = len(held.jobs) - len(seen)
     others = [words.counted(rest, "other job") if seen else words.counted(rest, "job")] if rest else []
     text = {"holders": words.joined([*map(reader.job, seen), *others])}
     facts: dict[str, Fact] = {"heldBy": len(held.jobs)}
-    facts["holders"] = tuple({"jobId": it.id, "jobName": it.spec.name} for it in seen)
+    facts["holders"] = tuple({"jobId": job.id, "jobName": job.spec.name} for job in seen)
     if held.first_to_end is not None:
         facts["endsBy"], first = held.first_to_end
         text["earliest" if first.stop is None else "stopping"] = reader.job(first)
@@ -309,19 +320,25 @@ def _reserved(
     job: Job, queue: JobQueue, neighbours: Neighbours, state: SchedulerState, reader: Reader
 ) -> Blocked | None:
     """The job fits, but what it requires is reserved for heads of queues before its own; None if there are none."""
-    before = {name for name, it in state.queues.items() if name != queue.name and it.priority >= queue.priority}
-    heads = [(name, it) for name, it in state.heads.items() if name in before]
+    before = {
+        name
+        for name, other_queue in state.queues.items()
+        if name != queue.name and other_queue.priority >= queue.priority
+    }
+    heads = [(name, head) for name, head in state.heads.items() if name in before]
     if not heads:
         return None
-    known = [(name, neighbours.jobs.get(it.job_id)) for name, it in heads]
-    seen = [(name, it) for name, it in known if it is not None and reader.sees(it)]
-    named = [f"{reader.job(it)} in {reader.queue(name)}" for name, it in seen]
+    known = [(name, neighbours.jobs.get(head.job_id)) for name, head in heads]
+    seen = [(name, other_job) for name, other_job in known if other_job is not None and reader.sees(other_job)]
+    named = [f"{reader.job(other_job)} in {reader.queue(name)}" for name, other_job in seen]
     others = len(heads) - len(named[: words.MAX_LISTED])
     rest = [words.counted(others, "job", "jobs") + " before it"] if others else []
     parts = [*named[: words.MAX_LISTED], *rest]
     facts: dict[str, Fact] = {
         "required": job.spec.resources.millicpus / 1000,
-        "reservedFor": tuple({"jobId": it.id, "jobName": it.spec.name} for _, it in seen[: words.MAX_LISTED]),
+        "reservedFor": tuple(
+            {"jobId": other_job.id, "jobName": other_job.spec.name} for _, other_job in seen[: words.MAX_LISTED]
+        ),
     }
     size = job.spec.resources
     required = [words.vcpus_words(size.millicpus)] if size.millicpus else []

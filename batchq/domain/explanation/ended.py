@@ -76,8 +76,8 @@ def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
     if order.killed_at is not None:
         return {"killed": words.duration_words(now - order.killed_at)}
     stopped: list[StopOrder | AttemptContainer] = [order, *_not_ended(job)]
-    signalled = [it for it in stopped if it.next_step_at is not None]
-    first = min(signalled, key=lambda it: it.next_step_at or now, default=None)
+    signalled = [item for item in stopped if item.next_step_at is not None]
+    first = min(signalled, key=lambda item: item.next_step_at or now, default=None)
     step = None if first is None else under_way(first)
     if first is None or first.next_step_at is None or step is None:
         return {}
@@ -94,7 +94,7 @@ def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
 
 def _not_ended(job: Job) -> list[AttemptContainer]:
     containers = () if job.attempt is None else job.attempt.containers
-    return [it for it in containers if it.state is not AttemptContainerState.ENDED]
+    return [container for container in containers if container.state is not AttemptContainerState.ENDED]
 
 
 _BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
@@ -239,7 +239,7 @@ def _code_of(attempt: Attempt, reason: str) -> Code:
 
 def _decisive(attempt: Attempt) -> AttemptContainer | None:
     """The container that decided the attempt; None for an attempt with one container."""
-    return next((it for it in attempt.containers if it.key == attempt.decided_by), None)
+    return next((container for container in attempt.containers if container.key == attempt.decided_by), None)
 
 
 def _reason_of(attempt: Attempt, container: AttemptContainer | None) -> str:

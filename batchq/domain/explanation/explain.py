@@ -70,7 +70,7 @@ def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explana
         return stopped
     if state.obstacle is not None:
         return explain_obstructed(state, reader)
-    starts = [it for tag in tags_under_way(job) if (it := state.starts.get(tag)) is not None]
+    starts = [start for tag in tags_under_way(job) if (start := state.starts.get(tag)) is not None]
     blocked = _of_phases(job, starts, state, reader)
     if blocked is not None:
         return blocked
@@ -86,7 +86,7 @@ def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explana
 
 def _of_phases(job: Job, starts: Sequence[StartProgress], state: SchedulerState, reader: Reader) -> Explanation | None:
     """The explanation by what the starts of the containers do; None if they only create and start."""
-    by_phase = {it.phase: it for it in starts}
+    by_phase = {progress.phase: progress for progress in starts}
     if (start := by_phase.get(StartPhase.HOST_FAILED)) is not None:
         return _host_failed(job, start, state, reader)
     if (start := by_phase.get(StartPhase.REFUSED)) is not None:
@@ -120,7 +120,9 @@ def _host_failed(job: Job, start: StartProgress, state: SchedulerState, reader: 
 
 def _pulling(start: StartProgress, state: SchedulerState) -> Explanation:
     waiting = {
-        tag.job_id for tag, it in state.starts.items() if it.phase is StartPhase.PULLING and it.image == start.image
+        tag.job_id
+        for tag, progress in state.starts.items()
+        if progress.phase is StartPhase.PULLING and progress.image == start.image
     }
     text = {"image": start.image, "length": words.duration_words(state.now - start.since)}
     if len(waiting) > 1:
@@ -132,8 +134,8 @@ def _pulling(start: StartProgress, state: SchedulerState) -> Explanation:
 def _containers(job: Job, facts: dict[str, Fact], text: dict[str, str]) -> Explanation:
     assert job.attempt is not None, f"{job.id} is not active"
     containers = job.attempt.containers
-    starting_now = sum(it.state is AttemptContainerState.STARTING for it in containers)
-    waiting = sum(it.state is AttemptContainerState.WAITING for it in containers)
+    starting_now = sum(container.state is AttemptContainerState.STARTING for container in containers)
+    waiting = sum(container.state is AttemptContainerState.WAITING for container in containers)
     facts |= {"containers": len(containers), "starting": starting_now, "waiting": waiting}
     text |= {
         "containers": words.counted(len(containers), "container"),

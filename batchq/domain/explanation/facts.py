@@ -44,7 +44,7 @@ class Holders:
     def of(self, dimension: Dimension) -> Holding:
         if dimension not in self._known:
             jobs = self._by_dimension.get(dimension, ())
-            ends = [(at, it) for it in jobs if (at := latest_end(it, self._now)) is not None and at > self._now]
+            ends = [(at, job) for job in jobs if (at := latest_end(job, self._now)) is not None and at > self._now]
             self._known[dimension] = Holding(jobs=jobs, first_to_end=min(ends, key=itemgetter(0), default=None))
         return self._known[dimension]
 

@@ -41,7 +41,7 @@ def explain_pending(job: Job, neighbours: Neighbours, state: SchedulerState, rea
     if state.obstacle is not None and state.obstacle.code is Code.STORE_UNAVAILABLE:
         return explain_obstructed(state, reader)
     dependencies = standing(job, neighbours.jobs)
-    waiting, total = [it for it, status in dependencies if status is not Status.SUCCEEDED], len(dependencies)
+    waiting, total = [job_id for job_id, status in dependencies if status is not Status.SUCCEEDED], len(dependencies)
     if not waiting:
         age = words.duration_words(state.now - job.created_at)
         return explanation(Code.SUBMITTED, since=job.created_at, facts={}, words={"age": age})
@@ -51,11 +51,11 @@ def explain_pending(job: Job, neighbours: Neighbours, state: SchedulerState, rea
         facts={
             "pending": len(waiting),
             "total": total,
-            "dependencies": tuple(_dependency_facts(it, neighbours, reader) for it in waiting),
+            "dependencies": tuple(_dependency_facts(job_id, neighbours, reader) for job_id in waiting),
         },
         words={
             "pending": f"{len(waiting)} of {words.counted(total, 'dependency', 'dependencies')}",
-            "dependencies": words.list_words([_dependency(it, neighbours, state, reader) for it in waiting]),
+            "dependencies": words.list_words([_dependency(job_id, neighbours, state, reader) for job_id in waiting]),
         },
     )
 
@@ -103,9 +103,11 @@ def explain_runnable(job: Job, neighbours: Neighbours, state: SchedulerState, re
         return capacity.never(job, queue, state, reader)
     if state.obstacle is not None:
         return explain_obstructed(state, reader)
-    if any(job.order in it for it in state.stop_pending):
+    if any(job.order in intervals for intervals in state.stop_pending):
         return explanation(Code.STOP_PENDING, since=None, facts={}, words={})
-    exhausted = next((it for it in state.exhausted if it.covers(job.spec.owner.account, job.spec.queue)), None)
+    exhausted = next(
+        (budget for budget in state.exhausted if budget.covers(job.spec.owner.account, job.spec.queue)), None
+    )
     if exhausted is not None:
         return _budget_exhausted(exhausted, reader)
     retry_facts, retry_words = _retry(job)
@@ -188,7 +190,7 @@ def _lacking(reason: str) -> str | None:
     if not reason.startswith(beginning):
         return None
     named = reason.removeprefix(beginning).removesuffix(end).split(", ")
-    return words.joined([it for it in named if not it.startswith(vcpus_of(AccountName("")))]) or None
+    return words.joined([text for text in named if not text.startswith(vcpus_of(AccountName("")))]) or None
 
 
 def _children(job: Job, now: datetime) -> Explanation:
@@ -196,7 +198,7 @@ def _children(job: Job, now: datetime) -> Explanation:
     assert array is not None, f"{job.id} has no children"
     counts, size = dict(array.counts), arrays.size(job)
     succeeded, failed = counts.get(Status.SUCCEEDED, 0), counts.get(Status.FAILED, 0)
-    active = sum(counts.get(it, 0) for it in ACTIVE)
+    active = sum(counts.get(status, 0) for status in ACTIVE)
     unspawned = size - array.spawned
     queued = max(0, array.spawned - succeeded - failed - active)
     facts: dict[str, Fact] = {"size": size, "succeeded": succeeded, "failed": failed, "active": active}
@@ -242,7 +244,7 @@ def _dependency_facts(job_id: JobId, neighbours: Neighbours, reader: Reader) -> 
 
 
 def _no_environment(job: Job, queue: JobQueue) -> Explanation:
-    names = tuple(str(it) for it in queue.environments)
+    names = tuple(str(name) for name in queue.environments)
     text = {"queue": str(queue.name), "environments": words.list_words(names)}
     facts: dict[str, Fact] = {"jobQueue": queue.name, "environments": names}
     return explanation(Code.NO_ENVIRONMENT, since=job.blocked_at or job.runnable_at, facts=facts, words=text)

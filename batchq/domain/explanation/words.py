@@ -23,7 +23,7 @@ _GIB = 1024  # MiB
 _MEANINGS = {
     126: "the command cannot be executed",
     127: "command not found",
-    **{128 + it: f"ended by {it.name}" for it in signal.Signals},
+    **{128 + signals: f"ended by {signals.name}" for signals in signal.Signals},
 }
 
 
@@ -114,13 +114,13 @@ def explanation(code: Code, *, since: datetime | None, facts: Facts, words: Mapp
     Facts that the row does not name are left out.
     """
     row = ROWS[code]
-    first = next((it for it in row.sentences if _words_of(it) <= words.keys()), row.sentences[-1])
-    sentences = (first, *(it for it in row.more if _words_of(it) <= words.keys()))
+    first = next((sentence for sentence in row.sentences if _words_of(sentence) <= words.keys()), row.sentences[-1])
+    sentences = (first, *(text for text in row.more if _words_of(text) <= words.keys()))
     return Explanation(
         code=code,
-        sentence=" ".join(it.format_map(words) for it in sentences),
+        sentence=" ".join(sentence.format_map(words) for sentence in sentences),
         since=since,
-        facts={it: facts[it] for it in row.facts if it in facts},
+        facts={fact: facts[fact] for fact in row.facts if fact in facts},
     )
 
 

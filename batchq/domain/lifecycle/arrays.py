@@ -197,13 +197,16 @@ def store_child_order(
 
     Raises Invalid if the array has MAX_CHILD_ORDERS different orders already.
     """
-    if any(index in it.indices for it in job.child_orders):
+    if any(index in other_order.indices for other_order in job.child_orders):
         return job
     terminate = not isinstance(event, on.CancelRequested)
     alike = ChildOrder(indices=(), reason=event.reason, terminate=terminate, user=event.user)
     if isinstance(event, on.TerminateRequested):
         alike = replace(alike, grace=event.grace, signal=event.signal)
-    known = {replace(it, indices=(), delays_ms=()): (it.indices, it.delays_ms) for it in job.child_orders}
+    known = {
+        replace(other_order, indices=(), delays_ms=()): (other_order.indices, other_order.delays_ms)
+        for other_order in job.child_orders
+    }
     indices, delays = known.get(alike, ((), ()))
     known[alike] = (*indices, index), (*delays, max(now - job.created_at, timedelta()) // MILLISECOND)
     if len(known) > MAX_CHILD_ORDERS:
@@ -211,13 +214,15 @@ def store_child_order(
             f"Array {job.id} waits, and its children have {MAX_CHILD_ORDERS} different orders to stop already: use the "
             "reason of one of them, or stop the array."
         )
-    orders = (replace(it, indices=indices, delays_ms=delays) for it, (indices, delays) in known.items())
+    orders = (
+        replace(other_order, indices=indices, delays_ms=delays) for other_order, (indices, delays) in known.items()
+    )
     return replace(job, child_orders=tuple(orders))
 
 
 def apply_child_order(child: Job, job: Job, now: datetime) -> Job:
     """Apply to a child that is spawned at `now` the order that its array stored for it: the child becomes FAILED."""
-    order = next((it for it in job.child_orders if _index(child) in it.indices), None)
+    order = next((other_order for other_order in job.child_orders if _index(child) in other_order.indices), None)
     if order is None:
         return child
     at = job.created_at + order.delays_ms[order.indices.index(_index(child))] * MILLISECOND

@@ -21,7 +21,6 @@ from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import Tag
@@ -87,23 +86,23 @@ def keys(job: Job) -> tuple[str, ...]:
     main = main_node(job)
     others = range(1 if job.spec.nodes is None else job.spec.nodes.count)
     nodes = (main, *(node for node in others if node != main))
-    return tuple(f"{node}/{it.name}" for node in nodes for it in task_of(job, node).containers)
+    return tuple(f"{node}/{container.name}" for node in nodes for container in task_of(job, node).containers)
 
 
 def container_with_key(job: Job, key: str) -> AttemptContainer:
     """The container with this key of the attempt under way. StopIteration if there is none."""
-    return next(it for it in attempt_of(job).containers if it.key == key)
+    return next(container for container in attempt_of(job).containers if container.key == key)
 
 
 def with_container(job: Job, container: AttemptContainer) -> Job:
     """The job with `container` in place of the container with the same key."""
-    return each(job, lambda it: container if it.key == container.key else it)
+    return each(job, lambda other: container if other.key == container.key else other)
 
 
 def each(job: Job, change: Callable[[AttemptContainer], AttemptContainer]) -> Job:
     """Apply `change` to each container of the attempt under way. Returns the same object if nothing changes."""
     containers = attempt_of(job).containers
-    changed = tuple(change(it) for it in containers)
+    changed = tuple(change(container) for container in containers)
     return job if changed == containers else with_containers(job, changed)
 
 
@@ -120,11 +119,11 @@ def ended_container(container: AttemptContainer, now: datetime, reason: str | No
 def gates(job: Job) -> dict[str, Gate]:
     """The gate of each waiting container, by key."""
     containers = {container.key: container for container in attempt_of(job).containers}
-    main_found = any(_finds(job, it) for it in containers.values() if it.node == main_node(job))
+    main_found = any(_finds(job, container) for container in containers.values() if container.node == main_node(job))
     return {
-        it.key: _gate(job, it, containers, main_found=main_found)
-        for it in containers.values()
-        if it.state is AttemptContainerState.WAITING
+        container.key: _gate(job, container, containers, main_found=main_found)
+        for container in containers.values()
+        if container.state is AttemptContainerState.WAITING
     }
 
 
@@ -136,11 +135,13 @@ def nodes_to_stop(job: Job) -> frozenset[int]:
     """
     containers = attempt_of(job).containers
     over = {
-        it.node for it in containers if it.state is AttemptContainerState.ENDED and task_container_of(job, it).essential
+        container.node
+        for container in containers
+        if container.state is AttemptContainerState.ENDED and task_container_of(job, container).essential
     }
     stops = job.stop is not None and not ladder.awaits_checkpoint(job.stop)
     everything = stops or main_node(job) in over
-    return frozenset(it.node for it in containers) if everything else frozenset(over)
+    return frozenset(container.node for container in containers) if everything else frozenset(over)
 
 
 def decides(job: Job, container: AttemptContainer) -> bool:
@@ -155,7 +156,7 @@ def decides(job: Job, container: AttemptContainer) -> bool:
 
 def waiting_for(job: Job, container: AttemptContainer) -> Iterator[tuple[AttemptContainer, ContainerDependency]]:
     """The containers that wait for `container`, each with the dependency that is not met."""
-    containers = {it.key: it for it in attempt_of(job).containers}
+    containers = {other.key: other for other in attempt_of(job).containers}
     for other in containers.values():
         if other.state is AttemptContainerState.WAITING and other.node == container.node:
             for key, dependency, gate in _conditions(job, other, containers):
@@ -165,16 +166,16 @@ def waiting_for(job: Job, container: AttemptContainer) -> Iterator[tuple[Attempt
 
 def awaited(job: Job) -> frozenset[str]:
     """The keys of the containers that others wait for, in one pass over all of them."""
-    containers = {it.key: it for it in attempt_of(job).containers}
-    waiting = [it for it in containers.values() if it.state is AttemptContainerState.WAITING]
-    conditions = (condition for it in waiting for condition in _conditions(job, it, containers))
+    containers = {container.key: container for container in attempt_of(job).containers}
+    waiting = [container for container in containers.values() if container.state is AttemptContainerState.WAITING]
+    conditions = (condition for container in waiting for condition in _conditions(job, container, containers))
     return frozenset(key for key, _, gate in conditions if gate is not Gate.OPEN)
 
 
 def why_never(job: Job, container: AttemptContainer) -> str:
     """The reason of a container whose gate is NEVER. StopIteration for any other."""
-    conditions = _conditions(job, container, {it.key: it for it in attempt_of(job).containers})
-    never = next(it for _, it, gate in conditions if gate is Gate.NEVER)
+    conditions = _conditions(job, container, {other.key: other for other in attempt_of(job).containers})
+    never = next(dependency for _, dependency, gate in conditions if gate is Gate.NEVER)
     return f"ContainerDependencyError: container {never.container} will not reach {never.condition}"
 
 
@@ -225,7 +226,7 @@ def apply_rules(job: Job, now: datetime) -> Job:
 
 def _decide(job: Job) -> Job:
     attempt = attempt_of(job)
-    decider = next((it.key for it in attempt.containers if decides(job, it)), None)
+    decider = next((container.key for container in attempt.containers if decides(job, container)), None)
     if attempt.decided_by is not None or decider is None:
         return job
     return replace(job, attempt=replace(attempt, decided_by=decider))
@@ -237,14 +238,14 @@ def _end_checkpoint_step(job: Job, now: datetime) -> Job:
         return job
     if main_node(job) in nodes_to_stop(job):
         job = end_checkpoint_steps(job, now)
-    if any(_awaits_checkpoint(it) for it in attempt_of(job).containers):
+    if any(_awaits_checkpoint(container) for container in attempt_of(job).containers):
         return job
-    return stop_order.with_changed_order(job, lambda it: replace(it, step=it.step + 1))
+    return stop_order.with_changed_order(job, lambda order: replace(order, step=order.step + 1))
 
 
 def end_checkpoint_steps(job: Job, now: datetime) -> Job:
     """End the step of each container that waits for a checkpoint."""
-    return each(job, lambda it: ladder.advanced(it, now) if _awaits_checkpoint(it) else it)
+    return each(job, lambda container: ladder.advanced(container, now) if _awaits_checkpoint(container) else container)
 
 
 def _awaits_checkpoint(container: AttemptContainer) -> bool:
@@ -253,19 +254,30 @@ def _awaits_checkpoint(container: AttemptContainer) -> bool:
 
 def _close(job: Job, now: datetime) -> Job:
     nodes = nodes_to_stop(job)
-    return each(job, lambda it: order_container_stop(job, it, now) if it.node in nodes else it)
+    return each(
+        job, lambda container: order_container_stop(job, container, now) if container.node in nodes else container
+    )
 
 
 def _give_up(job: Job, now: datetime) -> Job:
     never = {key for key, gate in gates(job).items() if gate is Gate.NEVER}
-    return each(job, lambda it: ended_container(it, now, why_never(job, it)) if it.key in never else it)
+    return each(
+        job,
+        lambda container: (
+            ended_container(container, now, why_never(job, container)) if container.key in never else container
+        ),
+    )
 
 
 def _open(job: Job, now: datetime) -> Job:
     ready = {key for key, gate in gates(job).items() if gate is Gate.OPEN}
     return each(
         job,
-        lambda it: replace(it, state=AttemptContainerState.STARTING, start_requested_at=now) if it.key in ready else it,
+        lambda container: (
+            replace(container, state=AttemptContainerState.STARTING, start_requested_at=now)
+            if container.key in ready
+            else container
+        ),
     )
 
 
@@ -331,7 +343,7 @@ def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | N
     return ladder.ladder(
         rules,
         signal=None if own is None else own.signal,
-        grace=next(it for it in graces if it is not None),
+        grace=next(duration for duration in graces if duration is not None),
         checkpoint=requested and on_main and container.state is AttemptContainerState.RUNNING,
     )
 
@@ -348,53 +360,3 @@ def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now:
         return ended_container(ordered, now, None)
     forced = replace(ordered, stop_ordered=True, steps=(), step=0, next_step_at=None)
     return ladder.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced
-
-
-def effects_of_change(
-    tag: Tag, before: tuple[AttemptContainer, ...], after: tuple[AttemptContainer, ...]
-) -> Iterator[do.Effect]:
-    """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
-    for old, new in zip(before, after, strict=True):
-        effect = _effect(replace(tag, container_key=new.key), old, new)
-        if effect is not None:
-            yield effect
-    gone = removable(before)
-    for key in removable(after):
-        if key not in gone:
-            yield do.CleanUpContainer(tag=replace(tag, container_key=key))
-
-
-def _effect(tag: Tag, old: AttemptContainer, new: AttemptContainer) -> do.Effect | None:
-    """The effect that a change of one container requires; None: none.
-
-    A container that runs although it was ordered to stop while it was starting gets its signal.
-    """
-    match new.state:
-        case AttemptContainerState.STARTING if old.state is AttemptContainerState.WAITING:
-            return do.StartContainer(tag=tag)
-        case AttemptContainerState.STARTING if new.stop_ordered and not old.stop_ordered:
-            return do.AbandonStart(tag=tag)
-        case AttemptContainerState.RUNNING if new.stop_ordered:
-            ran = old.state is AttemptContainerState.RUNNING
-            return ladder.next_effect(tag, old if ran and old.stop_ordered else None, new)
-        case AttemptContainerState.ENDED if old.state is AttemptContainerState.STARTING and new.started_at is not None:
-            # It exited before its start was confirmed: a repeated start would run it twice.
-            return do.AbandonStart(tag=tag)
-        case _:
-            return None
-
-
-def removable(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
-    """The keys of the ended containers that may be removed: none while any container of the attempt has yet to run.
-
-    The volumes that containers share are removed with the attempt's last container, and a later container may read
-    what an earlier one wrote.
-    """
-    return () if any(it.state in YET_TO_COME for it in containers) else ended_keys(containers)
-
-
-def ended_keys(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
-    """The keys of the containers that have ended, without those whose start was never requested."""
-    return tuple(
-        it.key for it in containers if it.state is AttemptContainerState.ENDED and it.start_requested_at is not None
-    )

@@ -1,7 +1,7 @@
 """Attempts with several containers: a task, or the tasks of all nodes of a multi-node parallel job. Pure.
 
 `TRANSITIONS[container state][event type]` is a rule that changes one container. `container_rules.apply_rules` then
-derives what follows for the other containers, and `container_rules.effects_of_change` derives the effects. When all
+derives what follows for the other containers, and `container_effects.effects_of_change` derives the effects. When all
 containers have ended, the attempt ends with the outcome of its deciding container (`Attempt.decided_by`), and
 `status.finish` decides what follows for the job.
 """
@@ -15,11 +15,11 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import holds, ladder, status, stop_order
+from batchq.domain.lifecycle.container_effects import effects_of_change
 from batchq.domain.lifecycle.container_rules import (
     apply_rules,
     container_with_key,
     each,
-    effects_of_change,
     end_checkpoint_steps,
     ended_container,
     force_stop,
@@ -65,7 +65,7 @@ def step_containers(job: Job, event: on.Event, now: datetime) -> Outcome:
 
 def _apply_to_container(job: Job, event: on.Event, now: datetime) -> Job:
     key = getattr(event, "container_key", None)
-    container = next((it for it in attempt_of(job).containers if it.key == key), None)
+    container = next((container for container in attempt_of(job).containers if container.key == key), None)
     rule = None if container is None else TRANSITIONS[container.state].get(type(event))
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to {container} of {with_history(job)}")
@@ -77,7 +77,7 @@ def _follow(before: Job, after: Job, now: datetime) -> Outcome:
     settled = stop_order.record_progress(apply_rules(after, now), known, now)
     containers = attempt_of(settled).containers
     effects = tuple(effects_of_change(before.tag, known, containers))
-    over = all(it.state is AttemptContainerState.ENDED for it in containers)
+    over = all(container.state is AttemptContainerState.ENDED for container in containers)
     return _finish(settled, now) if over else settled, effects
 
 
@@ -87,11 +87,11 @@ def _finish(job: Job, now: datetime) -> Job:
     Without a deciding container and with no container started, the start was abandoned: the attempt does not count.
     """
     attempt = attempt_of(job)
-    main = [it for it in attempt.containers if it.node == main_node(job)]
-    decider = next((it for it in main if it.key == attempt.decided_by), None)
+    main = [container for container in attempt.containers if container.node == main_node(job)]
+    decider = next((container for container in main if container.key == attempt.decided_by), None)
     if decider is None and attempt.started_at is None:
         return abandon(job, now)
-    latest = max(it.stopped_at or now for it in main)
+    latest = max(container.stopped_at or now for container in main)
     over = replace(attempt, stopped_at=max(latest, attempt.started_at or latest))
     over, status_reason = (over, status_reasons.EXITED) if decider is None else _verdict(over, decider)
     return finish(job, over, now, status_reason)
@@ -183,15 +183,21 @@ def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: d
 
 def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:
     """AWS: the containers whose conditions `container` did not meet in its startTimeout give up, and the task stops."""
-    waiting = {it.key: dependency for it, dependency in waiting_for(job, container)}
+    waiting = {other_container.key: dependency for other_container, dependency in waiting_for(job, container)}
     limit = task_container_of(job, container).start_timeout
     if not waiting or limit is None:
         return job
 
-    def give_up_or_stop(it: AttemptContainer) -> AttemptContainer:
-        if it.key in waiting:
-            return ended_container(it, now, _too_late(container, waiting[it.key].condition, limit))
-        return order_container_stop(job, it, now) if it.node == container.node else it
+    def give_up_or_stop(other_container: AttemptContainer) -> AttemptContainer:
+        if other_container.key in waiting:
+            return ended_container(
+                other_container, now, _too_late(container, waiting[other_container.key].condition, limit)
+            )
+        return (
+            order_container_stop(job, other_container, now)
+            if other_container.node == container.node
+            else other_container
+        )
 
     return _decided_by(each(job, give_up_or_stop), container.node, tuple(waiting))
 
@@ -209,7 +215,7 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
     attempt = attempt_of(job)
     if node != main_node(job) or attempt.decided_by is not None:
         return job
-    essential = [it for it in given_up if task_container_of(job, container_with_key(job, it)).essential]
+    essential = [text for text in given_up if task_container_of(job, container_with_key(job, text)).essential]
     return replace(job, attempt=replace(attempt, decided_by=(*essential, *given_up)[0]))
 
 
@@ -218,7 +224,7 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
     if job.stop is not None or attempt_of(job).decided_by is not None:
         return job
     ordered = stop_order.time_out(job, now)
-    return each(ordered, lambda it: order_stop_of_job(ordered, it, now))
+    return each(ordered, lambda container: order_stop_of_job(ordered, container, now))
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
@@ -229,16 +235,30 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     if job.stop is not None and not job.is_pausing:
         return job
     if event.container is not None and not _is_essential(job, event.container):
-        return each(job, lambda it: _stop_container(job, it, event, now) if it.name == event.container else it)
+        return each(
+            job,
+            lambda container: (
+                _stop_container(job, container, event, now) if container.name == event.container else container
+            ),
+        )
     if not _names_job(job, event.node):
-        return each(job, lambda it: _stop_container(job, it, event, now) if it.node == event.node else it)
+        return each(
+            job,
+            lambda other_container: (
+                _stop_container(job, other_container, event, now)
+                if other_container.node == event.node
+                else other_container
+            ),
+        )
     whole, ordered = replace(event, node=None, container=None), stop_order.order_stop(job, event, now)
     if not job.is_pausing:
-        return each(ordered, lambda it: order_stop_of_job(ordered, it, now, whole))
+        return each(ordered, lambda one_container: order_stop_of_job(ordered, one_container, now, whole))
     return each(
         ordered,
-        lambda it: (
-            take_over_stop(ordered, it, now, whole) if it.stop_ordered else order_stop_of_job(ordered, it, now, whole)
+        lambda item: (
+            take_over_stop(ordered, item, now, whole)
+            if item.stop_ordered
+            else order_stop_of_job(ordered, item, now, whole)
         ),
     )
 
@@ -255,17 +275,27 @@ def _stop_container(
 def _pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     """Stop all containers, and hold the job after the attempt."""
     paused = holds.pause_active(job, event, now)
-    return paused if job.is_pausing else each(paused, lambda it: order_stop_of_job(paused, it, now))
+    return paused if job.is_pausing else each(paused, lambda container: order_stop_of_job(paused, container, now))
 
 
 def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
     """Kill the containers of the whole job, or of the node or the container that the request names."""
     if event.container is not None and not _is_essential(job, event.container):
-        return each(job, lambda it: force_stop(job, it, event, now) if it.name == event.container else it)
+        return each(
+            job,
+            lambda container: (
+                force_stop(job, container, event, now) if container.name == event.container else container
+            ),
+        )
     if _names_job(job, event.node):
         ordered = stop_order.force(job, event, now)
-        return each(ordered, lambda it: force_stop(ordered, it, event, now))
-    return each(job, lambda it: force_stop(job, it, event, now) if it.node == event.node else it)
+        return each(ordered, lambda other_container: force_stop(ordered, other_container, event, now))
+    return each(
+        job,
+        lambda one_container: (
+            force_stop(job, one_container, event, now) if one_container.node == event.node else one_container
+        ),
+    )
 
 
 def _names_job(job: Job, node: int | None) -> bool:

@@ -41,8 +41,8 @@ def next_wakeup(job: Job) -> datetime | None:
 
 def due_timers(job: Job, now: datetime) -> tuple[Alarm, ...]:
     """The events of the deadlines that have passed at `now`, earliest first."""
-    found = [it for it in _wakeups(job) if it[0] <= now]
-    return tuple(alarm for _, alarm in sorted(found, key=lambda it: it[0]))
+    found = [wakeup for wakeup in _wakeups(job) if wakeup[0] <= now]
+    return tuple(alarm for _, alarm in sorted(found, key=lambda pair: pair[0]))
 
 
 def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
@@ -65,14 +65,17 @@ def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
 
 def _wakeups_of_containers(job: Job, attempt: Attempt) -> Iterator[tuple[datetime, Alarm]]:
     needed = awaited(job)
-    for it in attempt.containers:
-        if it.state not in BEGUN:
+    for container in attempt.containers:
+        if container.state not in BEGUN:
             continue
-        if it.next_step_at is not None:
-            yield it.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=it.key)
-        limit = task_container_of(job, it).start_timeout
-        if limit is not None and it.start_requested_at is not None and it.key in needed:
-            yield it.start_requested_at + limit, on.StartTimedOut(attempt=attempt.number, container_key=it.key)
+        if container.next_step_at is not None:
+            yield container.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
+        limit = task_container_of(job, container).start_timeout
+        if limit is not None and container.start_requested_at is not None and container.key in needed:
+            yield (
+                container.start_requested_at + limit,
+                on.StartTimedOut(attempt=attempt.number, container_key=container.key),
+            )
 
 
 def tag_to_inspect(job: Job, alarm: on.Event) -> Tag | None:
@@ -95,7 +98,7 @@ def _tag_timed(job: Job) -> Tag | None:
         return job.tag
     main = main_node(job)
     return min(
-        tags_running(job), key=lambda it: _rank(job, container_with_key(job, it.container_key), main), default=None
+        tags_running(job), key=lambda tag: _rank(job, container_with_key(job, tag.container_key), main), default=None
     )
 
 
@@ -134,13 +137,14 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         runnable_at=_of(job.runnable_at, shift),
         promised_start=_promise(job, shift),
         hold=None if job.hold is None else _past(job.hold, shift),
-        stop_orders=tuple(_stopped(it, shift) for it in job.stop_orders),
+        stop_orders=tuple(_stopped(order, shift) for order in job.stop_orders),
         array_state=None if job.array_state is None else _past(job.array_state, shift),
     )
     if job.attempt is None:
         return moved
     attempt = replace(
-        _past(job.attempt, shift), containers=tuple(_container(it, shift) for it in job.attempt.containers)
+        _past(job.attempt, shift),
+        containers=tuple(_container(container, shift) for container in job.attempt.containers),
     )
     return replace(moved, started_at=_of(job.started_at, shift), attempt=attempt)
 
@@ -150,11 +154,11 @@ def bounded_deadlines(job: Job, now: datetime) -> Job:
 
     A later deadline was computed by a clock that was ahead of the present one.
     """
-    job = with_changed_order(job, lambda it: _brought_forward(it, now))
+    job = with_changed_order(job, lambda order: _brought_forward(order, now))
     attempt = job.attempt
-    if attempt is None or not any(_is_late(it, now) for it in attempt.containers):
+    if attempt is None or not any(_is_late(container, now) for container in attempt.containers):
         return job
-    containers = tuple(_brought_forward(it, now) for it in attempt.containers)
+    containers = tuple(_brought_forward(container, now) for container in attempt.containers)
     return replace(job, attempt=replace(attempt, containers=containers))
 
 

@@ -31,7 +31,7 @@ def fail_by_force(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
     """
     reason = status_reasons.force_failed(event.reason, ordered=None if job.stop is None else job.stop.reason)
     order = StopOrder(kind=StopKind.FORCE_FAIL, reason=event.reason, user=event.user, ordered_at=now)
-    attempt = attempt_of(each(job, lambda it: _given_up(it, now, reason)) if has_task(job) else job)
+    attempt = attempt_of(each(job, lambda container: _given_up(container, now, reason)) if has_task(job) else job)
     return _fail(with_order(job, order), attempt, now, reason)
 
 

@@ -18,7 +18,8 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import ladder
-from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key, ended_keys, has_task, removable
+from batchq.domain.lifecycle.container_effects import ended_keys, removable
+from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key, has_task
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.stop_orders import StopLadder
 
@@ -59,7 +60,7 @@ def reconcile(
     `lost_before`: a lost container that started before this moment was lost because the engine or the machine went
     down, and its attempt gets AWS's reason of a terminated host; None: not known to have gone down.
     """
-    there = {it.tag: it for it in surveyed}
+    there = {container.tag: container for container in surveyed}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
     kept = {tag for job in active.values() for tag in tags_to_keep(job)}
     lost = [tag for tag in under_way if tag in expected and tag not in there]
@@ -117,7 +118,7 @@ def container_tags(job: Job) -> tuple[Tag, ...]:
     return tuple(
         Tag(job_id=job.id, attempt=attempt.number, container_key=key)
         for attempt in job.all_attempts
-        for key in ([it.key for it in attempt.containers] or [""])
+        for key in ([container.key for container in attempt.containers] or [""])
     )
 
 
@@ -134,7 +135,11 @@ def tags_running(job: Job) -> tuple[Tag, ...]:
 
 
 def _tags(job: Job, states: frozenset[AttemptContainerState]) -> tuple[Tag, ...]:
-    return tuple(replace(job.tag, container_key=it.key) for it in attempt_of(job).containers if it.state in states)
+    return tuple(
+        replace(job.tag, container_key=container.key)
+        for container in attempt_of(job).containers
+        if container.state in states
+    )
 
 
 def tags_to_keep(job: Job) -> tuple[Tag, ...]:

@@ -58,7 +58,7 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
         attempts=(*job.attempts, ended),
         started_at=ended.started_at,
         stopped_at=ended.stopped_at,
-        stop_orders=tuple(it.ended for it in job.stop_orders),
+        stop_orders=tuple(order.ended for order in job.stop_orders),
     )
     match decided:
         case Verdict.SUCCEED:
@@ -137,7 +137,7 @@ def attempt_of(job: Job) -> Attempt:
 
 def with_history(job: Job) -> str:
     """One line for an error or a log: the job's present state, then its recent history, oldest entry first."""
-    orders = ", ".join(it.kind for it in job.stop_orders) or "none"
+    orders = ", ".join(order.kind for order in job.stop_orders) or "none"
     state = f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, orders {orders}"
     return f"{state}; history: {', '.join(recent_moves(job))}"
 
@@ -152,7 +152,7 @@ def recent_moves(job: Job) -> tuple[str, ...]:
         (job.stopped_at if job.status in FINISHED else None, f"{job.status} ({job.status_reason})"),
     ]
     # By timestamp: a damaged record may have times without a time zone, which cannot be compared.
-    moves = sorted(((at, move) for at, move in known if at is not None), key=lambda it: it[0].timestamp())
+    moves = sorted(((at, move) for at, move in known if at is not None), key=lambda pair: pair[0].timestamp())
     return tuple(f"{at.isoformat(timespec='milliseconds')} {move}" for at, move in moves[-MAX_MOVES:])
 
 
@@ -160,10 +160,10 @@ def _moves_of(attempt: Attempt) -> Iterator[Move]:
     name = f"attempt {attempt.number}"
     yield attempt.placed_at, f"{name} placed on {attempt.environment}"
     timed: tuple[Attempt | AttemptContainer, ...] = (attempt, *attempt.containers)
-    for it in timed:
-        whole = name if isinstance(it, Attempt) else f"{name} container {it.key}"
-        yield it.started_at, f"{whole} started"
-        yield it.stopped_at, f"{whole} ended (exit code {it.exit_code}, {it.reason})"
+    for container in timed:
+        whole = name if isinstance(container, Attempt) else f"{name} container {container.key}"
+        yield container.started_at, f"{whole} started"
+        yield container.stopped_at, f"{whole} ended (exit code {container.exit_code}, {container.reason})"
 
 
 def _moves_of_order(order: StopOrder) -> Iterator[Move]:
@@ -175,7 +175,7 @@ def _moves_of_order(order: StopOrder) -> Iterator[Move]:
 def _in_short(attempt: Attempt | None) -> str:
     if attempt is None or not attempt.containers:
         return str(attempt)
-    return f"{attempt.number} ({', '.join(f'{it.key} {it.state}' for it in attempt.containers)})"
+    return f"{attempt.number} ({', '.join(f'{container.key} {container.state}' for container in attempt.containers)})"
 
 
 class Verdict(StrEnum):

@@ -79,7 +79,7 @@ def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     ordered = _with_end(job, terminate_order(job, event, now))
     if job.stop is None or not (event.grace is not None or event.signal):
         return ordered
-    return with_changed_order(ordered, lambda it: ladder.with_last_step(it, _last_step(job, it, event), now))
+    return with_changed_order(ordered, lambda order: ladder.with_last_step(order, _last_step(job, order, event), now))
 
 
 def _last_step(job: Job, order: StopOrder, event: on.TerminateRequested) -> SignalStep:
@@ -93,17 +93,19 @@ def _last_step(job: Job, order: StopOrder, event: on.TerminateRequested) -> Sign
 def latest_order(job: Job) -> StopOrder | None:
     """The latest order to cancel or stop the job, without the pauses of attempts that have ended."""
     pause = job.stop
-    return next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE or it is pause), None)
+    return next(
+        (order for order in reversed(job.stop_orders) if order.kind is not StopKind.PAUSE or order is pause), None
+    )
 
 
 def is_stopped_by_user(job: Job) -> bool:
     """Whether a user cancelled or terminated the job, directly or with its array."""
-    return any(it.kind in {StopKind.CANCEL, StopKind.TERMINATE} and it.user for it in job.stop_orders)
+    return any(order.kind in {StopKind.CANCEL, StopKind.TERMINATE} and order.user for order in job.stop_orders)
 
 
 def stop_state(job: Job) -> str:
     """A text for what the effect of a stop order depends on. It changes with each status, attempt and order."""
-    orders = [f"{it.kind}!" if it.forced_at is not None else it.kind for it in job.stop_orders]
+    orders = [f"{order.kind}!" if order.forced_at is not None else order.kind for order in job.stop_orders]
     children = [] if job.array_state is None else ["children"]
     return ".".join([job.status, str(len(job.all_attempts)), *children, *orders])
 
@@ -147,7 +149,7 @@ def force(job: Job, event: on.StopForced, now: datetime) -> Job:
     """
     if job.stop is None or job.is_pausing:
         job = _with_end(job, _terminate(event, now))
-    return with_changed_order(job, lambda it: forced(it, event, now))
+    return with_changed_order(job, lambda order: forced(order, event, now))
 
 
 def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
@@ -169,7 +171,7 @@ def last_pause(job: Job) -> StopOrder | None:
     """The pause that ended the last attempt; None: the attempt under way is the first one, or no pause ended it."""
     if not job.attempts or not job.attempts[-1].paused:
         return None
-    return next((it for it in job.stop_orders if it.attempt == job.attempts[-1].number), None)
+    return next((order for order in job.stop_orders if order.attempt == job.attempts[-1].number), None)
 
 
 def awaits_final_checkpoint(job: Job) -> bool:
@@ -185,7 +187,7 @@ def awaits_final_checkpoint(job: Job) -> bool:
 
 def see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
     """Store the final checkpoint, if one was requested and it is the first that was seen. The ladder stays."""
-    return with_changed_order(job, lambda it: _with_checkpoint(it, event, now))
+    return with_changed_order(job, lambda order: _with_checkpoint(order, event, now))
 
 
 def _with_checkpoint(order: StopOrder, event: on.CheckpointSeen, now: datetime) -> StopOrder:
@@ -200,7 +202,8 @@ def see_late_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Jo
         return job
     if job.attempts[-1].paused:
         orders = tuple(
-            _with_checkpoint(it, event, now) if it.attempt == event.attempt else it for it in job.stop_orders
+            _with_checkpoint(order, event, now) if order.attempt == event.attempt else order
+            for order in job.stop_orders
         )
         return job if orders == job.stop_orders else replace(job, stop_orders=orders)
     return see_checkpoint(job, event, now) if job.status in FINISHED else job
@@ -214,7 +217,7 @@ def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
     if step is None or not step.until_checkpoint or not awaits_final_checkpoint(job):
         return job
     return with_changed_order(
-        job, lambda it: replace(it, checkpoint_error=f"none after {step.wait.total_seconds():g} s")
+        job, lambda order: replace(order, checkpoint_error=f"none after {step.wait.total_seconds():g} s")
     )
 
 
@@ -232,11 +235,11 @@ def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetim
     killed = any(new.killed_at is not None and old.next_step_at != new.next_step_at for old, new in pairs)
     return with_changed_order(
         job,
-        lambda it: replace(
-            it,
-            checkpoint_requested_at=it.checkpoint_requested_at or (now if requested else None),
-            signalled_at=it.signalled_at or (now if signalled else None),
-            killed_at=it.killed_at or (now if killed else None),
+        lambda order: replace(
+            order,
+            checkpoint_requested_at=order.checkpoint_requested_at or (now if requested else None),
+            signalled_at=order.signalled_at or (now if signalled else None),
+            killed_at=order.killed_at or (now if killed else None),
         ),
     )
 
@@ -246,7 +249,9 @@ def with_changed_order(job: Job, change: Callable[[StopOrder], StopOrder]) -> Jo
     order = job.stop
     if order is None or (after := change(order)) == order:
         return job
-    return replace(job, stop_orders=tuple(after if it is order else it for it in job.stop_orders))
+    return replace(
+        job, stop_orders=tuple(after if other_order is order else other_order for other_order in job.stop_orders)
+    )
 
 
 def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
@@ -266,11 +271,11 @@ def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
 
 def _stopped_alone(job: Job, attempt: Attempt) -> Iterator[tuple[int | None, str | None]]:
     """The nodes of a multi-node job, or the containers of a task, that a TerminateJob stopped alone."""
-    stopped = [it for it in attempt.containers if it.terminated_by is not None]
+    stopped = [container for container in attempt.containers if container.terminated_by is not None]
     if job.spec.nodes is None:
-        yield from ((None, it.name) for it in stopped)
+        yield from ((None, container.name) for container in stopped)
     else:
-        yield from dict.fromkeys((it.node, None) for it in stopped)
+        yield from dict.fromkeys((container.node, None) for container in stopped)
 
 
 def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOrder | None:
@@ -279,17 +284,25 @@ def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOr
     None: there was none.
     """
     stopped = [
-        it
-        for it in attempt.containers
-        if it.terminated_by is not None and node in {None, it.node} and container in {None, it.name}
+        other_container
+        for other_container in attempt.containers
+        if other_container.terminated_by is not None
+        and node in {None, other_container.node}
+        and container in {None, other_container.name}
     ]
     if not stopped or stopped[0].terminated_by is None:
         return None
     return replace(
         stopped[0].terminated_by,
-        signalled_at=min((it.signalled_at for it in stopped if it.signalled_at is not None), default=None),
+        signalled_at=min(
+            (other_container.signalled_at for other_container in stopped if other_container.signalled_at is not None),
+            default=None,
+        ),
         next_step_at=stopped[0].next_step_at,
-        killed_at=min((it.killed_at for it in stopped if it.killed_at is not None), default=None),
+        killed_at=min(
+            (other_container.killed_at for other_container in stopped if other_container.killed_at is not None),
+            default=None,
+        ),
     )
 
 

@@ -95,7 +95,7 @@ def _mark_unschedulable(job: Job, event: on.FoundUnschedulable, now: datetime) -
 def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
     """Show why the head of a queue waits. Its promised start may become earlier, never later."""
     blocked = _blocked(job, event.reason, now)
-    promises = [it for it in (job.promised_start, event.promise) if it is not None]
+    promises = [moment for moment in (job.promised_start, event.promise) if moment is not None]
     return replace(blocked, promised_start=min(promises)) if promises else blocked, ()
 
 
@@ -158,7 +158,7 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     started = start_time(event.started_at, requested_at=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
     running = replace(move_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
-    return _stop_from(running, None, stop_order.with_changed_order(running, lambda it: ladder.begun(it, now)))
+    return _stop_from(running, None, stop_order.with_changed_order(running, lambda order: ladder.begun(order, now)))
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
@@ -220,7 +220,7 @@ def _force_active(job: Job, event: on.StopForced, now: datetime) -> Outcome:
     forced = stop_order.force(job, event, now)
     if forced is job or job.status is Status.STARTING:
         return _stop_from(job, job.stop, forced)
-    return _stop_from(job, job.stop, stop_order.with_changed_order(forced, lambda it: ladder.killed(it, now)))
+    return _stop_from(job, job.stop, stop_order.with_changed_order(forced, lambda order: ladder.killed(order, now)))
 
 
 def _stop_from(job: Job, before: StopOrder | None, after: Job) -> Outcome:
@@ -240,19 +240,19 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
 
 def _note_request(job: Job, event: on.CheckpointRequested, now: datetime) -> Outcome:
     """Store that a checkpoint signal is about to be sent, so that a restart does not send it a second time at once."""
-    return stop_order.with_changed_order(job, lambda it: ladder.requested(it, event.step, now)), ()
+    return stop_order.with_changed_order(job, lambda order: ladder.requested(order, event.step, now)), ()
 
 
 def _count_wait(job: Job, event: on.StopSignalDelivered, now: datetime) -> Outcome:
     """Start the wait of the step at the first delivery of its signal, so that a slow engine does not shorten it."""
-    return stop_order.with_changed_order(job, lambda it: ladder.delivered(it, event.step, now)), ()
+    return stop_order.with_changed_order(job, lambda order: ladder.delivered(order, event.step, now)), ()
 
 
 def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Outcome:
     """Store the final checkpoint, and end the step that waits for it."""
     seen = stop_order.see_checkpoint(job, event, now)
     ended = stop_order.with_changed_order(
-        seen, lambda it: ladder.advanced(it, now) if ladder.awaits_checkpoint(it) else it
+        seen, lambda order: ladder.advanced(order, now) if ladder.awaits_checkpoint(order) else order
     )
     return (job, ()) if seen is job else _stop_from(job, job.stop, ended)
 
@@ -265,7 +265,7 @@ def _next_step(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
     if job.stop is None or job.stop.next_step_at is None:
         return job, ()
     missed = stop_order.miss_checkpoint(job, ladder.under_way(job.stop))
-    after = stop_order.with_changed_order(missed, lambda it: ladder.expired(it, now))
+    after = stop_order.with_changed_order(missed, lambda order: ladder.expired(order, now))
     return _stop_from(job, job.stop, stop_order.mark_unkillable(after, after.stop, now))
 
 

@@ -56,22 +56,24 @@ def decisive(containers: Sequence[AttemptContainer], task: Task) -> AttemptConta
 
     Until one has ended, the first essential one. None if `containers` has no essential container.
     """
-    essential = [it for it in containers if task.container(it.name).essential]
-    ended = [(it.stopped_at, place) for place, it in enumerate(essential) if it.stopped_at is not None]
+    essential = [container for container in containers if task.container(container.name).essential]
+    ended = [
+        (container.stopped_at, place) for place, container in enumerate(essential) if container.stopped_at is not None
+    ]
     return essential[min(ended)[1] if ended else 0] if essential else None
 
 
 def _main(job: Job, node: int) -> Job:
     return replace(
         job,
-        attempts=tuple(replace(it, containers=_containers_of_node(it, node)) for it in job.attempts),
+        attempts=tuple(replace(attempt, containers=_containers_of_node(attempt, node)) for attempt in job.attempts),
         attempt=job.attempt and replace(job.attempt, containers=_containers_of_node(job.attempt, node)),
     )
 
 
 def _other(job: Job, task: Task, node: int) -> Job:
     """A node that is not the main node. It may end before the job's attempt does."""
-    own = [_node_outcome(job, it, task, node) for it in job.all_attempts]
+    own = [_node_outcome(job, attempt, task, node) for attempt in job.all_attempts]
     if job.status in QUEUED or not own:
         return replace(job, attempts=tuple(own))
     status, alone = _node_status(own[-1], task), stop_order.of_part(own[-1], node, None)
@@ -92,7 +94,7 @@ def _ended_node(job: Job, last: Attempt, status: Status) -> Job:
         started_at=last.started_at,
         stopped_at=last.stopped_at or job.stopped_at,
     )
-    if any(it.terminated_by is not None for it in last.containers):
+    if any(container.terminated_by is not None for container in last.containers):
         return ended
     untouched = status is Status.SUCCEEDED or _ended_before_order(job, last.stopped_at)
     return replace(ended, stop_orders=()) if untouched else ended
@@ -107,13 +109,13 @@ def _node_outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
     decider = decisive(containers, task)
     if decider is None:
         return replace(attempt, containers=(), started_at=None)
-    started = [it.started_at for it in containers if it.started_at is not None]
-    stopped = [it.stopped_at for it in containers if it.stopped_at is not None]
+    started = [container.started_at for container in containers if container.started_at is not None]
+    stopped = [container.stopped_at for container in containers if container.stopped_at is not None]
     return replace(
         attempt,
         started_at=min(started, default=None),
         stopped_at=max(stopped, default=None)
-        if all(it.state is AttemptContainerState.ENDED for it in containers)
+        if all(container.state is AttemptContainerState.ENDED for container in containers)
         else None,
         exit_code=decider.exit_code,
         reason=decider.reason,
@@ -139,16 +141,16 @@ def _node_reason(job: Job, attempt: Attempt, decider: AttemptContainer) -> str |
 
 
 def _node_status(own: Attempt, task: Task) -> Status:
-    if any(it.state is not AttemptContainerState.ENDED for it in own.containers) or not own.containers:
+    if any(container.state is not AttemptContainerState.ENDED for container in own.containers) or not own.containers:
         return Status.STARTING if own.started_at is None else Status.RUNNING
-    if any(it.terminated_by is not None for it in own.containers):
+    if any(container.terminated_by is not None for container in own.containers):
         return Status.FAILED
     decider = decisive(own.containers, task)
     return Status.SUCCEEDED if decider is not None and decider.exit_code == 0 else Status.FAILED
 
 
 def _containers_of_node(attempt: Attempt, node: int) -> tuple[AttemptContainer, ...]:
-    return tuple(it for it in attempt.containers if it.node == node)
+    return tuple(container for container in attempt.containers if container.node == node)
 
 
 def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
@@ -185,12 +187,12 @@ class PendingArrayOrders(Struct, frozen=True):
     @property
     def ended_arrays(self) -> frozenset[int]:
         """The `Job.order` of each array that has ended."""
-        return frozenset(it.order for it in self.parents.values() if _ended_at(it) is not None)
+        return frozenset(job.order for job in self.parents.values() if _ended_at(job) is not None)
 
     @property
     def ends(self) -> Mapping[int, datetime]:
         """When each array that has ended did end, by `Job.order`."""
-        return {it.order: at for it in self.parents.values() if (at := _ended_at(it)) is not None}
+        return {job.order: at for job in self.parents.values() if (at := _ended_at(job)) is not None}
 
 
 def has_pending_order(job: Job) -> bool:
@@ -239,12 +241,16 @@ def shown_status_reason(job: Job) -> str | None:
         return job.status_reason
     if job.status in QUEUED and job.status_reason != attempts[-1].status_reason:
         return job.status_reason
-    return _followed(job.status_reason, merge_paths((), tuple(path for it in attempts for path in _paths(it))))
+    return _followed(
+        job.status_reason, merge_paths((), tuple(path for attempt in attempts for path in _paths(attempt)))
+    )
 
 
 def _paths(run: Attempt | AttemptContainer) -> tuple[str, ...]:
     containers: Iterable[AttemptContainer] = () if isinstance(run, AttemptContainer) else run.containers
-    return merge_paths(run.created_host_paths, tuple(path for it in containers for path in it.created_host_paths))
+    return merge_paths(
+        run.created_host_paths, tuple(path for container in containers for path in container.created_host_paths)
+    )
 
 
 def _followed(reason: str | None, paths: tuple[str, ...]) -> str | None:

@@ -109,7 +109,7 @@ def latest_start(
     `free`: what is free now. `endings`: the running jobs with a known latest end.
     """
     there = dict(free)
-    for ending in sorted(endings, key=lambda it: it.at):
+    for ending in sorted(endings, key=lambda ending: ending.at):
         for of, amount in ending.amounts.items():
             there[of] = there.get(of, 0) + amount
         if any(within(each, there) for each in wanted):

@@ -96,14 +96,14 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
     def enabled(self, names: Sequence[EnvironmentName]) -> list[EnvironmentName]:
         """The environments of `names` that exist and are ENABLED, in the same order."""
-        return [it for it in names if it in self.environments and self.environments[it].state is State.ENABLED]
+        return [name for name in names if name in self.environments and self.environments[name].state is State.ENABLED]
 
     def amounts(self) -> dict[Dimension, int]:
         """The capacity in every dimension but consumable resources: there may be thousands that no job needs."""
         return {
             MEMORY: self.host.memory_mib,
             GPUS: self.host.gpus,
-            **{vcpus(name): it.max_millicpus for name, it in self.environments.items()},
+            **{vcpus(name): environment.max_millicpus for name, environment in self.environments.items()},
             **{vcpus_of(name): most for name, most in self.quotas.millicpus.items()},
         }
 
@@ -156,7 +156,7 @@ class FreeCapacity:
         self._count(usage.needed)
         self._add_ending(self._returning(usage.sums), until=None)
         for account, millicpus in usage.accounts.items():
-            self._add_ending({vcpus_of(it): millicpus for it in cluster.quotas.on_millicpus(account)}, until=None)
+            self._add_ending({vcpus_of(name): millicpus for name in cluster.quotas.on_millicpus(account)}, until=None)
 
     @property
     def quotas(self) -> Quotas:
@@ -201,7 +201,7 @@ class FreeCapacity:
         if not binding or not self._demands(job, names):
             return None
         there = self._unreserved(self._reservations.before(latest_end_if_placed(job.timeout, self._now)))
-        return next((it for it in reversed(binding) if job.resources.millicpus > there[vcpus_of(it)]), None)
+        return next((name for name in reversed(binding) if job.resources.millicpus > there[vcpus_of(name)]), None)
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether not even the smallest and shortest job could start on one of these environments now."""
@@ -226,7 +226,9 @@ class FreeCapacity:
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
         wanted = demand(job.resources, job.requirements, environment)
         if self._cluster.quotas.millicpus and job.resources.millicpus > 0:
-            wanted |= {vcpus_of(it): job.resources.millicpus for it in self._cluster.quotas.on_millicpus(job.account)}
+            wanted |= {
+                vcpus_of(name): job.resources.millicpus for name in self._cluster.quotas.on_millicpus(job.account)
+            }
         return wanted
 
     def _count(self, resources: Iterable[ConsumableName]) -> None:
@@ -250,11 +252,11 @@ class FreeCapacity:
         there = self._unreserved(self._reservations.before(None))
         endings = [*self._known_endings, *self._endings]
         known = (latest_start(list(able.values()), there, endings), self._promised.get(job.job_id))
-        promise = min((it for it in known if it is not None), default=None)
+        promise = min((moment for moment in known if moment is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
         amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
-        limits = {vcpus_of(it) for it in self._cluster.quotas.on_millicpus(job.account)}
+        limits = {vcpus_of(name) for name in self._cluster.quotas.on_millicpus(job.account)}
         reserved = {of: amounts.pop(of) for of in (limits | self._consumed) & amounts.keys()}
         self._refused.clear()  # its keys contain a number of reservations, which now stands for others
         self._reservations.add(Reservation(amounts=amounts, starts=promise, reserved=reserved))

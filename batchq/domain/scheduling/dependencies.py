@@ -36,8 +36,8 @@ def evaluate_dependencies(job: Job, known: Mapping[JobId, Job]) -> DependencyEve
     """
     if job.spec.invalid is not None:
         return on.FoundInvalid(reason=job.spec.invalid)
-    standing = [(it, _status_of_dependency(job, it, known)) for it in job.spec.depends_on]
-    failed = next((_depended_on(job, it) for it, status in standing if status is Status.FAILED), None)
+    standing = [(dependency, _status_of_dependency(job, dependency, known)) for dependency in job.spec.depends_on]
+    failed = next((_depended_on(job, dependency) for dependency, status in standing if status is Status.FAILED), None)
     if failed is not None:
         return on.DependencyFailed(job_id=failed)
     statuses = {status for _, status in standing} | _before(job, known)
@@ -53,11 +53,21 @@ def standing(job: Job, known: Mapping[JobId, Job]) -> tuple[tuple[JobId, Status]
     before = _predecessor(job)
     ahead = () if before is None else ((before, next(iter(_before(job, known)))),)
     if job.child is None:
-        named = tuple((it.job_id, _status_of_dependency(job, it, known)) for it in job.spec.depends_on if it.job_id)
+        named = tuple(
+            (dependency.job_id, _status_of_dependency(job, dependency, known))
+            for dependency in job.spec.depends_on
+            if dependency.job_id
+        )
         return (*named, *ahead)
-    counterparts = (it for it in job.spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
-    ids = ((child_id(it.job_id, job.child.index), it) for it in counterparts if it.job_id)
-    return (*((job_id, _status_of_dependency(job, it, known)) for job_id, it in ids), *ahead)
+    counterparts = (
+        dependency
+        for dependency in job.spec.depends_on
+        if dependency.job_id and dependency.type is DependencyType.N_TO_N
+    )
+    ids = (
+        (child_id(dependency.job_id, job.child.index), dependency) for dependency in counterparts if dependency.job_id
+    )
+    return (*((job_id, _status_of_dependency(job, dependency, known)) for job_id, dependency in ids), *ahead)
 
 
 def waits_for(job: Job) -> tuple[JobId, ...]:
@@ -67,7 +77,7 @@ def waits_for(job: Job) -> tuple[JobId, ...]:
     """
     if not job.spec.depends_on:
         return ()
-    return tuple(dict.fromkeys(job_id for it in job.spec.depends_on for job_id in _ids(job, it)))
+    return tuple(dict.fromkeys(job_id for dependency in job.spec.depends_on for job_id in _ids(job, dependency)))
 
 
 def waits(job: Job) -> bool:
@@ -83,10 +93,14 @@ def dependencies_to_read(job: Job) -> tuple[JobId, ...]:
 
 def named(spec: JobSpec) -> tuple[JobId, ...]:
     """The ids of all jobs that `dependencies_refusal` needs: those in dependsOn, their arrays, a first child."""
-    ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
+    ids = [dependency.job_id for dependency in spec.depends_on if dependency.job_id is not None]
     parents = (parent[0] for parent in map(parent_of, ids) if parent is not None)
-    arrays = (it.job_id for it in spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
-    return (*ids, *parents, *(child_id(it, 0) for it in arrays))
+    arrays = (
+        dependency.job_id
+        for dependency in spec.depends_on
+        if dependency.job_id and dependency.type is DependencyType.N_TO_N
+    )
+    return (*ids, *parents, *(child_id(job_id, 0) for job_id in arrays))
 
 
 def dependencies_refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
@@ -94,7 +108,7 @@ def dependencies_refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | Non
 
     `known`: the jobs of `named` that exist and that the caller may see.
     """
-    return next(filter(None, (_refusal(it, spec.array_size, known) for it in spec.depends_on)), None)
+    return next(filter(None, (_refusal(dependency, spec.array_size, known) for dependency in spec.depends_on)), None)
 
 
 def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobId, Job]) -> str | None:

@@ -127,7 +127,7 @@ class SharePicker:
             1 - math.exp(-LOOKAHEAD)
         )  # the usage of a thousandth of a vCPU until then
         self._weights = {share: 1.0 if policy is None else policy.weight(share) for share in uses}
-        self._line = [(accrued(it, then, decay).used * self._weights[share], share) for share, it in uses.items()]
+        self._line = [(accrued(use, then, decay).used * self._weights[share], share) for share, use in uses.items()]
         heapq.heapify(self._line)
 
     @property

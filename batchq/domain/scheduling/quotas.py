@@ -17,12 +17,16 @@ class Quotas:
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
-        limited = (it for name in {*directory.accounts, ROOT} if (it := directory.account(name)) is not None)
-        self.limited: Mapping[AccountName, Account] = {it.name: it for it in limited if it.limits != NO_LIMITS}
+        limited = (account for name in {*directory.accounts, ROOT} if (account := directory.account(name)) is not None)
+        self.limited: Mapping[AccountName, Account] = {
+            account.name: account for account in limited if account.limits != NO_LIMITS
+        }
         self._on: dict[AccountName, tuple[Account, ...]] = {}
         self._on_millicpus: dict[AccountName, tuple[AccountName, ...]] = {}
         self.millicpus: Mapping[AccountName, int] = {
-            name: int(it.limits.vcpus * 1000) for name, it in self.limited.items() if it.limits.vcpus is not None
+            name: int(account.limits.vcpus * 1000)
+            for name, account in self.limited.items()
+            if account.limits.vcpus is not None
         }
 
     def on(self, name: AccountName) -> tuple[Account, ...]:
@@ -30,7 +34,7 @@ class Quotas:
         if not self.limited:
             return ()
         if name not in self._on:
-            self._on[name] = tuple(it for it in self.directory.lineage(name) if it.name in self.limited)
+            self._on[name] = tuple(account for account in self.directory.lineage(name) if account.name in self.limited)
         return self._on[name]
 
     def on_millicpus(self, name: AccountName) -> tuple[AccountName, ...]:
@@ -38,7 +42,9 @@ class Quotas:
         if not self.millicpus:
             return ()
         if name not in self._on_millicpus:
-            self._on_millicpus[name] = tuple(it.name for it in self.on(name) if it.name in self.millicpus)
+            self._on_millicpus[name] = tuple(
+                account.name for account in self.on(name) if account.name in self.millicpus
+            )
         return self._on_millicpus[name]
 
 

@@ -150,7 +150,7 @@ class Executor:
 
     def starts(self) -> dict[Tag, StartProgress]:
         """What each start in progress does at present."""
-        return {tag: it.start.progress for tag, it in self._ops.items() if it.start is not None}
+        return {tag: ops.start.progress for tag, ops in self._ops.items() if ops.start is not None}
 
     def on_death(self, report: Tag | DeathReport) -> None:
         """Handle a report that a container may have ended, using the report's inspection if it contains one.

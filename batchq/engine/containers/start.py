@@ -210,7 +210,7 @@ class Start:
         """
         policy = self._accounts.container_policy(self._spec.owner)
         authors = self._accounts.author_policies(self._spec.authors)
-        allowances = (*(() if policy is None else (policy,)), *(it for _, it in authors))
+        allowances = (*(() if policy is None else (policy,)), *(policy for _, policy in authors))
         self._launch = replace(self._launch, allowances=allowances)
         why = container_refusal(self._spec, policy, self._spec.owner.account) or author_refusal(self._spec, authors)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)

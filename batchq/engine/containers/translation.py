@@ -37,7 +37,7 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpe
         container_id=container_with_key(job, tag.container_key).container_id,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
-        beside=tuple(it.name for it in task.containers if it.name != tag.container),
+        beside=tuple(container.name for container in task.containers if container.name != tag.container),
     )
 
 
@@ -78,12 +78,21 @@ def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
 
 def _main_address(job: Job) -> str | None:
     main = main_node(job)
-    return next((it.address for it in attempt_of(job).containers if it.node == main and it.address is not None), None)
+    return next(
+        (
+            container.address
+            for container in attempt_of(job).containers
+            if container.node == main and container.address is not None
+        ),
+        None,
+    )
 
 
 def is_first(job: Job, tag: Tag) -> bool:
     """Whether no other container of the attempt under way has been started."""
-    return not any(it.start_requested_at for it in attempt_of(job).containers if it.key != tag.container_key)
+    return not any(
+        container.start_requested_at for container in attempt_of(job).containers if container.key != tag.container_key
+    )
 
 
 def with_checkpoints(launch: LaunchSpec, prepared: PreparedDirectory) -> LaunchSpec:

@@ -63,8 +63,8 @@ class Watcher:
             try:
                 async with self._runtime.deaths() as deaths:
                     self._survey_due.set()
-                    async for it in deaths:
-                        self._on_death(it)
+                    async for death in deaths:
+                        self._on_death(death)
                 self._survey_due.set()
             except EngineUnknown as unknown:
                 log.debug("the container engine's event stream failed: %s", unknown)
@@ -97,10 +97,12 @@ class Watcher:
         self.engine_failure = None
         seen = tuple(
             SurveyedContainer(
-                tag=it.tag, running=it.state is ContainerState.RUNNING, started=it.state is not ContainerState.CREATED
+                tag=inspection.tag,
+                running=inspection.state is ContainerState.RUNNING,
+                started=inspection.state is not ContainerState.CREATED,
             )
-            for it in found
-            if it.state is not ContainerState.GOING or it.tag in expected
+            for inspection in found
+            if inspection.state is not ContainerState.GOING or inspection.tag in expected
         )
         self._post(
             SurveyCompleted(

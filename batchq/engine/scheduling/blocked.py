@@ -70,7 +70,9 @@ class BlockedJobs:
         changed = {
             slot: head for slot, head in heads.items() if not self._is_written(slot, head, promises.get(head.job_id))
         }
-        stale = [it.job_id for slot, it in self.marks.items() if slot not in heads or heads[slot].job_id != it.job_id]
+        stale = [
+            job.job_id for slot, job in self.marks.items() if slot not in heads or heads[slot].job_id != job.job_id
+        ]
         await queue_cache.load_into(unit, [*stale, *(head.job_id for head in changed.values())])
         for job_id in stale:
             if _is_marked(unit.get(job_id)):
@@ -95,14 +97,16 @@ async def read_promises(
 ) -> Mapping[JobId, datetime]:
     """The stored latest start times of these jobs: needed after a restart of the server."""
     await queue_cache.load_into(unit, heads)
-    stored = {it: job.promised_start for it in heads if (job := unit.get(it)) is not None}
-    return {it: promise for it, promise in stored.items() if promise is not None}
+    stored = {job_id: job.promised_start for job_id in heads if (job := unit.get(job_id)) is not None}
+    return {job_id: promise for job_id, promise in stored.items() if promise is not None}
 
 
 def valid_marks(marks: Mapping[QueueSlot, BlockedJob], unit: UnitOfWork) -> Mapping[QueueSlot, BlockedJob]:
     """The marks without those of jobs that the unit of work has changed so that they are no longer blocked."""
-    invalid = {slot for slot, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
-    return {slot: it for slot, it in marks.items() if slot not in invalid} if invalid else marks
+    invalid = {
+        slot for slot, mark in marks.items() if (job := unit.get(mark.job_id)) is not None and not _is_marked(job)
+    }
+    return {slot: job for slot, job in marks.items() if slot not in invalid} if invalid else marks
 
 
 def _is_runnable(job: Job | None) -> bool:
@@ -193,7 +197,7 @@ class TimeLimits:
         """Cancel the jobs that are due."""
         marks = self._heads.marks
         if self._heads_due is not None and self._heads_due <= unit.now:
-            ids = [it.job_id for it in marks.values() if not unit.has_loaded(it.job_id)]
+            ids = [job.job_id for job in marks.values() if not unit.has_loaded(job.job_id)]
             unit.load((await self._store.jobs(ids)).values())
             for mark in marks.values():
                 self._cancel_if_due(unit, mark.job_id)
@@ -214,8 +218,8 @@ class TimeLimits:
             self._due_changed.set()
 
     def _first_of(self, marks: Mapping[QueueSlot, BlockedJob]) -> datetime | None:
-        heads = [(self._catalog.queues.get(place), it) for place, it in marks.items() if isinstance(place, str)]
-        return _earliest([_due_time(queue, it.reason, it.since) for queue, it in heads])
+        heads = [(self._catalog.queues.get(place), job) for place, job in marks.items() if isinstance(place, str)]
+        return _earliest([_due_time(queue, job.reason, job.since) for queue, job in heads])
 
     async def run(self) -> None:
         """Request a unit of work whenever a job is due."""
@@ -232,7 +236,7 @@ class TimeLimits:
 
     async def _scan_page(self, unit: UnitOfWork, scan: UnschedulableScan) -> UnschedulableScan | None:
         """Scan a page of unschedulable jobs. Returns the next page or scan, None if none is needed."""
-        if not any(it.time_limits for it in self._catalog.queues.values()):
+        if not any(queue.time_limits for queue in self._catalog.queues.values()):
             return None
         page = await self._store.unschedulable(SCAN_PAGE, scan.after)
         unit.load(page)
@@ -259,7 +263,9 @@ class TimeLimits:
 def _due_time(queue: JobQueue | None, reason: str, since: datetime) -> datetime | None:
     if queue is None or not queue.time_limits:
         return None
-    limits = [it.most for it in queue.time_limits if status_reasons.code(it.reason) == status_reasons.code(reason)]
+    limits = [
+        limit.most for limit in queue.time_limits if status_reasons.code(limit.reason) == status_reasons.code(reason)
+    ]
     return since + min(limits) if limits else None
 
 
@@ -273,4 +279,4 @@ def _with_due(scan: UnschedulableScan | None, due: datetime | None) -> Unschedul
 
 
 def _earliest(dues: Iterable[datetime | None]) -> datetime | None:
-    return min([it for it in dues if it is not None], default=None)
+    return min([moment for moment in dues if moment is not None], default=None)

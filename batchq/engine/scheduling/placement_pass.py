@@ -173,9 +173,11 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         """Try the first jobs of each queue, by priority. Returns the heads. Changes no job before `run` does."""
         heads: dict[QueueSlot, Head] = {}
         closed = self.waiting.skip.closed(BudgetScope.QUEUE)
-        open_queues = (it for it in self.catalog.queues.values() if not it.drained and it.name not in closed)
-        by_priority = sorted(open_queues, key=lambda it: (-it.priority, it.name))
-        for _, queues in groupby(by_priority, key=lambda it: it.priority):
+        open_queues = (
+            queue for queue in self.catalog.queues.values() if not queue.drained and queue.name not in closed
+        )
+        by_priority = sorted(open_queues, key=lambda queue: (-queue.priority, queue.name))
+        for _, queues in groupby(by_priority, key=lambda other_queue: other_queue.priority):
             if not self.must_end:
                 heads |= await self.place_from(tuple(queues))
         return heads
@@ -186,7 +188,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         for name, position in searches.items():
             if name in self.unread_queues and not self.must_end:
                 remaining[name] = await self.search(self.unread_queues[name], position)
-        return {name: it for name, it in remaining.items() if it is not None}
+        return {name: position for name, position in remaining.items() if position is not None}
 
     async def place_from(self, queues: Sequence[JobQueue]) -> dict[QueueSlot, Head]:
         """Try the jobs of queues of equal priority, merged by order, until each queue is done. Returns the heads."""
@@ -299,9 +301,10 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
                 policy,
                 active=active_shares(self.usage, queue.name),
                 max_millicpus=sum(
-                    it.max_millicpus
+                    environment.max_millicpus
                     for name in queue.environments
-                    if (it := self.catalog.environments.get(name)) is not None and it.state is State.ENABLED
+                    if (environment := self.catalog.environments.get(name)) is not None
+                    and environment.state is State.ENABLED
                 ),
             ),
         )
@@ -354,7 +357,7 @@ async def recheck_unschedulable(
     """
     page = await store.unschedulable(UNSCHEDULABLE_PAGE, after)
     unit.load(page)
-    for job in filter(None, [unit.get(it.id) for it in page]):
+    for job in filter(None, [unit.get(job.id) for job in page]):
         queue = catalog.queues.get(job.spec.queue)
         if job.unschedulable and queue is not None and capacity.could_hold(candidate_of_job(job), queue.environments):
             unit.step(job.id, on.FoundSchedulable())

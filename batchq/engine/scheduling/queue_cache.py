@@ -50,17 +50,20 @@ class QueueFront:
         if not beside:
             return tuple(self._candidates[first : first + limit])
         line = islice(self._candidates, first, None)
-        return tuple(islice((it for it in line if it.account not in beside), limit))
+        return tuple(islice((candidate for candidate in line if candidate.account not in beside), limit))
 
     def from_first_of(self, ids: Collection[JobId]) -> Iterator[JobId]:
         """The first candidate in `ids` and all candidates behind it; empty if none of the ids is cached."""
-        first = min((self._by_id[it].order for it in ids if it in self._by_id), default=math.inf)
-        return (it.job_id for it in islice(self._candidates, bisect_left(self._candidates, first, key=_order), None))
+        first = min((self._by_id[job_id].order for job_id in ids if job_id in self._by_id), default=math.inf)
+        return (
+            candidate.job_id
+            for candidate in islice(self._candidates, bisect_left(self._candidates, first, key=_order), None)
+        )
 
     def extend(self, page: Collection[Candidate], *, until: float) -> None:
         """Add all waiting jobs from the old `until` to the new one."""
         self._candidates += page
-        self._by_id |= {it.job_id: it for it in page}
+        self._by_id |= {candidate.job_id: candidate for candidate in page}
         self.until = until
 
     def apply(self, job: Job) -> bool:
@@ -79,7 +82,7 @@ class QueueFront:
         if len(self._candidates) <= MAX_CANDIDATES:
             return []
         removed, self._candidates = self._candidates[MAX_CANDIDATES // 2 :], self._candidates[: MAX_CANDIDATES // 2]
-        self._by_id = {it.job_id: it for it in self._candidates}
+        self._by_id = {candidate.job_id: candidate for candidate in self._candidates}
         self.until = self._candidates[-1].order
         return removed
 
@@ -124,20 +127,20 @@ class QueueCache:
 
     async def load_into(self, unit: UnitOfWork, ids: Iterable[JobId]) -> None:
         """Load those of these jobs that the unit of work has not loaded."""
-        unknown = sorted({it for it in ids if not unit.has_loaded(it)})
+        unknown = sorted({job_id for job_id in ids if not unit.has_loaded(job_id)})
         if unknown:
             unit.load((await self.jobs(unknown)).values())
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """The jobs that exist. The jobs behind them in their queues are read too: they will be needed soon."""
-        found = {it: self.cached_jobs[it] for it in ids if it in self.cached_jobs}
-        unknown = [it for it in ids if it not in found]
+        found = {job_id: self.cached_jobs[job_id] for job_id in ids if job_id in self.cached_jobs}
+        unknown = [job_id for job_id in ids if job_id not in found]
         if unknown:
             read = await self._store.jobs(list(dict.fromkeys((*unknown, *self._jobs_behind(unknown)))))
             for job in read.values():
                 self._cache(job)
-            found |= {it: read[it] for it in unknown if it in read}
-            if any(self._is_contradicted(it, read.get(it)) for it in unknown):
+            found |= {job_id: read[job_id] for job_id in unknown if job_id in read}
+            if any(self._is_contradicted(job_id, read.get(job_id)) for job_id in unknown):
                 self.clear()
         return found
 
@@ -147,8 +150,8 @@ class QueueCache:
             front = self.fronts.get(job.spec.queue)
             if front is not None and front.apply(job):
                 self._cache(job)
-                for it in front.shorten():
-                    self.cached_jobs.pop(it.job_id, None)
+                for candidate in front.shorten():
+                    self.cached_jobs.pop(candidate.job_id, None)
 
     def _is_contradicted(self, job_id: JobId, job: Job | None) -> bool:
         """Whether the cache contains a job that does not wait in the store, for example because its row was damaged."""
@@ -156,7 +159,12 @@ class QueueCache:
         return not waits and any(job_id in front for front in self.fronts.values())
 
     def _jobs_behind(self, ids: Collection[JobId]) -> Iterator[JobId]:
-        behind = (it for front in self.fronts.values() for it in front.from_first_of(ids) if it not in self.cached_jobs)
+        behind = (
+            job_id
+            for front in self.fronts.values()
+            for job_id in front.from_first_of(ids)
+            if job_id not in self.cached_jobs
+        )
         return islice(behind, min(READ_AHEAD, MAX_JOBS - len(self.cached_jobs)))
 
     def _cache(self, job: Job) -> None:

@@ -39,10 +39,10 @@ class Skip(Struct, frozen=True, kw_only=True):
 
     def closed(self, scope: BudgetScope) -> frozenset[str]:
         """The names of the accounts or queues whose budget is used up."""
-        return frozenset(it.key.name for it in self.exhausted if it.key.scope is scope)
+        return frozenset(budget.key.name for budget in self.exhausted if budget.key.scope is scope)
 
-    def has(self, it: Candidate) -> bool:
-        return it.order in self.children or it.order in self.bulk_stop_targets
+    def has(self, candidate: Candidate) -> bool:
+        return candidate.order in self.children or candidate.order in self.bulk_stop_targets
 
     def end(self, order: int) -> int:
         """The last of the consecutive skipped orders that begin at `order`; `order` itself if it is not skipped."""
@@ -96,7 +96,7 @@ class WaitingJobs:
 
     def in_order(self, queue: QueueName) -> AsyncIterator[Candidate]:
         """The jobs of a queue without a scheduling policy, first in, first out."""
-        changed = [it for each in self._changed[queue].values() for it in each]
+        changed = [candidate for each in self._changed[queue].values() for candidate in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
             if self._closed.everyone or queue in self._empty_queues:
@@ -107,8 +107,8 @@ class WaitingJobs:
                 self.complete_queues[queue] = page
             return page
 
-        def place(it: Candidate) -> int:
-            return self.skipped_to(it.order)
+        def place(candidate: Candidate) -> int:
+            return self.skipped_to(candidate.order)
 
         return self._merge(_Pages(read, place, self._first_page(queue)), changed, _order)
 
@@ -126,9 +126,9 @@ class WaitingJobs:
         stored = () if queue in self._empty_queues else await self._queues.waiting_shares(queue)
         if not stored:
             self.complete_queues[queue] = ()
-        shares = {*stored, *(it for it in self._changed[queue] if it is not None)}
+        shares = {*stored, *(text for text in self._changed[queue] if text is not None)}
         now = self._unit.now
-        known = {it: usage.get(ShareKey(queue, it)) or ShareUse(as_of=now) for it in sorted(shares)}
+        known = {share: usage.get(ShareKey(queue, share)) or ShareUse(as_of=now) for share in sorted(shares)}
         picker = SharePicker(uses=known, policy=policy, now=now)
         by_share: dict[str, AsyncIterator[Candidate]] = {}
         while (share := picker.next) is not None:
@@ -146,15 +146,15 @@ class WaitingJobs:
                 return ()
             return await self._queues.runnable_in_share(queue, share, limit, after, excluding=self._closed.names)
 
-        def place(it: Candidate) -> tuple[int, int]:
-            return it.priority, self.skip.end(it.order)
+        def place(candidate: Candidate) -> tuple[int, int]:
+            return candidate.priority, self.skip.end(candidate.order)
 
         return self._merge(_Pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
 
     def _merge(
         self, stored: "_Pages[Key]", changed: list[Candidate], rank: Callable[[Candidate], Key]
     ) -> AsyncIterator[Candidate]:
-        eligible = sorted((it for it in changed if self.may_start(it)), key=rank, reverse=True)
+        eligible = sorted((item for item in changed if self.may_start(item)), key=rank, reverse=True)
         return _MergedJobs(self, stored, eligible, rank)
 
     @cached_property
@@ -169,8 +169,8 @@ class WaitingJobs:
         """Whether a stored job is unchanged by this unit of work and its account is not passed over."""
         return not self._unit.touched(other.job_id) and not self._closed.has(other.account)
 
-    def may_start(self, it: Candidate) -> bool:
-        return not self.skip.has(it)
+    def may_start(self, candidate: Candidate) -> bool:
+        return not self.skip.has(candidate)
 
     def skipped_to(self, order: int) -> int:
         """The end of the run of skipped or changed orders that begins at `order`; `order` itself if there is none."""
@@ -243,9 +243,9 @@ class _MergedJobs(Generic[Key]):
         raise StopAsyncIteration
 
 
-def _rank(it: Candidate) -> tuple[int, int]:
+def _rank(candidate: Candidate) -> tuple[int, int]:
     """The rank within a share: the highest priority first, then the oldest."""
-    return -it.priority, it.order
+    return -candidate.priority, candidate.order
 
 
 class QueueSearchPosition(Struct, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ class PassMemo:
             self._full_queues = self._staged.full_queues
             seen = self._staged.complete_queues.items()
             self.empty_queues |= {
-                queue for queue, line in seen if all(committed.unit.touched(it.job_id) for it in line)
+                queue for queue, line in seen if all(committed.unit.touched(candidate.job_id) for candidate in line)
             }
         if self.empty_queues:
             self.empty_queues -= {after.spec.queue for _, after in committed.changes if is_queued_for_placement(after)}
@@ -191,7 +191,7 @@ class Scheduler:
         `capacity_freed`: whether more resources may be free than at the last call.
         """
         changes = unit.job_changes()
-        open_queues = [name for name, it in self._catalog.queues.items() if not it.drained]
+        open_queues = [name for name, queue in self._catalog.queues.items() if not queue.drained]
         if self._pass_memo.nothing_queued(open_queues, changes):
             result, promises = NOTHING_QUEUED, NO_PROMISES
         else:
@@ -201,7 +201,7 @@ class Scheduler:
             new = partial(new_pass, unit, self.queue_cache, self._catalog, usage=uses, skip=skip)
             if not self._promises_read:
                 heads = await new(capacity=FreeCapacity(cluster=site, usage=held, now=unit.now)).place_all()
-                ids = [it.job_id for it in heads.values()]
+                ids = [head.job_id for head in heads.values()]
                 self._saved = replace(self._saved, promises=await read_promises(unit, self.queue_cache, ids))
                 self._promises_read = True
             room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=self._saved.promises)
@@ -223,7 +223,7 @@ class Scheduler:
     def has_blocked_shares(self) -> bool:
         """Whether a fair-share queue, whose order changes with time, has a blocked head, as last saved."""
         queues = (self._catalog.queues.get(place) for place in self._blocked_jobs.marks if isinstance(place, str))
-        return any(it is not None and it.policy is not None for it in queues)
+        return any(queue is not None and queue.policy is not None for queue in queues)
 
     @property
     def searching(self) -> bool:
@@ -232,8 +232,8 @@ class Scheduler:
 
     def _next_searches(self, unit: UnitOfWork, result: PassResult, *, capacity_freed: bool) -> Searches:
         """The searches after the pass. A head that left its place frees its reservation."""
-        heads = {it.job_id for it in result.heads.values()}
-        capacity_freed = capacity_freed or any(it.job_id not in heads for it in self._blocked_jobs.marks.values())
+        heads = {head.job_id for head in result.heads.values()}
+        capacity_freed = capacity_freed or any(job.job_id not in heads for job in self._blocked_jobs.marks.values())
         searched = result.searches if unit.search_due else self._saved.searches
         if not result.finished:
             return searched
@@ -276,14 +276,14 @@ class Scheduler:
     def heads(self) -> dict[QueueName, BlockedHead]:
         """The blocked head of each queue, as last saved."""
         return {
-            slot: BlockedHead(job_id=it.job_id, reason=it.reason, since=it.since)
-            for slot, it in self._blocked_jobs.marks.items()
+            slot: BlockedHead(job_id=job.job_id, reason=job.reason, since=job.since)
+            for slot, job in self._blocked_jobs.marks.items()
             if isinstance(slot, str)
         }
 
     def share_millicpus(self) -> dict[tuple[QueueName, str], int]:
         """The vCPUs that the jobs of each share hold, in thousandths, as last saved; shares without any are omitted."""
-        return {(key.queue, key.share): it.millicpus for key, it in self._share_usage.shares.items() if it.millicpus}
+        return {(key.queue, key.share): use.millicpus for key, use in self._share_usage.shares.items() if use.millicpus}
 
     def cluster(self, host: Resources) -> Cluster:
         """The total capacity, as last saved."""
@@ -307,16 +307,19 @@ class Scheduler:
         waiting = WaitingJobs(unit, self._store, skip, ClosedAccounts(NO_QUOTAS))
         line = waiting.in_order(queue) if policy is None else waiting.in_share_order(queue, policy, uses)
         first: list[Candidate] = []
-        while len(first) < SNAPSHOT_JOBS and (it := await anext(line, None)) is not None:
-            first.append(it)
-        created = {it.id: it.created_at for it in (await self._store.jobs([it.job_id for it in first])).values()}
-        since = {it.job_id: self._positions.since(queue, it.order) for it in first}
+        while len(first) < SNAPSHOT_JOBS and (job := await anext(line, None)) is not None:
+            first.append(job)
+        created = {
+            job.id: job.created_at
+            for job in (await self._store.jobs([candidate.job_id for candidate in first])).values()
+        }
+        since = {candidate.job_id: self._positions.since(queue, candidate.order) for candidate in first}
         shares = [(key.share, use.millicpus) for key, use in uses.items() if key.queue == queue and use.millicpus > 0]
         return Snapshot(
-            jobs=tuple((it, max(created.get(it, unit.now), at)) for it, at in since.items()),
+            jobs=tuple((job_id, max(created.get(job_id, unit.now), at)) for job_id, at in since.items()),
             updated_at=unit.now,
-            millicpus=sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue),
-            shares=tuple(sorted(shares, key=lambda it: (-it[1], it[0])))[:SNAPSHOT_SHARES],
+            millicpus=sum(job.spec.resources.millicpus for job in active if job.spec.queue == queue),
+            shares=tuple(sorted(shares, key=lambda share: (-share[1], share[0])))[:SNAPSHOT_SHARES],
             active_shares=active_shares(uses, queue),
         )
 

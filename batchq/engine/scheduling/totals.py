@@ -39,7 +39,7 @@ class RecentStarts:
         self._intervals: deque[tuple[datetime, Counter[QueueName]]] = deque()
 
     def on_committed(self, committed: Committed) -> None:
-        placed = [it.job.spec.queue for it in committed.transitions if it.job.status is Status.STARTING]
+        placed = [changed.job.spec.queue for changed in committed.transitions if changed.job.status is Status.STARTING]
         if not placed:
             return
         now = committed.unit.now
@@ -107,7 +107,9 @@ class ShareUsageTotals:
 
     def usage_changes(self, changes: Iterable[Change], now: datetime) -> UsageChanges:
         """What these changes, all those of the unit of work so far, change in the totals."""
-        relevant = [it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs]
+        relevant = [
+            change for change in changes if change.after.spec.share_identifier is not None or change.after.spec.needs
+        ]
         if not relevant:
             return NOTHING_CHANGED
         return UsageChanges(shares=self._shares(relevant, now), used_up=self._used_up(relevant))
@@ -141,7 +143,7 @@ class ShareUsageTotals:
         return accrued(use, now, self._decay(key.queue)).used >= NEGLIGIBLE
 
     def _shares(self, changes: Sequence[Change], now: datetime) -> dict[ShareKey, ShareUse]:
-        named = {it.after.spec.queue for it in changes if it.after.spec.share_identifier is not None}
+        named = {change.after.spec.queue for change in changes if change.after.spec.share_identifier is not None}
         return updated_usage(self.shares, changes, now, {name: self._decay(name) for name in named})
 
     def _decay(self, name: QueueName) -> timedelta:
@@ -151,7 +153,7 @@ class ShareUsageTotals:
     def _used_up(self, changes: Sequence[Change]) -> dict[ConsumableName, int]:
         known = self._catalog.consumables
         used_up: dict[ConsumableName, int] = {}
-        for need in (need for it in changes for need in taken(it.before, it.after)):
+        for need in (need for change in changes for need in taken(change.before, change.after)):
             name = need.resource
             if name in known and known[name].kind is ResourceKind.NON_REPLENISHABLE:
                 used_up[name] = used_up.get(name, self.used_up.get(name, 0)) + need.quantity
