@@ -9,7 +9,7 @@ class Invalid(BatchqError):
     """The request is invalid; nothing was changed. The message is shown to the caller."""
 
 
-class Misused(Invalid):
+class UsageError(Invalid):
     """A flag, an environment variable or a file of the command line is invalid; no change was requested."""
 
 
@@ -78,7 +78,7 @@ class StoreRefused(BatchqError):
     """The data directory cannot be opened: locked by another server, damaged, or of a newer schema."""
 
 
-class StartImpossible(Misused):
+class StartImpossible(UsageError):
     """The server cannot start with these settings."""
 
 
@@ -86,54 +86,54 @@ class IllegalTransition(BatchqError):
     """An event cannot occur in the job's status. The message contains the job's recent history."""
 
 
-class EngineError(BatchqError):
+class ContainerRuntimeError(BatchqError):
     """The container engine did not carry out a call."""
 
 
-class EngineUnknown(EngineError):
+class RuntimeUnknown(ContainerRuntimeError):
     """The outcome of a call is not known: it may have been carried out, or may be later. Inspect, then repeat it."""
 
 
-class EngineUnreachable(EngineUnknown):
+class RuntimeUnreachable(RuntimeUnknown):
     """The call was not sent, and has no effect: the engine could not be connected to, or did not answer before it."""
 
 
-class StartHadNoEffect(EngineUnknown):
+class StartHadNoEffect(RuntimeUnknown):
     """The engine refused a start before it ran the program, for a reason that ends. The start may be repeated."""
 
 
-class LogRefused(EngineUnknown):
+class LogRefused(RuntimeUnknown):
     """The engine refuses to read the log of a container. A repeated call may be refused in the same way."""
 
 
-class ContainerGone(EngineError):
+class ContainerGone(ContainerRuntimeError):
     """The engine has no such container, or it no longer runs. For a stop, kill or remove this is success."""
 
 
-class ContainerUnusable(EngineError):
+class ContainerUnusable(ContainerRuntimeError):
     """The container of a launch never ran and can never start: its network or its open folders are gone."""
 
 
-class StartInterrupted(EngineError):
+class StartInterrupted(ContainerRuntimeError):
     """The engine, or the runtime below it, ended during the start of a container: its program may have run.
 
     Starting the container again could run the program twice.
     """
 
 
-class ImageMissing(EngineError):
+class ImageMissing(ContainerRuntimeError):
     """The image is not on this machine; it can be pulled."""
 
 
-class ImageUnavailable(EngineError):
+class ImageUnavailable(ContainerRuntimeError):
     """The image cannot be pulled. The message is the attempt's reason, `CannotPullContainerError: ...`."""
 
 
-class NameTaken(EngineError):
+class NameTaken(ContainerRuntimeError):
     """The name of a container or network is taken by one that this server did not create, and does not touch."""
 
 
-class StartRefused(EngineError):
+class StartRefused(ContainerRuntimeError):
     """The engine refused to create or start the container, or batchq's own checks did before the call."""
 
     def __init__(

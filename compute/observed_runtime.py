@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.errors import BatchqError, EngineUnknown
+from batchq.errors import BatchqError, RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.observer import Observer
-from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class ObservedRuntime:
     async def lost_before(self) -> datetime | None:
         return await self._measure("lost_before", self._runtime.lost_before())
 
-    async def identity(self) -> EngineIdentity:
+    async def identity(self) -> RuntimeIdentity:
         return await self._measure("identity", self._runtime.identity())
 
     async def close(self) -> None:
@@ -74,7 +74,7 @@ class ObservedRuntime:
         try:
             result = await made
             outcome = "ok"
-        except EngineUnknown:
+        except RuntimeUnknown:
             outcome = "unknown"
             raise
         except BatchqError:

@@ -10,7 +10,7 @@ from batchq.api.batch.job_definitions import parse_document, user_to_wire, with_
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.operations import takes
-from batchq.api.stop_orders import stop_orders_members
+from batchq.api.stop_shapes import stop_orders_members
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import node_of

@@ -30,8 +30,8 @@ from batchq.api.batch.submit_job import SubmitJob
 from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, parse, reply
 from batchq.api.operations.openapi import OperationDoc, document, document_additions
 from batchq.api.operations.operations import Answer, Operation
-from batchq.api.operations.schemas import Additions, AwsAnswer
-from batchq.api.stop_orders import StopOrderAnswer
+from batchq.api.operations.schemas import Additions, AwsResponse
+from batchq.api.stop_shapes import StopOrderResponse
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.access.container_policy import require_allowed_containers
 from batchq.errors import Forbidden, Invalid
@@ -103,18 +103,18 @@ UNSUPPORTED: Mapping[str, str] = {
 READ_PREFIXES = ("Describe", "List", "Get")
 
 
-class AuthorAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class AuthorResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """A user, and the account of that user at the time."""
 
     user: str
     account: str
 
 
-class DefinitionAdditions(AuthorAnswer, frozen=True, kw_only=True, rename="camel"):
+class DefinitionAdditions(AuthorResponse, frozen=True, kw_only=True, rename="camel"):
     """The member `batchq` of a job definition, which AWS does not have: the user who owns its name."""
 
     #: The user who registered this revision. Jobs of the revision have only rights that this user has too.
-    author: AuthorAnswer
+    author: AuthorResponse
 
 
 class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -125,16 +125,16 @@ class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     #: The account of that user at the time.
     account: str
     #: The other users who wrote what the job runs; absent without any. The job has only rights that they have too.
-    authors: tuple[AuthorAnswer, ...] = ()
+    authors: tuple[AuthorResponse, ...] = ()
 
 
 class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The member `batchq` of a job in the answer to DescribeJobs, which AWS does not have."""
 
     #: The latest order to cancel or stop the job; absent without one.
-    stop_order: StopOrderAnswer | None = None
+    stop_order: StopOrderResponse | None = None
     #: All such orders that had an effect, oldest first; absent without one.
-    stop_orders: tuple[StopOrderAnswer, ...] = ()
+    stop_orders: tuple[StopOrderResponse, ...] = ()
 
 
 class SubmissionAdditions(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -182,7 +182,7 @@ def _doc(name: str, operation: BatchOperation) -> OperationDoc:
         summary=operation.summary,
         body=operation.body,
         query=operation.query,
-        answer=None if operation.refused else AwsAnswer("batch", name),
+        answer=None if operation.refused else AwsResponse("batch", name),
         permission=required_permission(name),
         refused=operation.refused,
     )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.accounts.admin import can_see_key
 from batchq.accounts.files import AccessKey
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.pages import Page, PageTable, Visit
+from batchq.api.console.pages import Page, PageRequest, PageTable
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Caller, Directory, Permission
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.budgets import BudgetScope
@@ -32,7 +32,7 @@ class AccountRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/accounts")
-async def accounts_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+async def accounts_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
     """Users see themselves and their keys, coordinators the users and keys of their accounts, operators all."""
     caller = visit.caller
     directory, keys = await asyncio.to_thread(_read, context)

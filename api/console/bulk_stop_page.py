@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.api.http.http import RequestQuery, Word
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.explanation.words import counted
 from batchq.domain.job import Status
-from batchq.domain.stop_words import (
+from batchq.domain.stop_messages import (
     DONE,
     WIDE,
     WOULD_BE_DONE,
@@ -148,12 +148,12 @@ class StopPreview(OutcomeCounts, kw_only=True):
 
 
 @pages.get("/stop")
-async def bulk_stop_page(context: ConsoleContext, visit: Visit[BulkStopQuery]) -> PageAnswer:
+async def bulk_stop_page(context: ConsoleContext, visit: PageRequest[BulkStopQuery]) -> PageAnswer:
     return await _preview_page(context, visit.input.kind, visit.input, visit.caller)
 
 
 @pages.post("/stop")
-async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) -> PageAnswer:
+async def post_bulk_stop(context: ConsoleContext, visit: PageRequest[BulkStopForm]) -> PageAnswer:
     form = visit.input
 
     async def order() -> str:
@@ -175,7 +175,7 @@ async def post_bulk_stop(context: ConsoleContext, visit: Visit[BulkStopForm]) ->
 
 
 @pages.get("/stop/results/{invocation}")
-async def bulk_stop_result(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+async def bulk_stop_result(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
     result = context.recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")

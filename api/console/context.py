@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from batchq.accounts.admin import AccountAdmin
 from batchq.api.auth.authentication import HealthReport, KeyAuthentication
 from batchq.api.console.forms import Invocations, RecentResults
-from batchq.api.console.live_updates import Hints, Pressure, SharedFragments
+from batchq.api.console.refresh import Hints, Load, SharedFragments
 from batchq.api.console.rendering import Renderer
 from batchq.api.http.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller
@@ -17,10 +17,10 @@ from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_log import JobLogService
+from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
-from batchq.services.log_windows import LogWindowService
+from batchq.services.log_windows import LogPages
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.services.training import CheckpointService
@@ -50,8 +50,8 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     explanations: ExplanationService
     jobs: JobService
     search: JobSearchService
-    job_log: JobLogService
-    log_windows: LogWindowService
+    job_log: LogFollower
+    log_windows: LogPages
     events: EventService
     catalog: CatalogService
     bulk_stops: BulkStopService
@@ -70,7 +70,7 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     #: None if no page needs a login.
     keys: KeyAuthentication | None
     #: The time that pages take to render, and the delay of the event loop.
-    pressure: Pressure
+    pressure: Load
     #: For open pages.
     hints: Hints
     live_parts: SharedFragments

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
@@ -65,7 +65,7 @@ class NameRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/definitions")
-async def definitions_page(context: ConsoleContext, visit: Visit[DefinitionsQuery]) -> Page:
+async def definitions_page(context: ConsoleContext, visit: PageRequest[DefinitionsQuery]) -> Page:
     """The names that the caller may use, each with its newest revision."""
     query = visit.input
     found = await context.catalog.definitions.page(
@@ -80,7 +80,7 @@ async def definitions_page(context: ConsoleContext, visit: Visit[DefinitionsQuer
 
 
 @pages.get("/definitions/{ref:[^/]{1,256}}")
-async def definition_page(context: ConsoleContext, visit: Visit[DefinitionQuery]) -> Page:
+async def definition_page(context: ConsoleContext, visit: PageRequest[DefinitionQuery]) -> Page:
     """A revision `NAME:3`, or all revisions of a name."""
     ref, caller = visit.path["ref"], visit.caller
     if ":" not in ref:
@@ -189,14 +189,14 @@ def _difference(before: str, after: str) -> Sequence[str]:
 
 
 @pages.get("/definitions/{ref}/deregister")
-async def deregister_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+async def deregister_page(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
     definition = await find_definition(context, visit.path["ref"], visit.caller)
     values = {"definition": definition, "path": f"/ui/definitions/{definition.ref}"}
     return Page(template="deregister.html", title=f"Deregister {definition.ref}", values=values)
 
 
 @pages.post("/definitions/{ref}/deregister")
-async def post_deregister(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+async def post_deregister(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
     definition = await find_definition(context, visit.path["ref"], visit.caller)
     caller = replace(visit.caller, operation="DeregisterJobDefinition")
     await context.catalog.definitions.deregister(definition.ref, caller=caller)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
 from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import DefinitionRef, JobId, job_path
@@ -40,7 +40,7 @@ class Hit(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/find")
-async def find_page(context: ConsoleContext, visit: Visit[FindQuery]) -> PageAnswer:
+async def find_page(context: ConsoleContext, visit: PageRequest[FindQuery]) -> PageAnswer:
     caller, text = visit.caller, visit.input.q.strip()
     arn = _ARN.fullmatch(text)
     text = text if arn is None else arn[1]

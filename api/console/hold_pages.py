@@ -10,13 +10,13 @@ from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, job_path, short_id
 from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.domain.lifecycle.stop_order import stop_state
+from batchq.domain.lifecycle.stopping import stop_state
 from batchq.errors import NotFound
 
 HELD = "The job keeps its place in the queue, holds up no other job, and does not start until it is released."
@@ -83,10 +83,10 @@ RESUME = HoldAction(name="resume", operation="ResumeJob", effect=_released)
 
 
 def _add_pages(action: HoldAction) -> None:
-    async def show(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+    async def show(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
         return _page(action, await _job(context, visit.path["id"], visit.caller))
 
-    async def post(context: ConsoleContext, visit: Visit[HoldForm]) -> PageAnswer:
+    async def post(context: ConsoleContext, visit: PageRequest[HoldForm]) -> PageAnswer:
         return await _post(action, context, visit)
 
     show.__name__, post.__name__ = f"{action.name}_page", f"post_{action.name}"
@@ -98,7 +98,7 @@ for _action in (HOLD, RELEASE, PAUSE, RESUME):
     _add_pages(_action)
 
 
-async def _post(action: HoldAction, context: ConsoleContext, visit: Visit[HoldForm]) -> PageAnswer:
+async def _post(action: HoldAction, context: ConsoleContext, visit: PageRequest[HoldForm]) -> PageAnswer:
     job, form = await _job(context, visit.path["id"], visit.caller), visit.input
 
     async def order() -> str:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
-from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable, Visit
+from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageRequest, PageTable
 from batchq.api.http.http import REQUEST_ID, begin_stream, while_connected
 from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
@@ -102,18 +102,18 @@ class ShownLine(Struct, frozen=True, kw_only=True):
 
 @pages.get(f"{JOB}/log")
 @pages.get(f"{NODE}/log")
-async def log_page(context: ConsoleContext, visit: Visit[LogPageQuery]) -> Page:
+async def log_page(context: ConsoleContext, visit: PageRequest[LogPageQuery]) -> Page:
     """The log of a job, of a child of an array or of a node."""
     return await _page(context, visit, job_id_of(visit.path))
 
 
 @pages.get(f"{JOB}/log/text")
 @pages.get(f"{NODE}/log/text")
-async def log_text(context: ConsoleContext, visit: Visit[LogPageQuery]) -> web.StreamResponse:
+async def log_text(context: ConsoleContext, visit: PageRequest[LogPageQuery]) -> web.StreamResponse:
     return await _text(context, visit, job_id_of(visit.path))
 
 
-async def _page(context: ConsoleContext, visit: Visit[LogPageQuery], job_id: JobId) -> Page:
+async def _page(context: ConsoleContext, visit: PageRequest[LogPageQuery], job_id: JobId) -> Page:
     query, after = visit.input, _position(visit.input.after)
     follows = visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None
     attempt = query.attempt if follows or after is None else after.attempt
@@ -139,7 +139,7 @@ async def _page(context: ConsoleContext, visit: Visit[LogPageQuery], job_id: Job
     return _windowed(query, log, window, first=first, is_end=window.end >= newest.end)
 
 
-async def _text(context: ConsoleContext, visit: Visit[LogPageQuery], job_id: JobId) -> web.StreamResponse:
+async def _text(context: ConsoleContext, visit: PageRequest[LogPageQuery], job_id: JobId) -> web.StreamResponse:
     """The whole log as a file. Its name is made of the id, the attempt and the container."""
     query = visit.input
     log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)

@@ -32,7 +32,7 @@ from batchq.api.auth.authentication import authorize
 from batchq.api.auth.sessions import LoginRequired
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form
-from batchq.api.console.live_updates import Fragment
+from batchq.api.console.refresh import Fragment
 from batchq.api.console.templates import encoded, environment
 from batchq.api.http.dialect_profiles import RequestFailure
 from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
@@ -75,7 +75,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 _ENVIRONMENT = environment()
 
 
-class Visit(Struct, Generic[Input], frozen=True, kw_only=True):
+class PageRequest(Struct, Generic[Input], frozen=True, kw_only=True):
     """One request for a page, with its caller."""
 
     caller: Caller
@@ -105,7 +105,7 @@ class Redirect(Struct, frozen=True, kw_only=True):
 
 
 PageAnswer = Page | Redirect | web.StreamResponse
-Handler = Callable[[ConsoleContext, Visit[Any]], Awaitable[PageAnswer]]
+Handler = Callable[[ConsoleContext, PageRequest[Any]], Awaitable[PageAnswer]]
 #: Shows a form again, with what was typed, an error and a status.
 ShowAgain = Callable[[str, HTTPStatus], Awaitable[Page]]
 
@@ -161,7 +161,7 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
         # `fast_router` sets no match_info.
         path = request.match_info if "{" in route.path else {}
         given = None if route.shape is None else await read_input(request, route.shape)
-        visit = Visit(caller=caller, input=given, path=path, http=request)
+        visit = PageRequest(caller=caller, input=given, path=path, http=request)
         if request.headers.get(FRAGMENT) == LIVE and route.method == "GET":
             key = replace(caller, key="", uid=None, request_id="", requested_at=EPOCH), request.raw_path
             return _sent(request, await context.live_parts.of(key, partial(_live_part, context, route, visit)))
@@ -171,7 +171,7 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
     return endpoint
 
 
-async def _answer(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> web.StreamResponse:
+async def _answer(context: ConsoleContext, route: _Route, visit: PageRequest[Any]) -> web.StreamResponse:
     number = context.events.last
     match await _handle(context, route, visit):
         case Redirect(location=location):
@@ -188,14 +188,14 @@ async def _answer(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> 
             return response
 
 
-async def _live_part(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> Fragment:
+async def _live_part(context: ConsoleContext, route: _Route, visit: PageRequest[Any]) -> Fragment:
     page = await _handle(context, route, visit)
     if not isinstance(page, Page):
         raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
     return await _render(context, visit, page, context.events.last)
 
 
-async def _handle(context: ConsoleContext, route: _Route, visit: Visit[Any]) -> PageAnswer:
+async def _handle(context: ConsoleContext, route: _Route, visit: PageRequest[Any]) -> PageAnswer:
     try:
         return await route.handle(context, visit)
     except NotFound:
@@ -238,7 +238,7 @@ def _lists(shape: type[BaseModel]) -> set[str]:
     }
 
 
-async def _render(context: ConsoleContext, visit: Visit[Any], page: Page, number: int) -> Fragment:
+async def _render(context: ConsoleContext, visit: PageRequest[Any], page: Page, number: int) -> Fragment:
     """Render the page, or the requested block of it. `number`: the newest change before the page was read."""
     request = visit.http
     template = _ENVIRONMENT.get_template(page.template)

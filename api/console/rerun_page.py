@@ -12,14 +12,14 @@ from pydantic import Field
 
 from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, job_path
 from batchq.domain.job import FINISHED, Job, Status
-from batchq.domain.lifecycle.stop_order import is_stopped_by_user
+from batchq.domain.lifecycle.stopping import is_stopped_by_user
 from batchq.errors import BatchqError, Invalid, NotFound
 from batchq.ports.job_search import JobSearchQuery
 from batchq.services.client_requests import (
@@ -86,12 +86,12 @@ class RerunResult(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/rerun")
-async def rerun_page(context: ConsoleContext, visit: Visit[RerunSelection]) -> PageAnswer:
+async def rerun_page(context: ConsoleContext, visit: PageRequest[RerunSelection]) -> PageAnswer:
     return await _page(context, visit.input, visit.caller)
 
 
 @pages.post("/rerun")
-async def post_rerun(context: ConsoleContext, visit: Visit[RerunForm]) -> PageAnswer:
+async def post_rerun(context: ConsoleContext, visit: PageRequest[RerunForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
@@ -113,7 +113,7 @@ async def post_rerun(context: ConsoleContext, visit: Visit[RerunForm]) -> PageAn
 
 
 @pages.get("/rerun/results/{invocation}")
-async def rerun_result(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+async def rerun_result(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
     result = context.recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")

@@ -15,14 +15,14 @@ from pydantic import Field
 
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
 from batchq.domain.job import FINISHED, Job
-from batchq.domain.lifecycle.stop_order import stop_state
+from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop
 from batchq.errors import Invalid, NotFound
 
@@ -122,13 +122,13 @@ class StopSubject(Struct, frozen=True, kw_only=True):
 
 @pages.get("/jobs/{id}/stop")
 @pages.get("/jobs/{id}/nodes/{node}/stop")
-async def stop_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+async def stop_page(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
     return await _page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/stop")
 @pages.post("/jobs/{id}/nodes/{node}/stop")
-async def post_stop(context: ConsoleContext, visit: Visit[StopForm]) -> PageAnswer:
+async def post_stop(context: ConsoleContext, visit: PageRequest[StopForm]) -> PageAnswer:
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
@@ -145,12 +145,12 @@ async def post_stop(context: ConsoleContext, visit: Visit[StopForm]) -> PageAnsw
 
 
 @pages.get("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
-async def force_fail_page(context: ConsoleContext, visit: Visit[None]) -> PageAnswer:
+async def force_fail_page(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
     return await _force_fail_page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
-async def post_force_fail(context: ConsoleContext, visit: Visit[ForceFailForm]) -> PageAnswer:
+async def post_force_fail(context: ConsoleContext, visit: PageRequest[ForceFailForm]) -> PageAnswer:
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:

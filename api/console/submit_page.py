@@ -6,7 +6,7 @@ from typing import Any
 
 from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Visit, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.api.console.submission_form import SUBMIT, SubmissionForm, Word, aws_command, batchq_command, fields_of
 from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
@@ -41,7 +41,7 @@ class SubmitQuery(RequestQuery):
 
 
 @pages.get("/submit")
-async def submit_page(context: ConsoleContext, visit: Visit[SubmitQuery]) -> PageAnswer:
+async def submit_page(context: ConsoleContext, visit: PageRequest[SubmitQuery]) -> PageAnswer:
     given = visit.input
     fields = given.model_dump()
     if given.like:
@@ -51,7 +51,7 @@ async def submit_page(context: ConsoleContext, visit: Visit[SubmitQuery]) -> Pag
 
 
 @pages.post("/submit")
-async def post_submit(context: ConsoleContext, visit: Visit[SubmissionForm]) -> PageAnswer:
+async def post_submit(context: ConsoleContext, visit: PageRequest[SubmissionForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:

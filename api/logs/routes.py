@@ -18,7 +18,7 @@ from batchq.api.operations.operations import Answer, Operation, add_targets, tak
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery
-from batchq.logs.service import LogQuery, LogSearchPosition, LogService
+from batchq.logs.service import CloudWatchLogs, LogQuery, LogSearchPosition
 from batchq.services.job_reads import TRAINING_GROUP, TrainingLogStreams
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ MAX_STREAMS = 50
 class LogsContext(Struct, frozen=True, kw_only=True):
     """The services and settings that handlers use; the same for every request."""
 
-    logs: LogService
+    logs: CloudWatchLogs
     #: The account id in ARNs.
     account: str
     #: The region for requests without a credential.

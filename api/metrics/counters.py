@@ -14,7 +14,7 @@ from batchq.api.operations.openapi import OperationDoc
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.scheduling.fairshare import Change
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.ports.jobs import StatusChanged
 
 Metric = TypeVar("Metric", Counter, Histogram)

@@ -74,7 +74,7 @@ class MetricsContext(Struct, frozen=True, kw_only=True):
     ready: Probe
 
 
-class ProbeAnswer(Struct, frozen=True):
+class ProbeResponse(Struct, frozen=True):
     """The result of a probe."""
 
     #: `ok`, or `unavailable` with the status 503.
@@ -91,14 +91,14 @@ _METRICS = OperationDoc(
 _LIVENESS = OperationDoc(
     name="GetLiveness",
     summary="Returns whether the process works. If not, a supervisor should restart it.",
-    answer=ProbeAnswer,
+    answer=ProbeResponse,
     permission=None,
     security=Security.NONE,
 )
 _READINESS = OperationDoc(
     name="GetReadiness",
     summary="Returns whether requests should be sent to the server.",
-    answer=ProbeAnswer,
+    answer=ProbeResponse,
     permission=None,
     security=Security.NONE,
 )
@@ -136,7 +136,7 @@ def token_in(file: Path) -> str | None:
 def _status(good: bool) -> web.Response:  # noqa: FBT001 - the one argument is the whole meaning
     """A reply of one word, because everyone may send the request."""
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-    return reply(ProbeAnswer(status="ok" if good else "unavailable"), status=status)
+    return reply(ProbeResponse(status="ok" if good else "unavailable"), status=status)
 
 
 def _check_token(request: web.Request, token: str | None) -> None:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
-from batchq.accounts.wire import AdminRequest, AuditRecordAnswer, audit_record_answer
+from batchq.accounts.wire import AdminRequest, AuditRecordResponse, audit_record_answer
 from batchq.api.auth.authentication import KeyAuthentication, authorize
 from batchq.api.auth.sessions import HOME, login_path, page_path
 from batchq.api.http.client_connection import is_unix_connection
@@ -91,7 +91,7 @@ class CreateConsoleLoginRequest(RequestBody):
     page: Annotated[str, AfterValidator(_page)] = HOME
 
 
-class CreateConsoleLoginAnswer(Struct, frozen=True, kw_only=True):
+class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
     """Where a browser opens the page."""
 
     #: The whole URL. Behind a proxy its scheme may be another one.
@@ -117,7 +117,7 @@ login_operations = OperationTable[ConsoleLoginContext]()
 )
 async def create_console_login(
     context: ConsoleLoginContext, call: Call[CreateConsoleLoginRequest]
-) -> CreateConsoleLoginAnswer:
+) -> CreateConsoleLoginResponse:
     """Returns the URL of the web console for the caller.
 
     On a server with keys it is a one-time link: for 60 seconds, one browser can log in by it as the caller. A caller
@@ -125,7 +125,7 @@ async def create_console_login(
     """
     site = _site(context, call.http)
     path = _path(context, call.caller, call.input.page)
-    return CreateConsoleLoginAnswer(url=site + path, path=path)
+    return CreateConsoleLoginResponse(url=site + path, path=path)
 
 
 def _path(context: ConsoleLoginContext, caller: Caller, page: str) -> str:
@@ -167,11 +167,11 @@ class ListAuditRequest(RequestBody):
     next_token: str | None = None
 
 
-class ListAuditAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ListAuditResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A page of audit records."""
 
     #: Newest first.
-    records: tuple[AuditRecordAnswer, ...]
+    records: tuple[AuditRecordResponse, ...]
     #: The token of the next page; absent on the last one.
     next_token: str | None = None
 
@@ -185,7 +185,7 @@ audit_operations = OperationTable[AuditContext]()
 
 
 @audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit")
-async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> ListAuditAnswer:
+async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> ListAuditResponse:
     """Lists audit records, newest first.
 
     Operators and admins get all records, coordinators those of their accounts, and users those of their own requests.
@@ -197,7 +197,7 @@ async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> Lis
     token = (
         context.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
     )
-    return ListAuditAnswer(
+    return ListAuditResponse(
         records=tuple(audit_record_answer(audit_record.record) for audit_record in found), next_token=token
     )
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from batchq.api.http.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
 from batchq.api.native.job_search import optional_set
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
-from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
+from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
@@ -75,7 +75,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     #: Why nothing was done, what happens to an array's children, or since when and by whom the job is being stopped.
     message: str = ""
     #: The earlier order because of which this one changed nothing; None: it had an effect.
-    standing: StopOrderAnswer | None = None
+    standing: StopOrderResponse | None = None
     #: Of an unfinished array: how many of its children had not ended, those that are not created yet among them.
     children: int = 0
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.accounts.wire import EmptyAnswer, EmptyRequest
+from batchq.accounts.wire import EmptyRequest, EmptyResponse
 from batchq.api.http.http import RequestBody
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
 from batchq.domain.access.accounts import Caller, Permission
@@ -35,7 +35,7 @@ Word = Annotated[str, Field(min_length=1, max_length=256)]
 Limit = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
-class CostAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class CostResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a job has cost so far, with two decimals. `total` is rounded after the parts were added."""
 
     #: ISO 4217.
@@ -50,15 +50,15 @@ class CostAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     estimated_savings: float | None
 
 
-class JobCostAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class JobCostResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The cost of one job."""
 
     job_id: str
     #: Null for a job that was submitted when the server had no prices.
-    cost: CostAnswer | None
+    cost: CostResponse | None
 
 
-class MetricAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MetricResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last value of a metric."""
 
     value: float
@@ -66,12 +66,12 @@ class MetricAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int | None = None
 
 
-class JobMetricsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class JobMetricsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The metrics of the newest attempt of a job."""
 
     job_id: str
     #: By name; empty if the job has reported none.
-    metrics: dict[str, MetricAnswer]
+    metrics: dict[str, MetricResponse]
 
 
 class CostReportRequest(RequestBody):
@@ -84,7 +84,7 @@ class CostReportRequest(RequestBody):
     until: Moment | None = None
 
 
-class CostRowAnswer(Struct, frozen=True, kw_only=True):
+class CostRowResponse(Struct, frozen=True, kw_only=True):
     """What the jobs of one group cost, with two decimals."""
 
     #: The account, user, queue or job definition.
@@ -99,7 +99,7 @@ class CostRowAnswer(Struct, frozen=True, kw_only=True):
     active: float
 
 
-class CostReportAnswer(Struct, frozen=True, kw_only=True):
+class CostReportResponse(Struct, frozen=True, kw_only=True):
     """What the jobs that the caller may see cost. Stored checkpoints are not counted."""
 
     by: CostGroup
@@ -108,7 +108,7 @@ class CostReportAnswer(Struct, frozen=True, kw_only=True):
     #: Milliseconds since 1970: the end of the last day.
     until: int
     #: The most expensive first, at most 1000.
-    rows: tuple[CostRowAnswer, ...]
+    rows: tuple[CostRowResponse, ...]
     #: Whether there are more rows, or more spending than one report reads.
     more: bool
 
@@ -122,30 +122,30 @@ operations = OperationTable[CostContext](not_found=HTTPStatus.NOT_FOUND)
 
 
 @operations.add("GetJobCost", "GET", f"{JOB}/cost")
-async def get_job_cost(context: CostContext, call: Call[None]) -> JobCostAnswer:
+async def get_job_cost(context: CostContext, call: Call[None]) -> JobCostResponse:
     """Returns what a job has cost so far.
 
     A job costs what it holds while its containers run. The cost of an array is that of its children.
     """
     cost = await context.costs.of_job(call.job_id, caller=call.caller)
-    return JobCostAnswer(job_id=call.job_id, cost=None if cost is None else _cost(cost))
+    return JobCostResponse(job_id=call.job_id, cost=None if cost is None else _cost(cost))
 
 
 @operations.add("GetJobMetrics", "GET", f"{JOB}/metrics")
-async def get_job_metrics(context: CostContext, call: Call[None]) -> JobMetricsAnswer:
+async def get_job_metrics(context: CostContext, call: Call[None]) -> JobMetricsResponse:
     """Returns the last values of the metrics of a job.
 
     Tags of SubmitJob with the key `batchq:metric:NAME` name the regular expressions, in RE2 syntax.
     """
     found = await _metrics(context, call.job_id, call.caller)
     metrics = {
-        name: MetricAnswer(value=value.value, at=optional_milliseconds(value.at)) for name, value in found.items()
+        name: MetricResponse(value=value.value, at=optional_milliseconds(value.at)) for name, value in found.items()
     }
-    return JobMetricsAnswer(job_id=call.job_id, metrics=metrics)
+    return JobMetricsResponse(job_id=call.job_id, metrics=metrics)
 
 
 @operations.add("ReportCosts", "POST", "/v1/batchq/costreport")
-async def report_costs(context: CostContext, call: Call[CostReportRequest]) -> CostReportAnswer:
+async def report_costs(context: CostContext, call: Call[CostReportRequest]) -> CostReportResponse:
     """Adds up what jobs cost by account, user, queue or job definition.
 
     Only jobs that the caller may see are counted.
@@ -166,8 +166,8 @@ def amount(value: Decimal) -> float:
     return float(rounded(value))
 
 
-def _cost(cost: Cost) -> CostAnswer:
-    return CostAnswer(
+def _cost(cost: Cost) -> CostResponse:
+    return CostResponse(
         currency=cost.currency,
         total=amount(cost.total),
         gpu=amount(cost.gpu),
@@ -177,8 +177,8 @@ def _cost(cost: Cost) -> CostAnswer:
     )
 
 
-def _report(by: CostGroup, report: CostReport) -> CostReportAnswer:
-    return CostReportAnswer(
+def _report(by: CostGroup, report: CostReport) -> CostReportResponse:
+    return CostReportResponse(
         by=by,
         since=(report.first - EPOCH.date()) // _MILLISECOND,
         until=(report.last - EPOCH.date() + timedelta(days=1)) // _MILLISECOND,
@@ -187,8 +187,8 @@ def _report(by: CostGroup, report: CostReport) -> CostReportAnswer:
     )
 
 
-def _row(row: CostRow) -> CostRowAnswer:
-    return CostRowAnswer(
+def _row(row: CostRow) -> CostRowResponse:
+    return CostRowResponse(
         name=row.name,
         currency=row.currency,
         total=amount(row.amounts.total),
@@ -230,7 +230,7 @@ class SetBudgetRequest(BudgetRequest):
     period: Annotated[BudgetPeriod, Field(strict=False)] = BudgetPeriod.WHOLE
 
 
-class CrossingAnswer(Struct, frozen=True, kw_only=True):
+class CrossingResponse(Struct, frozen=True, kw_only=True):
     """A limit that was reached."""
 
     limit: BudgetLimit
@@ -240,7 +240,7 @@ class CrossingAnswer(Struct, frozen=True, kw_only=True):
     spent: float
 
 
-class BudgetAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class BudgetResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A budget. Amounts have two decimals."""
 
     #: Absent in the budget of a queue.
@@ -259,30 +259,30 @@ class BudgetAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     #: The user who set it last.
     set_by: str
     #: The limits that were reached in the present period, oldest first.
-    crossings: tuple[CrossingAnswer, ...]
+    crossings: tuple[CrossingResponse, ...]
 
 
-class ListBudgetsAnswer(Struct, frozen=True, kw_only=True):
+class ListBudgetsResponse(Struct, frozen=True, kw_only=True):
     """The budgets that the caller may see."""
 
     #: Those of accounts first, each by name.
-    budgets: tuple[BudgetAnswer, ...]
+    budgets: tuple[BudgetResponse, ...]
 
 
 budget_operations = OperationTable[BudgetService](not_found=HTTPStatus.NOT_FOUND)
 
 
 @budget_operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", permission=Permission.ACCOUNTS)
-async def list_budgets(budgets: BudgetService, call: Call[EmptyRequest]) -> ListBudgetsAnswer:
+async def list_budgets(budgets: BudgetService, call: Call[EmptyRequest]) -> ListBudgetsResponse:
     """Lists budgets with what is spent of them.
 
     Operators and admins get all budgets, coordinators those of their accounts.
     """
-    return ListBudgetsAnswer(budgets=tuple(map(_budget, budgets.list(caller=call.caller))))
+    return ListBudgetsResponse(budgets=tuple(map(_budget, budgets.list(caller=call.caller))))
 
 
 @budget_operations.add("SetBudget", "POST", "/v1/batchq/setbudget", permission=Permission.CATALOG)
-async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetAnswer:
+async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetResponse:
     """Sets the budget of an account or a queue.
 
     A limit that the spending has already reached applies at once.
@@ -293,16 +293,16 @@ async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> Bu
 
 
 @budget_operations.add("RemoveBudget", "POST", "/v1/batchq/removebudget", permission=Permission.CATALOG)
-async def remove_budget(budgets: BudgetService, call: Call[BudgetRequest]) -> EmptyAnswer:
+async def remove_budget(budgets: BudgetService, call: Call[BudgetRequest]) -> EmptyResponse:
     """Removes the budget of an account or a queue."""
     await budgets.remove(call.input.key, caller=call.caller)
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
-def _budget(status: BudgetStatus) -> BudgetAnswer:
+def _budget(status: BudgetStatus) -> BudgetResponse:
     budget = status.budget
     is_account = budget.key.scope is BudgetScope.ACCOUNT
-    return BudgetAnswer(
+    return BudgetResponse(
         account=budget.key.name if is_account else None,
         job_queue=None if is_account else budget.key.name,
         currency=budget.currency,
@@ -312,7 +312,7 @@ def _budget(status: BudgetStatus) -> BudgetAnswer:
         spent=amount(status.spent),
         set_by=budget.set_by,
         crossings=tuple(
-            CrossingAnswer(limit=crossing.limit, at=milliseconds(crossing.at), spent=amount(crossing.spent))
+            CrossingResponse(limit=crossing.limit, at=milliseconds(crossing.at), spent=amount(crossing.spent))
             for crossing in status.crossings
         ),
     )

@@ -6,7 +6,7 @@ from msgspec import Struct, convert, field
 from msgspec.structs import asdict
 
 from batchq.api.native.job_search import (
-    ExplanationAnswer,
+    ExplanationResponse,
     JobArns,
     JobRow,
     SearchContext,
@@ -14,7 +14,7 @@ from batchq.api.native.job_search import (
     row_members,
 )
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
-from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
+from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, DependencyType, Job, Status
@@ -31,7 +31,7 @@ class EnvironmentVariable(Struct, frozen=True, kw_only=True):
     value: str
 
 
-class ContainerAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class ContainerResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """One of several containers of a job."""
 
     name: str
@@ -42,7 +42,7 @@ class ContainerAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     environment: tuple[EnvironmentVariable, ...]
 
 
-class DependencyAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class DependencyResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A job that must succeed first."""
 
     #: Absent: each child of the array waits for the one before it.
@@ -50,7 +50,7 @@ class DependencyAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     type: DependencyType | None = None
 
 
-class DependentAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class DependentResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """A job that waits for this one."""
 
     job_id: str
@@ -58,7 +58,7 @@ class DependentAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     status: Status
 
 
-class ExitRuleAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ExitRuleResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """An entry of AWS's evaluateOnExit."""
 
     action: Action
@@ -67,14 +67,14 @@ class ExitRuleAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     on_exit_code: str | None = None
 
 
-class RetryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class RetryResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """AWS's retryStrategy."""
 
     attempts: int
-    evaluate_on_exit: tuple[ExitRuleAnswer, ...]
+    evaluate_on_exit: tuple[ExitRuleResponse, ...]
 
 
-class AttemptContainerAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class AttemptContainerResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One of several containers of an attempt."""
 
     name: str
@@ -87,11 +87,11 @@ class AttemptContainerAnswer(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     exit_code: int | None = None
     reason: str | None = None
     #: The order that stopped its node or, of a task, this container alone.
-    stop_order: StopOrderAnswer | None = None
+    stop_order: StopOrderResponse | None = None
     log_stream_name: str | None = None
 
 
-class AttemptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class AttemptResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One attempt. The container of an attempt with several is the one that decided it, or represents it."""
 
     #: From 1.
@@ -109,7 +109,7 @@ class AttemptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     paused: bool = False
     log_stream_name: str | None = None
     #: Of an attempt with several containers.
-    containers: tuple[AttemptContainerAnswer, ...] = ()
+    containers: tuple[AttemptContainerResponse, ...] = ()
 
 
 class JobDetails(JobRow, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -124,29 +124,29 @@ class JobDetails(JobRow, frozen=True, kw_only=True, omit_defaults=True, rename="
     memory_mib: int = field(name="memoryMiB")
     gpus: int
     #: Of a job with several containers on one node, and of a node.
-    containers: tuple[ContainerAnswer, ...] = ()
-    depends_on: tuple[DependencyAnswer, ...] = ()
+    containers: tuple[ContainerResponse, ...] = ()
+    depends_on: tuple[DependencyResponse, ...] = ()
     #: Jobs that wait for this one, as far as the caller sees them; at most 50.
-    dependents: tuple[DependentAnswer, ...] = ()
+    dependents: tuple[DependentResponse, ...] = ()
     tags: dict[str, str] = field(default_factory=dict)
     #: The longest that one attempt may run; absent: without limit.
     timeout_seconds: int | None = None
     #: The time between the stop signal and the kill.
     stop_grace_seconds: float
-    retry_strategy: RetryAnswer
+    retry_strategy: RetryResponse
     #: Oldest first, with the one under way.
-    attempts: tuple[AttemptAnswer, ...]
+    attempts: tuple[AttemptResponse, ...]
     #: All orders to cancel or stop the job, oldest first.
-    stop_orders: tuple[StopOrderAnswer, ...] = ()
+    stop_orders: tuple[StopOrderResponse, ...] = ()
 
 
-class JobAnswer(Struct, frozen=True, kw_only=True):
+class JobResponse(Struct, frozen=True, kw_only=True):
     """The job."""
 
     job: JobDetails
 
 
-class JobExplanationAnswer(ExplanationAnswer, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class JobExplanationResponse(ExplanationResponse, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The explanation of one job."""
 
     job_id: str
@@ -156,7 +156,7 @@ operations = OperationTable[SearchContext](not_found=HTTPStatus.NOT_FOUND)
 
 
 @operations.add("GetJob", "GET", JOB)
-async def get_job(context: SearchContext, call: Call[None]) -> JobAnswer:
+async def get_job(context: SearchContext, call: Call[None]) -> JobResponse:
     """Describes a job, a child of an array or a node of a multi-node job.
 
     The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. A child that its
@@ -167,17 +167,17 @@ async def get_job(context: SearchContext, call: Call[None]) -> JobAnswer:
         raise await context.jobs.missing(call.job_id, caller=call.caller)
     dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
     rerun = (await context.search.reruns([found])).get(found.id)
-    return JobAnswer(job=job_details(found, dependents, context.arns_of(call.http), rerun=rerun))
+    return JobResponse(job=job_details(found, dependents, context.arns_of(call.http), rerun=rerun))
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why")
-async def explain_job(context: SearchContext, call: Call[None]) -> JobExplanationAnswer:
+async def explain_job(context: SearchContext, call: Call[None]) -> JobExplanationResponse:
     """Explains why a job waits, what it does, or why it failed.
 
     Programs compare `code` and read `facts`; the wording of `sentence` may change.
     """
     answer = explanation_answer(await context.explanations.why(call.job_id, caller=call.caller))
-    return JobExplanationAnswer(job_id=call.job_id, **asdict(answer))
+    return JobExplanationResponse(job_id=call.job_id, **asdict(answer))
 
 
 def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: JobId | None) -> JobDetails:
@@ -195,16 +195,16 @@ def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: 
             _container(container.name, container.spec, essential=container.essential) for container in containers
         ),
         depends_on=tuple(
-            DependencyAnswer(job_id=dependency.job_id, type=dependency.type) for dependency in spec.depends_on
+            DependencyResponse(job_id=dependency.job_id, type=dependency.type) for dependency in spec.depends_on
         ),
         dependents=tuple(
-            DependentAnswer(job_id=dependent.id, job_name=dependent.spec.name, status=dependent.status)
+            DependentResponse(job_id=dependent.id, job_name=dependent.spec.name, status=dependent.status)
             for dependent in dependents
         ),
         tags=dict(job.tags),
         timeout_seconds=None if spec.timeout is None else int(spec.timeout.total_seconds()),
         stop_grace_seconds=spec.stop_grace.total_seconds(),
-        retry_strategy=convert(spec.retry, RetryAnswer, from_attributes=True),
+        retry_strategy=convert(spec.retry, RetryResponse, from_attributes=True),
         attempts=tuple(_attempt(job, attempt) for attempt in job.all_attempts),
         stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
     )
@@ -214,14 +214,14 @@ def _environment(spec: ContainerSpec) -> tuple[EnvironmentVariable, ...]:
     return tuple(EnvironmentVariable(name=name, value=value) for name, value in spec.environment)
 
 
-def _container(name: str, spec: ContainerSpec, *, essential: bool) -> ContainerAnswer:
-    return ContainerAnswer(
+def _container(name: str, spec: ContainerSpec, *, essential: bool) -> ContainerResponse:
+    return ContainerResponse(
         name=name, essential=essential, image=spec.image, command=spec.command, environment=_environment(spec)
     )
 
 
-def _attempt(job: Job, attempt: Attempt) -> AttemptAnswer:
-    return AttemptAnswer(
+def _attempt(job: Job, attempt: Attempt) -> AttemptResponse:
+    return AttemptResponse(
         number=attempt.number,
         compute_environment=attempt.environment,
         started_at=optional_milliseconds(attempt.started_at),
@@ -235,8 +235,8 @@ def _attempt(job: Job, attempt: Attempt) -> AttemptAnswer:
     )
 
 
-def _attempt_container(job: Job, run: Attempt, container: AttemptContainer) -> AttemptContainerAnswer:
-    return AttemptContainerAnswer(
+def _attempt_container(job: Job, run: Attempt, container: AttemptContainer) -> AttemptContainerResponse:
+    return AttemptContainerResponse(
         name=container.name,
         node=container.node,
         state=container.state,

@@ -19,13 +19,13 @@ from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
-from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
+from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.domain.lifecycle.stop_order import is_stopped_by_user, latest_order
+from batchq.domain.lifecycle.stopping import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
@@ -54,7 +54,7 @@ def arns_of(request: web.Request, *, account: str, region: str) -> JobArns:
     return JobArns(account=account, region=credential.region or region)
 
 
-class ExplanationAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Why a job waits, what it does, or why it failed."""
 
     code: Code
@@ -108,15 +108,15 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     #: The number of nodes of a multi-node parallel job.
     nodes: int | None = None
     #: Since when and why the job is held; absent if it is not.
-    hold: HoldAnswer | None = None
+    hold: HoldResponse | None = None
     #: The latest order to cancel or stop the job.
-    stop_order: StopOrderAnswer | None = None
+    stop_order: StopOrderResponse | None = None
     #: Whether a user cancelled or terminated the job, directly or with its array.
     stopped_by_user: bool = False
     #: The newest job that repeats this finished job or, without one, its array; absent without either.
     resubmitted_as: str | None = None
     #: Why it waits, what it does, or why it failed; only if the request asks for explanations.
-    why: ExplanationAnswer | None = None
+    why: ExplanationResponse | None = None
 
 
 def job_row(job: Job, arns: JobArns, why: Explanation | None = None, *, rerun: JobId | None = None) -> JobRow:
@@ -164,10 +164,10 @@ def _array_members(job: Job) -> dict[str, Any]:
     return {"array_size": job.spec.array_size, "status_summary": {status: counts.get(status, 0) for status in Status}}
 
 
-def explanation_answer(explanation: Explanation) -> ExplanationAnswer:
+def explanation_answer(explanation: Explanation) -> ExplanationResponse:
     """An explanation as a member of an answer."""
     facts = {name: _fact(value) for name, value in explanation.facts.items()}
-    return ExplanationAnswer(
+    return ExplanationResponse(
         code=explanation.code,
         sentence=explanation.sentence,
         since=optional_milliseconds(explanation.since),
@@ -244,7 +244,7 @@ class SearchJobsRequest(RequestBody):
     explain: bool = False
 
 
-class SearchAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class SearchResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One page of jobs."""
 
     jobs: tuple[JobRow, ...]
@@ -278,7 +278,7 @@ operations = OperationTable[SearchContext]()
 
 
 @operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=BULK_LIMIT)
-async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> SearchAnswer:
+async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> SearchResponse:
     """Lists jobs of all queues and statuses, newest first.
 
     All given filters must match; the values of one filter are alternatives. The work for a page is bounded: it may have
@@ -344,8 +344,8 @@ def _token_query(body: SearchJobsRequest, caller: Caller) -> TokenQuery:
     return "SearchJobs", caller.user, *(f"{name}={value!r}" for name, value in sorted(selection.items()))
 
 
-def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: PageTokens) -> SearchAnswer:
-    return SearchAnswer(
+def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: PageTokens) -> SearchResponse:
+    return SearchResponse(
         jobs=rows,
         next_token=None if page.next is None else tokens.make(token, position_text(page.next)),
         searched_back_to=optional_milliseconds(page.searched_back_to),

@@ -5,14 +5,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.accounts.wire import EmptyAnswer, EmptyRequest
+from batchq.accounts.wire import EmptyRequest, EmptyResponse
 from batchq.api.http.http import Reason, RequestBody, Word
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
-from batchq.api.stop_orders import (
-    HoldAnswer,
-    HoldChangeAnswer,
-    StopOrderAnswer,
-    StopStepAnswer,
+from batchq.api.stop_shapes import (
+    HoldChangeResponse,
+    HoldResponse,
+    StopOrderResponse,
+    StopStepResponse,
     hold_answer,
     hold_change_answer,
     stop_order_answer,
@@ -37,7 +37,7 @@ class HoldJobRequest(RequestBody):
     reason: Reason | None = None
 
 
-class HeldJobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class HeldJobResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The job after the request."""
 
     job_id: str
@@ -45,14 +45,14 @@ class HeldJobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     status: Status
     status_reason: str | None = None
     #: Why it is held; absent if it is not.
-    hold: HoldAnswer | None = None
+    hold: HoldResponse | None = None
     #: The latest order to cancel or stop the job. Its kind is PAUSE while a running job is being paused.
-    stop_order: StopOrderAnswer | None = None
+    stop_order: StopOrderResponse | None = None
     #: Of a request to release or resume the job: whether it was held. Otherwise the request has changed nothing.
     was_held: bool | None = None
 
 
-class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class HistoryEntryResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A status that a job entered, or a step of an order to stop it."""
 
     #: Milliseconds since 1970.
@@ -64,19 +64,19 @@ class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     #: The number of the attempt that the status belongs to; absent before the first attempt.
     attempt: int | None = None
     #: The step of a stop order; absent if the job entered `status`.
-    stop_order: StopStepAnswer | None = None
+    stop_order: StopStepResponse | None = None
     #: The job was held or released; absent if the job entered `status`.
-    hold: HoldChangeAnswer | None = None
+    hold: HoldChangeResponse | None = None
 
 
-class JobHistoryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class JobHistoryResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The history of a job, oldest entry first; without entries for a child that its array has not created yet."""
 
     job_id: str
-    history: tuple[HistoryEntryAnswer, ...]
+    history: tuple[HistoryEntryResponse, ...]
 
 
-class ForceFailAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ForceFailResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The job after the request."""
 
     job_id: str
@@ -104,7 +104,7 @@ operations = OperationTable[JobService](not_found=HTTPStatus.NOT_FOUND)
 
 
 @operations.add("HoldJob", "POST", f"{JOB}/hold")
-async def hold_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobAnswer:
+async def hold_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Keeps a queued job from starting until it is released.
 
     The job keeps its position in line, and holds up no other job. A job that is STARTING or RUNNING is refused: pause
@@ -116,7 +116,7 @@ async def hold_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobAnswe
 
 
 @operations.add("ReleaseJob", "POST", f"{JOB}/release")
-async def release_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnswer:
+async def release_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a held or paused job start again.
 
     It returns to its old position in line. A job that is not held is not changed.
@@ -126,7 +126,7 @@ async def release_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnsw
 
 
 @operations.add("PauseJob", "POST", f"{JOB}/pause")
-async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobAnswer:
+async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Stops a running job with a final checkpoint, and holds it until it is resumed.
 
     A job that is STARTING or RUNNING is stopped as by TerminateJob with a final checkpoint; then it is RUNNABLE and
@@ -138,7 +138,7 @@ async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobAnsw
 
 
 @operations.add("ResumeJob", "POST", f"{JOB}/resume")
-async def resume_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnswer:
+async def resume_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a paused or held job start again, from its newest checkpoint.
 
     It returns to its old position in line. A job that is not held is not changed.
@@ -148,35 +148,35 @@ async def resume_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnswe
 
 
 @operations.add("GetJobHistory", "GET", f"{JOB}/history")
-async def get_job_history(jobs: JobService, call: Call[None]) -> JobHistoryAnswer:
+async def get_job_history(jobs: JobService, call: Call[None]) -> JobHistoryResponse:
     """Lists the statuses of a job, the orders to stop it and its holds, oldest first."""
     entries = await jobs.history(call.job_id, caller=call.caller)
-    return JobHistoryAnswer(job_id=call.job_id, history=tuple(map(_history_entry, entries)))
+    return JobHistoryResponse(job_id=call.job_id, history=tuple(map(_history_entry, entries)))
 
 
 @operations.add("ForceFail", "POST", f"{JOB}/forcefail", permission=Permission.MAINTENANCE)
-async def force_fail(jobs: JobService, call: Call[ForceFailRequest]) -> ForceFailAnswer:
+async def force_fail(jobs: JobService, call: Call[ForceFailRequest]) -> ForceFailResponse:
     """Ends a job as FAILED whose container does not end.
 
     The last resort: its resources are free at once, and its containers are removed when the engine can.
     """
     job = await jobs.force_fail(call.job_id, call.input.reason, caller=call.caller)
-    return ForceFailAnswer(job_id=job.id, status=job.status, status_reason=job.status_reason)
+    return ForceFailResponse(job_id=job.id, status=job.status, status_reason=job.status_reason)
 
 
 @operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", permission=Permission.MAINTENANCE)
-async def leave_safe_mode(jobs: JobService, call: Call[LeaveSafeModeRequest]) -> EmptyAnswer:
+async def leave_safe_mode(jobs: JobService, call: Call[LeaveSafeModeRequest]) -> EmptyResponse:
     """Ends the safe mode after a restore, or accepts a new container engine."""
     await jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.new_engine, caller=call.caller)
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
-async def _held_job(jobs: JobService, call: Call[Any], *, was_held: bool | None = None) -> HeldJobAnswer:
+async def _held_job(jobs: JobService, call: Call[Any], *, was_held: bool | None = None) -> HeldJobResponse:
     found = await jobs.describe([call.job_id], caller=call.caller)
     if not found:
         raise NotFound(f"Job {call.job_id} not found.")
     job = found[0][0]
-    return HeldJobAnswer(
+    return HeldJobResponse(
         job_id=job.id,
         job_name=job.spec.name,
         status=job.status,
@@ -187,9 +187,9 @@ async def _held_job(jobs: JobService, call: Call[Any], *, was_held: bool | None 
     )
 
 
-def _history_entry(entry: HistoryEntry) -> HistoryEntryAnswer:
+def _history_entry(entry: HistoryEntry) -> HistoryEntryResponse:
     step = None if entry.stop is None else stop_step_answer(entry.stop)
-    return HistoryEntryAnswer(
+    return HistoryEntryResponse(
         at=milliseconds(entry.at),
         status=entry.status,
         reason=entry.reason,
@@ -208,7 +208,7 @@ class DrainQueueRequest(RequestBody):
     drained: bool
 
 
-class DrainQueueAnswer(Struct, frozen=True, kw_only=True):
+class DrainQueueResponse(Struct, frozen=True, kw_only=True):
     """The queue after the request."""
 
     queue: str
@@ -220,17 +220,17 @@ queue_operations = OperationTable[CatalogService]()
 
 
 @queue_operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", permission=Permission.CATALOG)
-async def drain_queue(catalog: CatalogService, call: Call[DrainQueueRequest]) -> DrainQueueAnswer:
+async def drain_queue(catalog: CatalogService, call: Call[DrainQueueRequest]) -> DrainQueueResponse:
     """Lets a job queue accept jobs without starting them, or start them again.
 
     Jobs that are STARTING or RUNNING continue. To AWS's clients the queue is ENABLED.
     """
     name, drained = QueueName(call.input.queue), call.input.drained
     queue = await catalog.drain_queue(name, drained=drained, caller=call.caller)
-    return DrainQueueAnswer(queue=queue.name, drained=queue.drained)
+    return DrainQueueResponse(queue=queue.name, drained=queue.drained)
 
 
-class CheckpointAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class CheckpointResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A checkpoint: a file or directory in the job's checkpoint directory."""
 
     #: `ckpt_` and 12 hex digits.
@@ -249,24 +249,24 @@ class CheckpointAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     complete: bool
 
 
-class CheckpointsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class CheckpointsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The checkpoints of a job, oldest first, at most 1000."""
 
     job_id: str
-    checkpoints: tuple[CheckpointAnswer, ...]
+    checkpoints: tuple[CheckpointResponse, ...]
     #: The size of all of them.
     total_size_bytes: int
     #: The id of the newest complete one, from which the next attempt can continue; absent without one.
     latest: str | None = None
 
 
-class RequestCheckpointAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class RequestCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The request was delivered. The job writes the checkpoint later."""
 
     job_id: str
 
 
-class DeleteCheckpointAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class DeleteCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The deleted checkpoint."""
 
     job_id: str
@@ -277,14 +277,14 @@ checkpoint_operations = OperationTable[CheckpointService](not_found=HTTPStatus.N
 
 
 @checkpoint_operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints")
-async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> CheckpointsAnswer:
+async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> CheckpointsResponse:
     """Lists the checkpoints of a job, oldest first.
 
     Checkpoints of a job whose record was removed after the retention period are listed for operators.
     """
     found = await checkpoints.list(call.job_id, caller=call.caller)
     complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
-    return CheckpointsAnswer(
+    return CheckpointsResponse(
         job_id=call.job_id,
         checkpoints=tuple(map(_checkpoint, found)),
         total_size_bytes=sum(checkpoint.size_bytes for checkpoint in found),
@@ -293,24 +293,24 @@ async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> 
 
 
 @checkpoint_operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints")
-async def request_checkpoint(checkpoints: CheckpointService, call: Call[EmptyRequest]) -> RequestCheckpointAnswer:
+async def request_checkpoint(checkpoints: CheckpointService, call: Call[EmptyRequest]) -> RequestCheckpointResponse:
     """Sends the checkpoint signal that a running job declared.
 
     Refused for a job that does not run, is being stopped, or declared no signal.
     """
     await checkpoints.request(call.job_id, caller=call.caller)
-    return RequestCheckpointAnswer(job_id=call.job_id)
+    return RequestCheckpointResponse(job_id=call.job_id)
 
 
 @checkpoint_operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}")
-async def delete_checkpoint(checkpoints: CheckpointService, call: Call[None]) -> DeleteCheckpointAnswer:
+async def delete_checkpoint(checkpoints: CheckpointService, call: Call[None]) -> DeleteCheckpointResponse:
     """Deletes a checkpoint of a job."""
     await checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
-    return DeleteCheckpointAnswer(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
+    return DeleteCheckpointResponse(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
 
 
-def _checkpoint(checkpoint: Checkpoint) -> CheckpointAnswer:
-    return CheckpointAnswer(
+def _checkpoint(checkpoint: Checkpoint) -> CheckpointResponse:
+    return CheckpointResponse(
         id=checkpoint.id,
         name=checkpoint.name,
         type=checkpoint.type,

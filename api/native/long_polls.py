@@ -26,14 +26,14 @@ from batchq.api.http.http import (
 )
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operations.operation_table import JOB, Call, CallLimit, OperationTable
-from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
+from batchq.api.stop_shapes import HoldChangeResponse, StopStepResponse, hold_change_answer, stop_step_answer
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.ports.logs import StoredLine
-from batchq.services.job_log import JobLogPage, JobLogQuery, JobLogService, LogPosition
+from batchq.services.job_log import JobLogPage, JobLogQuery, LogFollower, LogPosition
 from batchq.services.records import EventService
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class ListEventsQuery(RequestQuery):
     statuses: Names | None = None
 
 
-class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class EventResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A job entered a status, an order to stop it has come a step further, or it was held or released."""
 
     #: The number of the event; numbers ascend, and are never used twice.
@@ -88,16 +88,16 @@ class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     #: The number of the attempt that the status belongs to; absent before the first attempt.
     attempt: int | None = None
     #: The step of a stop order; absent if the job entered `status`.
-    stop_order: StopStepAnswer | None = None
+    stop_order: StopStepResponse | None = None
     #: The job was held or released; absent if the job entered `status`.
-    hold: HoldChangeAnswer | None = None
+    hold: HoldChangeResponse | None = None
 
 
-class ListEventsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class ListEventsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """A page of events. It may be empty although more events follow `next`."""
 
     #: By number, ascending.
-    events: tuple[EventAnswer, ...]
+    events: tuple[EventResponse, ...]
     #: The `after` of the next request.
     next: int
     #: Whether events before these may be missing: they were deleted with their jobs, or the data was restored.
@@ -113,10 +113,10 @@ class EncodedEvents:
         #: Parts of streams by filter and numbers, in the order of their encoding.
         self._frames: dict[tuple[FeedFilter, int, int], bytes] = {}
 
-    def answer(self, page: FeedPage) -> ListEventsAnswer:
+    def answer(self, page: FeedPage) -> ListEventsResponse:
         """The answer with encoded events."""
-        encoded = cast("tuple[EventAnswer, ...]", tuple(map(self._of, page.entries)))  # the encoder copies them
-        return ListEventsAnswer(events=encoded, next=page.next, gap=page.gap)
+        encoded = cast("tuple[EventResponse, ...]", tuple(map(self._of, page.entries)))  # the encoder copies them
+        return ListEventsResponse(events=encoded, next=page.next, gap=page.gap)
 
     def frame(self, wanted: FeedFilter, after: int, page: FeedPage) -> bytes:
         """The encoded events of a page. Readers with the same filter that continue at the same number share them."""
@@ -146,8 +146,10 @@ class EventsContext(Struct, frozen=True, kw_only=True):
 operations = OperationTable[EventsContext]()
 
 
-@operations.add("ListEvents", "GET", "/v1/batchq/events", limit=CallLimit(at_once=MAX_READERS), answer=ListEventsAnswer)
-async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> ListEventsAnswer | web.StreamResponse:
+@operations.add(
+    "ListEvents", "GET", "/v1/batchq/events", limit=CallLimit(at_once=MAX_READERS), answer=ListEventsResponse
+)
+async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> ListEventsResponse | web.StreamResponse:
     """Returns the status changes of jobs and the orders to stop them, in the order of their commits.
 
     Without an event it waits for the next ones. A client follows the events by passing `next` as `after` of the next
@@ -227,9 +229,9 @@ def to_filter(query: ListEventsQuery) -> FeedFilter:
     )
 
 
-def event_answer(saved: FeedEntry) -> EventAnswer:
+def event_answer(saved: FeedEntry) -> EventResponse:
     entry = saved.entry
-    return EventAnswer(
+    return EventResponse(
         number=saved.number,
         at=milliseconds(entry.at),
         job_id=entry.job_id,
@@ -274,7 +276,7 @@ class GetJobLogQuery(RequestQuery):
     since: Annotated[int, Field(ge=0, le=MAX_TIME)] | None = None
 
 
-class LogLineAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class LogLineResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """One line of output."""
 
     #: Milliseconds since 1970, by the clock of the container engine.
@@ -283,10 +285,10 @@ class LogLineAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
 
 
-class GetJobLogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class GetJobLogResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The next lines of a log, all of one attempt."""
 
-    lines: tuple[LogLineAnswer, ...]
+    lines: tuple[LogLineResponse, ...]
     #: The `after` of the next request.
     next: str
     #: Whether no more lines can come.
@@ -298,11 +300,11 @@ class GetJobLogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     incomplete: bool = False
 
 
-log_operations = OperationTable[JobLogService](not_found=HTTPStatus.NOT_FOUND)
+log_operations = OperationTable[LogFollower](not_found=HTTPStatus.NOT_FOUND)
 
 
 @log_operations.add("GetJobLog", "GET", f"{JOB}/log", limit=CallLimit(at_once=MAX_READERS))
-async def get_job_log(logs: JobLogService, call: Call[GetJobLogQuery]) -> GetJobLogAnswer:
+async def get_job_log(logs: LogFollower, call: Call[GetJobLogQuery]) -> GetJobLogResponse:
     """Returns the next lines of a job's log, and waits for them.
 
     Answers at once if there are lines, else within `wait` seconds; also waits for a job that has not started. One
@@ -331,9 +333,9 @@ def job_log_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:
     )
 
 
-def _answer(page: JobLogPage) -> GetJobLogAnswer:
+def _answer(page: JobLogPage) -> GetJobLogResponse:
     at = page.next
-    return GetJobLogAnswer(
+    return GetJobLogResponse(
         lines=tuple(map(_line, page.lines)),
         next=_BEGINNING if at is None else f"{at.attempt}.{at.position}",
         over=page.over,
@@ -342,5 +344,5 @@ def _answer(page: JobLogPage) -> GetJobLogAnswer:
     )
 
 
-def _line(line: StoredLine) -> LogLineAnswer:
-    return LogLineAnswer(at=line.at // 1_000_000, message=line.message)
+def _line(line: StoredLine) -> LogLineResponse:
+    return LogLineResponse(at=line.at // 1_000_000, message=line.message)

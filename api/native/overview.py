@@ -3,7 +3,14 @@
 from msgspec import Struct, field
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.native.job_search import ExplanationAnswer, JobArns, JobRow, SearchContext, explanation_answer, job_row
+from batchq.api.native.job_search import (
+    ExplanationResponse,
+    JobArns,
+    JobRow,
+    SearchContext,
+    explanation_answer,
+    job_row,
+)
 from batchq.api.operations.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State
@@ -14,7 +21,7 @@ from batchq.ports.jobs import Failures
 from batchq.services.overview import EnvironmentOverview, Overview, QueueOverview, ServerState
 
 
-class EngineAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EngineResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the container engine and of the server."""
 
     state: ServerState
@@ -24,7 +31,7 @@ class EngineAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: int | None = None
 
 
-class QueueAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class QueueResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One queue, with the jobs that the caller sees."""
 
     job_queue: str
@@ -40,10 +47,10 @@ class QueueAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     #: When the first RUNNABLE job became RUNNABLE, in milliseconds since 1970; absent without one.
     oldest_runnable_at: int | None = None
     #: Why the first job of the queue waits; absent if no job waits, or the job is not visible to the caller.
-    why: ExplanationAnswer | None = None
+    why: ExplanationResponse | None = None
 
 
-class VcpusAnswer(Struct, frozen=True, kw_only=True):
+class VcpusResponse(Struct, frozen=True, kw_only=True):
     """The vCPUs of one compute environment."""
 
     limit: float
@@ -51,7 +58,7 @@ class VcpusAnswer(Struct, frozen=True, kw_only=True):
     requested: float
 
 
-class CapacityAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CapacityResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Memory or GPUs of the machine, which all compute environments share."""
 
     #: Absent while the container engine does not answer.
@@ -60,17 +67,17 @@ class CapacityAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     requested: int
 
 
-class EnvironmentAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class EnvironmentResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The capacity of one compute environment."""
 
     compute_environment: str
     state: State
-    vcpus: VcpusAnswer
-    memory_mib: CapacityAnswer = field(name="memoryMiB")
-    gpus: CapacityAnswer
+    vcpus: VcpusResponse
+    memory_mib: CapacityResponse = field(name="memoryMiB")
+    gpus: CapacityResponse
 
 
-class FailureGroupAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class FailureGroupResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """Failed jobs of one job definition with the same reason."""
 
     #: `NAME:REVISION`.
@@ -79,17 +86,17 @@ class FailureGroupAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     count: int
 
 
-class FailuresAnswer(Struct, frozen=True, kw_only=True):
+class FailuresResponse(Struct, frozen=True, kw_only=True):
     """The failed jobs of the last 24 hours. An array counts once."""
 
     count: int
     #: Whether there are more failures than were counted.
     more: bool
     #: The ten largest groups, the largest first.
-    groups: tuple[FailureGroupAnswer, ...]
+    groups: tuple[FailureGroupResponse, ...]
 
 
-class OverviewAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class OverviewResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The overview. Jobs that the caller may not see are neither counted nor listed."""
 
     #: Milliseconds since 1970.
@@ -98,20 +105,20 @@ class OverviewAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     user: str
     account: str
     role: Role
-    engine: EngineAnswer
+    engine: EngineResponse
     #: By descending priority, then by name.
-    queues: tuple[QueueAnswer, ...]
-    capacity: tuple[EnvironmentAnswer, ...]
+    queues: tuple[QueueResponse, ...]
+    capacity: tuple[EnvironmentResponse, ...]
     #: The running jobs that started first, at most five.
     longest_running: tuple[JobRow, ...]
-    failed: FailuresAnswer
+    failed: FailuresResponse
 
 
 operations = OperationTable[SearchContext]()
 
 
 @operations.add("GetOverview", "POST", "/v1/batchq/overview")
-async def get_overview(context: SearchContext, call: Call[EmptyRequest]) -> OverviewAnswer:
+async def get_overview(context: SearchContext, call: Call[EmptyRequest]) -> OverviewResponse:
     """Describes queues, capacity, the longest running jobs and recent failures in one small reply.
 
     Counts are kept in memory: the reply costs the same however many jobs are stored.
@@ -122,13 +129,13 @@ async def get_overview(context: SearchContext, call: Call[EmptyRequest]) -> Over
     return _answer(found, queues, call.caller, context.arns_of(call.http))
 
 
-def _answer(overview: Overview, queues: tuple[QueueAnswer, ...], caller: Caller, arns: JobArns) -> OverviewAnswer:
-    return OverviewAnswer(
+def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Caller, arns: JobArns) -> OverviewResponse:
+    return OverviewResponse(
         at=milliseconds(overview.at),
         user=caller.user,
         account=caller.account,
         role=caller.role,
-        engine=EngineAnswer(
+        engine=EngineResponse(
             state=overview.engine, sentence=overview.sentence, since=optional_milliseconds(overview.since)
         ),
         queues=queues,
@@ -138,8 +145,8 @@ def _answer(overview: Overview, queues: tuple[QueueAnswer, ...], caller: Caller,
     )
 
 
-def _queue(overview: QueueOverview, why: Explanation | None) -> QueueAnswer:
-    return QueueAnswer(
+def _queue(overview: QueueOverview, why: Explanation | None) -> QueueResponse:
+    return QueueResponse(
         job_queue=overview.queue.name,
         state=overview.queue.state,
         drained=overview.queue.drained,
@@ -151,22 +158,22 @@ def _queue(overview: QueueOverview, why: Explanation | None) -> QueueAnswer:
     )
 
 
-def _environment(other_overview: EnvironmentOverview, overview: Overview) -> EnvironmentAnswer:
+def _environment(other_overview: EnvironmentOverview, overview: Overview) -> EnvironmentResponse:
     host = overview.host
-    return EnvironmentAnswer(
+    return EnvironmentResponse(
         compute_environment=other_overview.environment.name,
         state=other_overview.environment.state,
-        vcpus=VcpusAnswer(
+        vcpus=VcpusResponse(
             limit=other_overview.environment.max_millicpus / 1000, requested=other_overview.millicpus / 1000
         ),
-        memory_mib=CapacityAnswer(limit=None if host is None else host.memory_mib, requested=overview.memory_mib),
-        gpus=CapacityAnswer(limit=None if host is None else host.gpus, requested=overview.gpus),
+        memory_mib=CapacityResponse(limit=None if host is None else host.memory_mib, requested=overview.memory_mib),
+        gpus=CapacityResponse(limit=None if host is None else host.gpus, requested=overview.gpus),
     )
 
 
-def _failures(failures: Failures) -> FailuresAnswer:
+def _failures(failures: Failures) -> FailuresResponse:
     groups = tuple(
-        FailureGroupAnswer(job_definition=str(group.definition), reason=group.reason, count=group.count)
+        FailureGroupResponse(job_definition=str(group.definition), reason=group.reason, count=group.count)
         for group in failures.groups
     )
-    return FailuresAnswer(count=failures.count, more=failures.more, groups=groups)
+    return FailuresResponse(count=failures.count, more=failures.more, groups=groups)

@@ -21,8 +21,8 @@ from batchq.api.http.http import reply
 from batchq.api.operations.middleware import JSON
 from batchq.api.operations.schemas import (
     Additions,
-    AwsAnswer,
     AwsRefs,
+    AwsResponse,
     Json,
     PlainSchema,
     Refs,
@@ -126,7 +126,7 @@ class OperationDoc(Struct, frozen=True, kw_only=True):
     query: type[BaseModel] | None = None
     #: The shape of a successful response, or of one line of NDJSON: a Struct of batchq that the handler passes to
     #: `reply`, alternatives of them, or an answer of AWS. None for plain text.
-    answer: type[Struct] | tuple[type[Struct], ...] | AwsAnswer | None = None
+    answer: type[Struct] | tuple[type[Struct], ...] | AwsResponse | None = None
     #: The status of a successful response. With 204 it has no body, and `answer` is None.
     status: HTTPStatus = HTTPStatus.OK
     #: The statuses of other successful responses, which have no body.
@@ -249,7 +249,7 @@ def _schemas(
     requests, schemas = request_schemas(doc.body for doc in docs if doc.body is not None)
     structs = [shape for doc in docs for shape in _structs(doc)]
     answers, own = answer_schemas([*structs, *additions.values(), *errors])
-    aws, of_aws = aws_schemas((doc.answer for doc in docs if isinstance(doc.answer, AwsAnswer)), additions, answers)
+    aws, of_aws = aws_schemas((doc.answer for doc in docs if isinstance(doc.answer, AwsResponse)), additions, answers)
     both = schemas.keys() & own.keys()  # enumerations of requests and answers have the same schema
     assert all("enum" in cast("Json", own[text]) for text in both), f"a request and an answer have one name: {both}"
     refs = _Refs(requests=requests, structs=answers, aws=aws)
@@ -258,7 +258,7 @@ def _schemas(
 
 def _structs(doc: OperationDoc) -> Sequence[type[Struct]]:
     """The Structs of an answer; none for an answer of AWS, and for text."""
-    if doc.answer is None or isinstance(doc.answer, AwsAnswer):
+    if doc.answer is None or isinstance(doc.answer, AwsResponse):
         return ()
     return doc.answer if isinstance(doc.answer, tuple) else (doc.answer,)
 
@@ -322,7 +322,7 @@ def _answer(doc: OperationDoc, refs: _Refs) -> Json:
     match doc.answer:
         case None:
             return _STRING
-        case AwsAnswer() as answer:
+        case AwsResponse() as answer:
             return refs.aws[answer]
         case tuple() as several:
             return {"anyOf": [refs.structs[each] for each in several]}

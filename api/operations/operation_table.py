@@ -3,7 +3,7 @@
     operations = OperationTable[BudgetService](not_found=HTTPStatus.NOT_FOUND)
 
     @operations.add("SetBudget", "POST", "/v1/batchq/setbudget", permission=Permission.CATALOG)
-    async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetAnswer:
+    async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetResponse:
         ...
 
 The request is authorized and parsed, the caller's concurrent requests are limited, and the answer is sent. The shapes

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from batchq.api.http.dialect_profiles import TARGET
 from batchq.api.http.http import error_response, parse
 from batchq.api.operations.openapi import OperationDoc, document
-from batchq.api.operations.schemas import AwsAnswer
+from batchq.api.operations.schemas import AwsResponse
 
 CONTENT_TYPE = "application/x-amz-json-1.1"
 
@@ -93,7 +93,7 @@ def target_docs(
             name=prefix + name if qualified else name,
             summary=operation.summary,
             body=operation.body,
-            answer=AwsAnswer(service, name),
+            answer=AwsResponse(service, name),
             target=prefix + name,
             media=CONTENT_TYPE,
         )

@@ -17,7 +17,7 @@ from pydantic_core import core_schema
 
 Json = dict[str, object]
 Refs = Mapping[type, JsonSchemaValue]
-AwsRefs = dict["AwsAnswer", Json]
+AwsRefs = dict["AwsResponse", Json]
 
 _REF = "#/components/schemas/{}"
 _NULL = {"type": "null"}
@@ -41,7 +41,7 @@ _ANY_CASE = frozenset({("batch", "RetryAction")})
 _EXTENDED = frozenset({("sagemaker", "TrainingInstanceType")})
 
 
-class AwsAnswer(Struct, frozen=True):
+class AwsResponse(Struct, frozen=True):
     """The answer of an operation of AWS, as botocore's model of the service describes it."""
 
     #: The name of the service in botocore, as `batch`.
@@ -93,7 +93,7 @@ def answer_schemas(shapes: Iterable[type[Struct]]) -> tuple[Refs, Json]:
     return dict(zip(wanted, refs, strict=True)), described
 
 
-def aws_schemas(answers: Iterable[AwsAnswer], additions: Additions, refs: Refs) -> tuple[AwsRefs, Json]:
+def aws_schemas(answers: Iterable[AwsResponse], additions: Additions, refs: Refs) -> tuple[AwsRefs, Json]:
     """A reference to the schema of each answer, and the schemas by name. `refs` has those of the additions."""
     wanted = dict.fromkeys(answers)
     found: AwsRefs = {}

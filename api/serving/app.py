@@ -21,7 +21,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class ServiceAnswer(Struct, frozen=True, kw_only=True):
+class ServiceResponse(Struct, frozen=True, kw_only=True):
     """The server."""
 
     #: Always `batchq`.
@@ -34,7 +34,7 @@ class ServiceAnswer(Struct, frozen=True, kw_only=True):
 _SERVICE = OperationDoc(
     name="DescribeService",
     summary="Returns the name and the version of the server.",
-    answer=ServiceAnswer,
+    answer=ServiceResponse,
     permission=None,
 )
 _HEALTH = OperationDoc(
@@ -67,7 +67,7 @@ def build(
     openapi.mount_openapi(app, signed=signed)
 
     links = {"health": HEALTH, "operations": openapi.PATH}
-    description = ServiceAnswer(name="batchq", version=__version__, links=links)
+    description = ServiceResponse(name="batchq", version=__version__, links=links)
 
     async def describe_service(_: web.Request) -> web.Response:
         return reply(description)

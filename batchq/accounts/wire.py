@@ -138,11 +138,11 @@ class KeyId(AdminRequest):
     id: Word
 
 
-class EmptyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class EmptyResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """An answer without members."""
 
 
-class PolicyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class PolicyResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """What containers of an account may use of the machine. Null: without limit."""
 
     privileged: bool
@@ -158,7 +158,7 @@ class PolicyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     memory_mib: int | None
 
 
-class LimitsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class LimitsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """Limits of an account and all accounts below it together. Null: without limit."""
 
     queued: int | None
@@ -167,21 +167,21 @@ class LimitsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     log_mib: int | None
 
 
-class LimitsOfAccountAnswer(LimitsAnswer, frozen=True, kw_only=True, rename="camel"):
+class LimitsOfAccountResponse(LimitsResponse, frozen=True, kw_only=True, rename="camel"):
     """The limits of one account."""
 
     account: str
 
 
-class InEffectAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class InEffectResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The queues and the container policy of an account after inheritance."""
 
     #: Null: all queues.
     queues: tuple[str, ...] | None
-    allowance: PolicyAnswer
+    allowance: PolicyResponse
 
 
-class AccountAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class AccountResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """An account as it is stored, and what is in effect after inheritance."""
 
     name: str
@@ -190,18 +190,18 @@ class AccountAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     #: Null: those of the parent.
     queues: tuple[str, ...] | None
     #: Null: that of the parent.
-    allowance: PolicyAnswer | None
-    limits: LimitsAnswer
-    in_effect: InEffectAnswer
+    allowance: PolicyResponse | None
+    limits: LimitsResponse
+    in_effect: InEffectResponse
 
 
-class AccountsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class AccountsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """Accounts, by name."""
 
-    accounts: tuple[AccountAnswer, ...]
+    accounts: tuple[AccountResponse, ...]
 
 
-class UserAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class UserResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """A user."""
 
     name: str
@@ -211,13 +211,13 @@ class UserAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     coordinates: tuple[str, ...]
 
 
-class UsersAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class UsersResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """Users, by name."""
 
-    users: tuple[UserAnswer, ...]
+    users: tuple[UserResponse, ...]
 
 
-class KeyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class KeyResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """An access key, without its secret."""
 
     id: str
@@ -227,7 +227,7 @@ class KeyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: int
 
 
-class NewKeyAnswer(KeyAnswer, frozen=True, kw_only=True, rename="camel"):
+class NewKeyResponse(KeyResponse, frozen=True, kw_only=True, rename="camel"):
     """A new access key. No other answer contains a secret."""
 
     #: The secret access key.
@@ -236,13 +236,13 @@ class NewKeyAnswer(KeyAnswer, frozen=True, kw_only=True, rename="camel"):
     first_user: bool
 
 
-class KeysAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class KeysResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """Access keys."""
 
-    keys: tuple[KeyAnswer, ...]
+    keys: tuple[KeyResponse, ...]
 
 
-class CallerAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class CallerResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The identity of the caller, and the queues, container policy and limits that apply to it."""
 
     user: str
@@ -254,12 +254,12 @@ class CallerAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     coordinates: tuple[str, ...]
     #: The job queues that the caller sees; null: all.
     queues: tuple[str, ...] | None
-    allowance: PolicyAnswer
+    allowance: PolicyResponse
     #: Those of the caller's account and of the accounts above it, nearest first.
-    limits: tuple[LimitsOfAccountAnswer, ...]
+    limits: tuple[LimitsOfAccountResponse, ...]
 
 
-class AuditRecordAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class AuditRecordResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """A record of the audit log."""
 
     #: Milliseconds since 1970.
@@ -279,43 +279,47 @@ class AuditRecordAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     outcome: str
 
 
-def account_answer(account: Account, directory: Directory) -> AccountAnswer:
+def account_answer(account: Account, directory: Directory) -> AccountResponse:
     """The account as it is stored, and under `inEffect` its queues and container policy after inheritance."""
-    return AccountAnswer(
+    return AccountResponse(
         name=account.name,
         parent=account.parent,
         queues=account.queues,
-        allowance=None if account.allowance is None else convert(account.allowance, PolicyAnswer, from_attributes=True),
+        allowance=None
+        if account.allowance is None
+        else convert(account.allowance, PolicyResponse, from_attributes=True),
         limits=limits(account.limits),
-        in_effect=InEffectAnswer(
+        in_effect=InEffectResponse(
             queues=_queues(directory, account.name), allowance=allowance(directory.allowance(account.name))
         ),
     )
 
 
-def allowance(policy: ContainerPolicy) -> PolicyAnswer:
+def allowance(policy: ContainerPolicy) -> PolicyResponse:
     """The container policy; `root` is the value in effect, never null."""
-    return replace(convert(policy, PolicyAnswer, from_attributes=True), root=policy.permits_root)
+    return replace(convert(policy, PolicyResponse, from_attributes=True), root=policy.permits_root)
 
 
-def limits(account_limits: AccountLimits) -> LimitsAnswer:
-    return convert(account_limits, LimitsAnswer, from_attributes=True)
+def limits(account_limits: AccountLimits) -> LimitsResponse:
+    return convert(account_limits, LimitsResponse, from_attributes=True)
 
 
-def user_answer(user: User) -> UserAnswer:
-    return UserAnswer(name=user.name, account=user.account, role=user.role, coordinates=tuple(sorted(user.coordinates)))
+def user_answer(user: User) -> UserResponse:
+    return UserResponse(
+        name=user.name, account=user.account, role=user.role, coordinates=tuple(sorted(user.coordinates))
+    )
 
 
-def key_answer(key: AccessKey) -> KeyAnswer:
-    return KeyAnswer(id=key.id, user=key.user, state=key.state, created_at=milliseconds(key.created_at))
+def key_answer(key: AccessKey) -> KeyResponse:
+    return KeyResponse(id=key.id, user=key.user, state=key.state, created_at=milliseconds(key.created_at))
 
 
-def new_key_answer(key: AccessKey, *, first_user: bool) -> NewKeyAnswer:
-    return NewKeyAnswer(**asdict(key_answer(key)), secret=key.secret, first_user=first_user)
+def new_key_answer(key: AccessKey, *, first_user: bool) -> NewKeyResponse:
+    return NewKeyResponse(**asdict(key_answer(key)), secret=key.secret, first_user=first_user)
 
 
-def audit_record_answer(audit_record: AuditRecord) -> AuditRecordAnswer:
-    return AuditRecordAnswer(
+def audit_record_answer(audit_record: AuditRecord) -> AuditRecordResponse:
+    return AuditRecordResponse(
         at=milliseconds(audit_record.at),
         user=audit_record.user,
         account=audit_record.account,
@@ -327,9 +331,9 @@ def audit_record_answer(audit_record: AuditRecord) -> AuditRecordAnswer:
     )
 
 
-def caller_answer(caller: Caller, directory: Directory) -> CallerAnswer:
+def caller_answer(caller: Caller, directory: Directory) -> CallerResponse:
     """The identity of the caller, and the queues, container policy and limits that apply to it."""
-    return CallerAnswer(
+    return CallerResponse(
         user=caller.user,
         account=caller.account,
         role=caller.role,
@@ -338,7 +342,7 @@ def caller_answer(caller: Caller, directory: Directory) -> CallerAnswer:
         queues=None if caller.queues is None else tuple(sorted(caller.queues)),
         allowance=allowance(directory.allowance(caller.account)),
         limits=tuple(
-            LimitsOfAccountAnswer(account=account.name, **asdict(limits(account.limits)))
+            LimitsOfAccountResponse(account=account.name, **asdict(limits(account.limits)))
             for account in directory.lineage(caller.account)
         ),
     )

@@ -22,7 +22,7 @@ from batchq.accounts.operations import OPERATIONS
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
 from batchq.domain.access.accounts import Caller, Role
-from batchq.errors import Invalid, Misused
+from batchq.errors import Invalid, UsageError
 from batchq.settings import Settings
 from batchq.system.clock import wall_time
 from batchq.system.escapes import escape
@@ -51,9 +51,9 @@ def add_json(command: ArgumentParser) -> None:
 
 
 def check_backend_flags(args: Namespace) -> None:
-    """Raise Misused if the flags name both backends."""
+    """Raise UsageError if the flags name both backends."""
     if args.data is not None and (args.url or args.config):
-        raise Misused("--data selects files, --url and --config a server: give only one of them")
+        raise UsageError("--data selects files, --url and --config a server: give only one of them")
 
 
 def perform(args: Namespace, operation: str, content: Mapping[str, object]) -> Response:
@@ -76,14 +76,14 @@ def print_result(args: Namespace, result: object, lines: list[str]) -> int:
 
 
 def settings_of(args: Namespace) -> Settings:
-    """The settings, from the flags that are given and the environment. Raises Misused."""
+    """The settings, from the flags that are given and the environment. Raises UsageError."""
     given = {name: value for name, value in vars(args).items() if value is not None and name in Settings.model_fields}
     try:
         return Settings(**given)
     except ValidationError as invalid:
-        raise Misused(_first_error(invalid)) from None
+        raise UsageError(_first_error(invalid)) from None
     except SettingsError as invalid:
-        raise Misused(f'{invalid}: a list in an environment variable must be JSON, for example ["a", "b"]') from None
+        raise UsageError(f'{invalid}: a list in an environment variable must be JSON, for example ["a", "b"]') from None
 
 
 def _first_error(invalid: ValidationError) -> str:
@@ -93,7 +93,7 @@ def _first_error(invalid: ValidationError) -> str:
 
 
 def _uses_server(args: Namespace) -> bool:
-    """Whether the flags, variables or config file name a server. Raises Misused if the flags name both backends."""
+    """Whether the flags, variables or config file name a server. Raises UsageError if the flags name both backends."""
     check_backend_flags(args)
     if args.data is not None:
         return False

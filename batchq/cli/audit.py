@@ -15,7 +15,7 @@ from batchq.cli.quantities import parse_time
 from batchq.cli.tables import add_output_flags, print_list, text_column, time_column
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
-from batchq.errors import Misused
+from batchq.errors import UsageError
 from batchq.store.inspection import read_audit
 
 LIST_AUDIT = "/v1/batchq/listaudit"
@@ -54,7 +54,7 @@ def add_audit(command: ArgumentParser) -> None:
 
 def run_audit(args: Namespace) -> int:
     if args.limit < 1:
-        raise Misused("--limit must be at least 1")
+        raise UsageError("--limit must be at least 1")
     check_backend_flags(args)
     records = _records_of_server(args) if args.data is None else _records_of_files(args)
     print_list(args, records, records, COLUMNS)

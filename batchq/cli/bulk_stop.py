@@ -28,7 +28,7 @@ from batchq.cli.output import (
 )
 from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import WAITING, fetch_job_documents, fetch_user_name
-from batchq.domain.stop_words import (
+from batchq.domain.stop_messages import (
     DONE,
     WIDE,
     WOULD_BE_DONE,
@@ -39,7 +39,7 @@ from batchq.domain.stop_words import (
     summary,
     with_children,
 )
-from batchq.errors import BatchqError, Invalid, Misused, NotFound, Unavailable
+from batchq.errors import BatchqError, Invalid, NotFound, Unavailable, UsageError
 from batchq.system.escapes import escape
 
 CANCEL = "/v1/batchq/canceljobs"
@@ -124,7 +124,7 @@ def _add_checkpoint_flags(command: ArgumentParser) -> None:
 
 def run_terminate(args: Namespace) -> int:
     if args.force and (args.checkpoint or args.signal or args.grace is not None):
-        raise Misused("--force kills at once: it cannot be combined with --checkpoint, --signal or --grace")
+        raise UsageError("--force kills at once: it cannot be combined with --checkpoint, --signal or --grace")
     members = {
         "signal": args.signal,
         "graceSeconds": args.grace,

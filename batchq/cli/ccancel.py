@@ -17,7 +17,7 @@ from batchq.cli.job_selection import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
 from batchq.cli.server_requests import fetch_job_documents
-from batchq.errors import BatchqError, Invalid, Misused, Unavailable
+from batchq.errors import BatchqError, Invalid, Unavailable, UsageError
 from batchq.system.escapes import escape
 
 NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
@@ -55,7 +55,7 @@ def add_ccancel(command: CommandParser) -> None:
 def run_ccancel(args: Namespace) -> int:
     try:
         return _cancel(args)
-    except Misused as misused:
+    except UsageError as misused:
         return _fail(args, str(misused), MISUSED)
     except Invalid as refused:
         return _fail(args, str(refused), NOT_CANCELLED)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import platformdirs
 
-from batchq.errors import Misused
+from batchq.errors import UsageError
 
 URL = "BATCHQ_URL"
 BUNDLE = "AWS_CA_BUNDLE"
@@ -45,7 +45,7 @@ def default_file() -> Path:
 
 
 def load(named: Path | None) -> None:
-    """Set the environment variables that the files' members stand for, where they are not set. Raises Misused.
+    """Set the environment variables that the files' members stand for, where they are not set. Raises UsageError.
 
     If either variable of the key is set, neither is taken from a file. A missing file is an error only if `--config`
     names it.
@@ -59,7 +59,7 @@ def load(named: Path | None) -> None:
 
 
 def defaults(named: Path | None) -> Mapping[str, str]:
-    """The members of the files' tables `defaults`; the user's file takes precedence. Raises Misused."""
+    """The members of the files' tables `defaults`; the user's file takes precedence. Raises UsageError."""
     found: dict[str, str] = {}
     for file in _files(named):
         found = dict(_defaults_of(file)) | found
@@ -73,11 +73,11 @@ def _files(named: Path | None) -> list[Path]:
 
 
 def _exists(file: Path) -> bool:
-    """Whether the file exists. Raises Misused if a directory of its path cannot be searched."""
+    """Whether the file exists. Raises UsageError if a directory of its path cannot be searched."""
     try:
         return file.exists()
     except OSError as why:
-        raise Misused(f"cannot read the config file {file}: {why.strerror}") from None
+        raise UsageError(f"cannot read the config file {file}: {why.strerror}") from None
 
 
 def _members_of(file: Path) -> Mapping[str, str]:
@@ -87,7 +87,7 @@ def _members_of(file: Path) -> Mapping[str, str]:
         _check(file, member, value)
     members = {member: str(value) for member, value in content.items() if member != DEFAULTS}
     if ("key_id" in members) != ("secret" in members) or ("profile" in members and "secret" in members):
-        raise Misused(f"{file}: give either key_id and secret, or profile")
+        raise UsageError(f"{file}: give either key_id and secret, or profile")
     if "profile" in members:
         members |= _key_of_profile(members.pop("profile"), file)
     if "ca_bundle" in members:
@@ -99,20 +99,20 @@ def _check(file: Path, member: str, value: object) -> None:
     if member == DEFAULTS:
         _check_defaults(file, value)
     elif member not in MEMBERS:
-        raise Misused(f"{file}: unknown member {member}; the members are {', '.join(sorted({*MEMBERS, DEFAULTS}))}")
+        raise UsageError(f"{file}: unknown member {member}; the members are {', '.join(sorted({*MEMBERS, DEFAULTS}))}")
     elif not isinstance(value, str) or not value or "\0" in value:
-        raise Misused(f"{file}: {member} must be a string that is not empty")
+        raise UsageError(f"{file}: {member} must be a string that is not empty")
 
 
 def _check_defaults(file: Path, table: object) -> None:
     if not isinstance(table, dict):
-        raise Misused(f"{file}: {DEFAULTS} must be a table: [{DEFAULTS}]")
+        raise UsageError(f"{file}: {DEFAULTS} must be a table: [{DEFAULTS}]")
     for member, value in table.items():
         if member not in DEFAULT_MEMBERS:
             known = ", ".join(sorted(DEFAULT_MEMBERS))
-            raise Misused(f"{file}: unknown member {member} of [{DEFAULTS}]; the members are {known}")
+            raise UsageError(f"{file}: unknown member {member} of [{DEFAULTS}]; the members are {known}")
         if not isinstance(value, str) or not value or "\0" in value:
-            raise Misused(f"{file}: {member} of [{DEFAULTS}] must be a string that is not empty")
+            raise UsageError(f"{file}: {member} of [{DEFAULTS}] must be a string that is not empty")
 
 
 def _defaults_of(file: Path) -> Mapping[str, str]:
@@ -127,11 +127,11 @@ def _read(file: Path) -> Mapping[str, object]:
             content = tomllib.load(opened)
             mode = os.fstat(opened.fileno()).st_mode
     except OSError as why:
-        raise Misused(f"cannot read the config file {file}: {why.strerror}") from None
+        raise UsageError(f"cannot read the config file {file}: {why.strerror}") from None
     except (ValueError, RecursionError) as why:  # TOMLDecodeError is a ValueError, and quotes no values
-        raise Misused(f"{file} is not valid TOML: {why}") from None
+        raise UsageError(f"{file} is not valid TOML: {why}") from None
     if "secret" in content and stat.S_IMODE(mode) & 0o077 and stat.S_ISREG(mode):
-        raise Misused(f"other users can read the secret in {file}: chmod 600 {file}")
+        raise UsageError(f"other users can read the secret in {file}: chmod 600 {file}")
     return content
 
 
@@ -143,4 +143,4 @@ def _key_of_profile(profile: str, file: Path) -> Mapping[str, str]:
         credentials.read_string(path.read_text())
         return {"key_id": credentials.get(profile, KEY), "secret": credentials.get(profile, SECRET)}
     except (OSError, ValueError, Error):
-        raise Misused(f"{file}: profile {profile} has no key in {path}") from None
+        raise UsageError(f"{file}: profile {profile} has no key in {path}") from None

@@ -9,7 +9,7 @@ from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import Page, Row, job_endpoint
 from batchq.cli.tables import Column, add_output_flags, print_list, prints_json, text_column
 from batchq.domain.times import milliseconds
-from batchq.errors import Misused
+from batchq.errors import UsageError
 from batchq.system.escapes import escape
 
 COST_REPORT = "/v1/batchq/costreport"
@@ -61,7 +61,7 @@ def run_cost(args: Namespace) -> int:
     if not args.jobs:
         return _print_report(args)
     if args.by or args.since or args.until:
-        raise Misused("--by, --since and --until are for a report: give no job")
+        raise UsageError("--by, --since and --until are for a report: give no job")
     url = url_of(args)
     answers: list[Page] = [dict(call(url, f"{job_endpoint(job)}/cost")) for job in resolve_jobs(url, args.jobs)]
     rows: list[Row] = [{"jobId": answer["jobId"], **(answer["cost"] or {})} for answer in answers]
@@ -146,7 +146,7 @@ def run_list_budgets(args: Namespace) -> int:
 
 def run_set_budget(args: Namespace) -> int:
     if args.soft is None and args.hard is None:
-        raise Misused("give --soft, --hard or both")
+        raise UsageError("give --soft, --hard or both")
     limits = {name: value for name, value in (("soft", args.soft), ("hard", args.hard)) if value is not None}
     budget: Page = dict(call(url_of(args), SET_BUDGET, {**_key(args), **limits, "period": args.period.upper()}))
     write_line(escape(f"budget of {_name(budget)} set: {budget['spent']:.2f} {budget['currency']} are spent"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from batchq.cli.admin_backend import settings_of
 from batchq.cli.output import print_error
-from batchq.errors import Misused
+from batchq.errors import UsageError
 from batchq.store import statements
 from batchq.store.backup import Report, back_up, take_over
 from batchq.store.backup import check_file as check_database
@@ -101,7 +101,7 @@ def run_restore(args: Namespace) -> int:
 
 def _take_over(data: Path, now: datetime, *, confirmed: bool) -> int:
     if not confirmed:
-        raise Misused("give a backup, or --take-over for a data directory that was copied or moved")
+        raise UsageError("give a backup, or --take-over for a data directory that was copied or moved")
     with rights_of_owner(data):
         instance = take_over(data, now=now)
     print(

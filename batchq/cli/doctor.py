@@ -27,7 +27,7 @@ def add_doctor(command: ArgumentParser) -> None:
 
 
 def run_doctor(args: Namespace) -> int:
-    """Raises Misused."""
+    """Raises UsageError."""
     found = all_findings(collect_facts(settings_of(args), server_facts(url_of(args))))
     print(
         json.dumps([asdict(finding) for finding in found], indent=2)

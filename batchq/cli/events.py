@@ -71,7 +71,7 @@ def _pages(args: Namespace, url: str) -> Iterator[Page]:
 
 
 def _filters(args: Namespace, url: str) -> dict[str, str]:
-    """The parameters of the query that select events. Raises Misused and NotFound for a job that is not found."""
+    """The parameters of the query that select events. Raises UsageError and NotFound for a job that is not found."""
     selected = {
         "jobs": resolve_jobs(url, args.jobs) if args.jobs else [],
         "queues": list(chain.from_iterable(args.queues or ())),

@@ -29,7 +29,7 @@ from urllib.request import (
 from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, default_file, load
 from batchq.cli.output import print_notice
 from batchq.cli.quantities import elapsed
-from batchq.errors import Invalid, Misused, ServerUnavailable
+from batchq.errors import Invalid, ServerUnavailable, UsageError
 
 DEFAULT_URL = "http://127.0.0.1:22824"
 AT_SOCKET = "http://localhost"  # the URL of requests that are sent to a unix socket
@@ -67,7 +67,7 @@ def add_connection_flags(command: Any) -> None:  # noqa: ANN401 - a parser, or a
 
 
 def url_of(args: Namespace) -> str:
-    """The server's URL: from `--url`, BATCHQ_URL or the config file, else the default. Raises Misused.
+    """The server's URL: from `--url`, BATCHQ_URL or the config file, else the default. Raises UsageError.
 
     Sets the environment variables for signing and TLS, which are those of AWS's tools, from the config file and
     `--ca-bundle`.
@@ -77,7 +77,7 @@ def url_of(args: Namespace) -> str:
     load(args.config)
     url: str = args.url or os.environ.get(URL) or DEFAULT_URL
     if not _is_server_url(url):
-        raise Misused(f"{url} is not the http://, https:// or unix:///PATH URL of a server")
+        raise UsageError(f"{url} is not the http://, https:// or unix:///PATH URL of a server")
     return url.rstrip("/")
 
 
@@ -108,7 +108,7 @@ def call(
     The request is signed if `signed` and the environment has a key. `timeout`: of each network operation, in seconds.
     `invocation`: with it a repeated SubmitJob has no further effect; empty: none. `headers`: further ones.
     Raises Invalid, with the server's message, if the server refuses the request; ServerUnavailable for a 5xx or 429
-    response, and if batchq does not respond; Misused for an unreadable bundle of certificates.
+    response, and if batchq does not respond; UsageError for an unreadable bundle of certificates.
     """
     more = dict(headers or {}) | ({INVOCATION: invocation} if invocation else {})
     with _open(url, path, content, timeout=timeout, signed=signed, more=more, method=method) as response:
@@ -197,7 +197,7 @@ def _tls_context() -> SSLContext:
     try:
         return create_default_context(cafile=bundle)
     except OSError:  # of which SSLError is a subclass
-        raise Misused(f"{bundle} is not a PEM file of certificates") from None
+        raise UsageError(f"{bundle} is not a PEM file of certificates") from None
 
 
 class _UnixConnection(HTTPConnection):

@@ -7,8 +7,8 @@ from batchq.cli.quantities import ago, format_duration, iso_text, local_time
 from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column, text_column, time_column
 from batchq.domain.ids import short_id
-from batchq.domain.stop_words import ORDER_WORDS
-from batchq.errors import Misused
+from batchq.domain.stop_messages import ORDER_WORDS
+from batchq.errors import UsageError
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
 DEFAULT_COLUMNS = ("job", "name", "state", "queue", "owner", "time", "why")
@@ -16,14 +16,14 @@ TIMES = {"CREATED": "createdAt", "STARTED": "startedAt", "ENDED": "stoppedAt"}
 
 
 def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> list[Column]:
-    """The columns of `batchq list` with these names, which are their titles in any case. Raises Misused.
+    """The columns of `batchq list` with these names, which are their titles in any case. Raises UsageError.
 
     `present`: the time to which times are relative.
     """
     known = {column.title: column for column in _all_columns(present)}
     for name in names:
         if name.upper() not in known:
-            raise Misused(f"unknown column {name!r}; the columns are {', '.join(known).lower()}")
+            raise UsageError(f"unknown column {name!r}; the columns are {', '.join(known).lower()}")
     return [known[name.upper()] for name in names]
 
 

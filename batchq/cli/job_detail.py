@@ -24,7 +24,7 @@ from batchq.cli.tables import (
     text_column,
     time_column,
 )
-from batchq.domain.stop_words import STEP_WORDS
+from batchq.domain.stop_messages import STEP_WORDS
 from batchq.errors import Invalid
 from batchq.system.escapes import escape
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from batchq.cli.job_selection import parse_handle
 from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.domain.container import CREATE_HOST_PATHS_TAG
-from batchq.errors import Misused
+from batchq.errors import UsageError
 
 MARK = "#BATCHQ"
 DEFAULT_INTERPRETER = "sh"
@@ -96,7 +96,7 @@ def add_job_flags(command: ArgumentParser) -> None:
 
 
 def job_request(args: Namespace, *, queue: str, command: Sequence[str]) -> Request:
-    """The SubmitJob request, without jobName and jobDefinition. Raises Misused for an unset variable or a bad file."""
+    """The SubmitJob request, without jobName and jobDefinition. Raises UsageError for an unset variable or bad file."""
     request = changes(args, command=command) | {"jobQueue": queue}
     if args.create_host_paths:
         request["tags"] = request.get("tags", {}) | {CREATE_HOST_PATHS_TAG: "true"}
@@ -127,13 +127,13 @@ def changes(args: Namespace, *, command: Sequence[str]) -> Request:
 
 
 def environment_of_flags(args: Namespace) -> list[Mapping[str, str]]:
-    """The variables of `--env-file` and `--env`, each name once; the last value counts. Raises Misused."""
+    """The variables of `--env-file` and `--env`, each name once; the last value counts. Raises UsageError."""
     lines = [line for file in args.env_file or () for line in _lines(file)]
     found: dict[str, str] = {}
     for text in [*lines, *(args.env or ())]:
         name, separator, value = text.partition("=")
         if not separator and name not in os.environ:
-            raise Misused(f"the environment variable {name} is not set; give it a value: -e {name}=VALUE")
+            raise UsageError(f"the environment variable {name} is not set; give it a value: -e {name}=VALUE")
         found[name] = value if separator else os.environ[name]
     return [{"name": name, "value": value} for name, value in found.items()]
 
@@ -143,10 +143,10 @@ def _lines(file: Path) -> list[str]:
     try:
         lines = [line.strip() for line in file.read_text().splitlines()]
     except (OSError, ValueError) as why:
-        raise Misused(f"cannot read {file}: {getattr(why, 'strerror', None) or why}") from None
+        raise UsageError(f"cannot read {file}: {getattr(why, 'strerror', None) or why}") from None
     found = [line for line in lines if line and not line.startswith("#")]
     if invalid := [text for text in found if not _VARIABLE.match(text)]:
-        raise Misused(f"{file}: {invalid[0]!r} is not NAME=VALUE")
+        raise UsageError(f"{file}: {invalid[0]!r} is not NAME=VALUE")
     return found
 
 
@@ -159,7 +159,7 @@ def _in_folder(command: Sequence[str], folder: str | None) -> list[str]:
     if folder is None:
         return list(command)
     if not command:
-        raise Misused("--cd needs a command: give it after --")
+        raise UsageError("--cd needs a command: give it after --")
     return ["sh", "-c", _ENTER_FOLDER, folder, *command]
 
 
@@ -198,7 +198,7 @@ def _dependency(text: str) -> Mapping[str, str]:
     job = text.removesuffix(f":{N_TO_N}")
     try:
         parse_handle(job)
-    except Misused as invalid:
+    except UsageError as invalid:
         raise ArgumentTypeError(str(invalid)) from None
     return {"jobId": job, "type": "N_TO_N"} if text != job else {"jobId": job}
 
@@ -232,11 +232,13 @@ def is_script(target: str) -> bool:
 
 
 def read_script(file: Path) -> JobScript:
-    """Read a script. Raises Misused for a file that is not readable, and for an interpreter without `-c`."""
+    """Read a script. Raises UsageError for a file that is not readable, and for an interpreter without `-c`."""
     try:
         text = file.read_text()
     except (OSError, ValueError) as why:
-        raise Misused(f"cannot read the script {file}: {getattr(why, 'strerror', None) or 'it is not text'}") from None
+        raise UsageError(
+            f"cannot read the script {file}: {getattr(why, 'strerror', None) or 'it is not text'}"
+        ) from None
     return JobScript(file=file, text=text, flags=_flags(text, file), interpreter=_interpreter(text, file))
 
 
@@ -255,9 +257,9 @@ def _split(flags: str, place: str) -> list[str]:
     try:
         words = shlex.split(flags, comments=True)
     except ValueError as why:
-        raise Misused(f"{place}: {why}") from None
+        raise UsageError(f"{place}: {why}") from None
     if "--" in words:
-        raise Misused(f"{place}: the script is the command; -- cannot be used in a {MARK} line")
+        raise UsageError(f"{place}: the script is the command; -- cannot be used in a {MARK} line")
     return words
 
 
@@ -269,5 +271,5 @@ def _interpreter(text: str, file: Path) -> tuple[str, ...]:
     if program.rpartition("/")[2] == _ENV and arguments and not arguments[0].startswith("-"):
         program, *arguments = arguments
     if not _INTERPRETERS.fullmatch(program.rpartition("/")[2]):
-        raise Misused(f"{file}: scripts of {program} cannot be submitted, only those of a shell or Python")
+        raise UsageError(f"{file}: scripts of {program} cannot be submitted, only those of a shell or Python")
     return (program, *arguments)

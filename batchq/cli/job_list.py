@@ -15,7 +15,7 @@ from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import FINISHED, UNFINISHED, Page, Row, fetch_jobs
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
 from batchq.domain.times import milliseconds
-from batchq.errors import Misused
+from batchq.errors import UsageError
 
 LIMIT = 100  # jobs
 GROUP_LIMIT = 10_000  # jobs that are counted with --group-by
@@ -62,9 +62,9 @@ def add_list(command: ArgumentParser) -> None:
 
 def run_list(args: Namespace) -> int:
     if args.limit is not None and args.limit < 1:
-        raise Misused("--limit must be at least 1")
+        raise UsageError("--limit must be at least 1")
     if args.watch and (not is_terminal() or prints_json(args)):
-        raise Misused("--watch needs a terminal, and no --json or --query")
+        raise UsageError("--watch needs a terminal, and no --json or --query")
     job_columns(now(), _column_names(args))  # unknown names are reported before a request
     url = url_of(args)
     while True:
@@ -117,7 +117,7 @@ def _print(args: Namespace, page: Page) -> None:
 
 
 def _column_names(args: Namespace) -> Sequence[str]:
-    """The columns of the flag, else of the config file, else the usual ones. Raises Misused."""
+    """The columns of the flag, else of the config file, else the usual ones. Raises UsageError."""
     configured = defaults(args.config).get("columns")
     return args.columns or (configured and parse_names(configured)) or DEFAULT_COLUMNS
 

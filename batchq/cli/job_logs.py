@@ -15,7 +15,7 @@ from batchq.cli.server_requests import ACTIVE, Page, Row, fetch_jobs, fetch_log_
 from batchq.cli.tables import add_color_flag
 from batchq.domain.ids import short_id
 from batchq.domain.times import milliseconds
-from batchq.errors import BatchqError, Misused, NotFound
+from batchq.errors import BatchqError, NotFound, UsageError
 from batchq.system.escapes import escape, split_colours
 
 LONG_POLL = 20  # seconds that the server waits for further lines
@@ -59,7 +59,7 @@ def add_logs(command: ArgumentParser) -> None:
 
 def run_logs(args: Namespace) -> int:
     if args.tail is not None and args.tail < 0:
-        raise Misused("--tail must not be negative")
+        raise UsageError("--tail must not be negative")
     url = url_of(args)
     selected = _selected(args, url)
     if args.follow and len(selected) > 1:
@@ -72,11 +72,11 @@ def run_logs(args: Namespace) -> int:
 
 
 def _selected(args: Namespace, url: str) -> list[Log]:
-    """The logs of the given jobs. Raises NotFound and Misused."""
+    """The logs of the given jobs. Raises NotFound and UsageError."""
     ids = resolve_jobs(url, args.jobs)
     rows = [child for row in fetch_rows(url, ids) for child in _with_children(row, url)]
     if len(rows) > MAX_FOLLOWED and args.follow:
-        raise Misused(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
+        raise UsageError(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
     color = uses_color(args.color)
     return [
         Log(job_id=str(row["jobId"]), prefix=_prefix(row, number, color=color) if len(rows) > 1 else "")

@@ -23,7 +23,7 @@ from batchq.cli.job_columns import reason_of_row
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, WAITING, Row, fetch_jobs
 from batchq.domain.times import milliseconds
-from batchq.errors import Misused, NotFound
+from batchq.errors import NotFound, UsageError
 from batchq.system.escapes import escape
 
 LATEST = "@"
@@ -86,16 +86,16 @@ class Handle(Struct, frozen=True, kw_only=True):
 
 
 def parse_handle(text: str, *, stops: bool = False) -> Handle:
-    """Parse a handle without asking the server. `stops`: of a command that stops jobs. Raises Misused."""
+    """Parse a handle without asking the server. `stops`: of a command that stops jobs. Raises UsageError."""
     parts = _HANDLE.fullmatch(_SLURM_CHILD.sub(r"\1:", text, count=1) if stops else text)
     if parts is None or (parts[5] and (parts[4] or not stops)):
-        raise Misused(f"{text!r} is not a job: give an id, its first 8 digits or more, a name, or @")
+        raise UsageError(f"{text!r} is not a job: give an id, its first 8 digits or more, a name, or @")
     job, first, last, node, container = parts.groups()
     if first is None:
         return Handle(job=job, steps=(f"#{node}" if node else container or "",))
     steps = tuple(f":{index}{container or ''}" for index in range(int(first), int(last or first) + 1))
     if not steps:
-        raise Misused(f"{text!r} is an empty range")
+        raise UsageError(f"{text!r} is an empty range")
     return Handle(job=job, steps=steps)
 
 
@@ -108,7 +108,7 @@ def resolve_jobs(url: str, handles: Iterable[str], *, stops: bool = False) -> li
     """The complete ids of the handles, each once, in their order; none for `-` with an empty stdin.
 
     `handles`: words of the command line. `stops`: for a command that stops jobs.
-    Raises Misused for an invalid or ambiguous handle, NotFound if no job matches, and the errors of `call`.
+    Raises UsageError for an invalid or ambiguous handle, NotFound if no job matches, and the errors of `call`.
     """
     parsed = [parse_handle(part, stops=stops) for part in _split(handles)]
     ids = {handle.job: _resolve(url, handle.job) for handle in parsed}
@@ -116,10 +116,10 @@ def resolve_jobs(url: str, handles: Iterable[str], *, stops: bool = False) -> li
 
 
 def resolve_job(url: str, handle: str) -> str:
-    """The complete id of one job. Raises Misused for a range of children, and the errors of `resolve_jobs`."""
+    """The complete id of one job. Raises UsageError for a range of children, and the errors of `resolve_jobs`."""
     found = resolve_jobs(url, [handle])
     if len(found) != 1:
-        raise Misused(f"{handle!r} selects {len(found)} jobs; this command takes one")
+        raise UsageError(f"{handle!r} selects {len(found)} jobs; this command takes one")
     return found[0]
 
 
@@ -156,7 +156,7 @@ def _single(handle: str, found: list[Row]) -> str:
         return str(found[0]["jobId"])
     listed = ", ".join(f"{row['jobId']} ({row['jobName']}, {row['status']})" for row in found[:MAX_LISTED])
     more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-    raise Misused(f"{handle!r} is ambiguous: {listed}{more}; give a complete id")
+    raise UsageError(f"{handle!r} is ambiguous: {listed}{more}; give a complete id")
 
 
 def _search(url: str, *, limit: int = MAX_CANDIDATES, **filters: object) -> list[Row]:
@@ -246,7 +246,7 @@ def _add_filter(
 def search_filters(args: Namespace, url: str) -> Filters:
     """The members of the listjobs request. Without a filter of users, accounts or ids: the caller's own jobs.
 
-    `ids` is empty if the handles were read from an empty stdin: no job matches. Raises Misused, and NotFound for a
+    `ids` is empty if the handles were read from an empty stdin: no job matches. Raises UsageError, and NotFound for a
     handle without a job.
     """
     filters: Filters = _given(args, _SEARCH_MEMBERS)
@@ -262,17 +262,17 @@ def search_filters(args: Namespace, url: str) -> Filters:
 def stop_filters(args: Namespace, url: str) -> Filters:
     """The members of the request of a command that stops jobs, with complete ids in `jobs`.
 
-    `jobs` is empty if the handles were read from an empty stdin: no job matches. Raises Misused without any job or
+    `jobs` is empty if the handles were read from an empty stdin: no job matches. Raises UsageError without any job or
     filter, which must not mean all jobs, and the errors of `resolve_jobs`.
     """
     filters: Filters = {}
     if args.jobs:
         filters["jobs"] = ids = resolve_jobs(url, args.jobs, stops=True)
         if len(ids) > MAX_IDS:
-            raise Misused(f"too many jobs: one command takes at most {MAX_IDS} ids; use a filter")
+            raise UsageError(f"too many jobs: one command takes at most {MAX_IDS} ids; use a filter")
     filters |= _given(args, _STOP_MEMBERS)
     if not filters:
-        raise Misused("no jobs are selected: give a job or a filter; -t all selects all jobs that you may stop")
+        raise UsageError("no jobs are selected: give a job or a filter; -t all selects all jobs that you may stop")
     return filters
 
 
@@ -307,7 +307,7 @@ def matches_reason(args: Namespace, row: Row) -> bool:
 def _times(since: datetime | None, until: datetime | None, statuses: list[str] | None) -> Filters:
     event = "ended" if statuses and set(statuses) <= set(FINISHED) else "created"
     if since and until and since >= until:
-        raise Misused("--since is not before --until")
+        raise UsageError("--since is not before --until")
     return {f"{event}{end}": milliseconds(at) for end, at in (("After", since), ("Before", until)) if at is not None}
 
 

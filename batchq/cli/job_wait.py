@@ -27,7 +27,7 @@ from batchq.cli.output import (
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
 from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, Row, fetch_jobs, fetch_rows
 from batchq.cli.tables import add_output_flags, print_json, prints_json
-from batchq.errors import Misused, ServerUnavailable
+from batchq.errors import ServerUnavailable, UsageError
 
 #: A job as DescribeJobs returns it.
 Job = dict[str, Any]
@@ -62,7 +62,7 @@ def add_wait(command: ArgumentParser) -> None:
 
 def run_wait(args: Namespace) -> int:
     if not has_selection(args):
-        raise Misused("no jobs are selected: give a job or a filter; --me selects all your unfinished jobs")
+        raise UsageError("no jobs are selected: give a job or a filter; --me selects all your unfinished jobs")
     url = url_of(args)
     deadline = None if args.timeout is None else elapsed() + args.timeout.total_seconds()
     rows = _selected(args, url)
@@ -81,7 +81,7 @@ def run_wait(args: Namespace) -> int:
 
 
 def _selected(args: Namespace, url: str) -> dict[str, Row]:
-    """The jobs by id. Raises NotFound for a job that does not exist, Misused for too many."""
+    """The jobs by id. Raises NotFound for a job that does not exist, UsageError for too many."""
     filters = filters_of(args, url)
     if args.jobs:
         rows = fetch_rows(url, filters["ids"])
@@ -90,7 +90,7 @@ def _selected(args: Namespace, url: str) -> dict[str, Row]:
             filters["statuses"] = UNFINISHED
         page = fetch_jobs(url, filters, limit=MAX_JOBS)
         if "nextToken" in page:
-            raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
+            raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
         rows = [job for job in page["jobs"] if matches_reason(args, job)]
     return {str(row["jobId"]): row for row in rows}
 

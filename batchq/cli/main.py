@@ -23,7 +23,7 @@ from batchq.cli.output import (
     flush_output,
     print_error,
 )
-from batchq.errors import BatchqError, Misused, ServerUnavailable
+from batchq.errors import BatchqError, ServerUnavailable, UsageError
 
 #: The commands by topic. Each command: the module and function that declare it, and its line in `batchq --help`. The
 #: module is imported when the command is called, since that of `serve` takes a second.
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return DONE
         status = int(args.run(args))
         flush_output()
-    except Misused as misused:
+    except UsageError as misused:
         return print_error(str(misused), MISUSED)
     except ServerUnavailable as unavailable:
         return print_error(str(unavailable), UNAVAILABLE)

@@ -25,7 +25,7 @@ from batchq.cli.server_requests import (
     fetch_rows,
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
-from batchq.errors import Misused
+from batchq.errors import UsageError
 from batchq.services.client_requests import (
     LeftOut,
     foreign_authors,
@@ -67,7 +67,7 @@ def add_rerun(command: CommandParser) -> None:
 
 def run_rerun(args: Namespace) -> int:
     if args.also_stopped and not args.failed:
-        raise Misused("--also-stopped needs --failed: without it all jobs that are given are submitted again")
+        raise UsageError("--also-stopped needs --failed: without it all jobs that are given are submitted again")
     changed = _requested_changes(args)
     url = url_of(args)
     rows, left_out = _selected(url, args)
@@ -90,7 +90,7 @@ def run_rerun(args: Namespace) -> int:
 
 
 def _requested_changes(args: Namespace) -> Request:
-    """The members of the requests that the flags change. Raises Misused."""
+    """The members of the requests that the flags change. Raises UsageError."""
     queue = {"jobQueue": args.new_queue} if args.new_queue else {}
     return changes(args, command=args.program or ()) | queue
 
@@ -110,16 +110,18 @@ def _selected(url: str, args: Namespace) -> tuple[Sequence[Row], LeftOut]:
         )
     elif unfinished := [one_row for one_row in rows if one_row["status"] not in FINISHED]:
         first = unfinished[0]
-        raise Misused(escape(f"{first['jobName']} {first['jobId']} is {first['status']}; only finished jobs are rerun"))
+        raise UsageError(
+            escape(f"{first['jobName']} {first['jobId']} is {first['status']}; only finished jobs are rerun")
+        )
     if len(rows) > MAX_JOBS:
-        raise Misused(f"{len(rows)} jobs are selected; one command takes at most {MAX_JOBS}")
+        raise UsageError(f"{len(rows)} jobs are selected; one command takes at most {MAX_JOBS}")
     return rows, left_out
 
 
 def _named(url: str, args: Namespace) -> Sequence[Row]:
-    """The jobs of the arguments, in their order, or those that the filters match. Raises Misused, NotFound."""
+    """The jobs of the arguments, in their order, or those that the filters match. Raises UsageError, NotFound."""
     if not has_selection(args):
-        raise Misused("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
+        raise UsageError("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
     filters = search_filters(args, url)
     if filters.keys() <= {"ids", "children"} and not args.reasons:
         return fetch_rows(url, filters.get("ids", ()))
@@ -127,7 +129,7 @@ def _named(url: str, args: Namespace) -> Sequence[Row]:
         filters["statuses"] = ["FAILED"] if args.failed else list(FINISHED)
     page = fetch_jobs(url, filters, limit=MAX_JOBS)
     if "nextToken" in page:
-        raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
+        raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
     return [job for job in page["jobs"] if matches_reason(args, job)]
 
 
@@ -145,12 +147,12 @@ def _index(row: Row) -> int:
 
 
 def _requests(url: str, jobs: Sequence[Job], changed: Request) -> list[Request]:
-    """The requests of the new jobs. Raises Misused for a change that a job cannot have.
+    """The requests of the new jobs. Raises UsageError for a change that a job cannot have.
 
     A notice names the other users who wrote what the jobs run, where they may limit the new jobs.
     """
     if "containerOverrides" in changed and (others := [job for job in jobs if not has_one_container(job)]):
-        raise Misused(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
+        raise UsageError(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
     definitions = _definitions(url, {job["jobDefinition"] for job in jobs})
     for sentence in foreign_authors(jobs, definitions.values(), caller=fetch_caller(url)):
         print_notice(sentence)

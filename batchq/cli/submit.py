@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from batchq.cli.attend import add_stop_flag, attend
+from batchq.cli.attach import add_stop_flag, attend
 from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
@@ -29,7 +29,7 @@ from batchq.cli.server_requests import (
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.domain.ids import short_id
-from batchq.errors import Invalid, Misused
+from batchq.errors import Invalid, UsageError
 from batchq.services.client_requests import (
     Volume,
     container_properties,
@@ -64,7 +64,7 @@ class JobPlan(Struct, frozen=True, kw_only=True):
     def resolved(self, url: str) -> Request:
         """The whole SubmitJob request; the definition of an image is registered if it does not exist.
 
-        Raises Misused and NotFound for a job of `--after`, and the errors of `call`.
+        Raises UsageError and NotFound for a job of `--after`, and the errors of `call`.
         """
         if self.definition:
             _name_author(url, self.definition)
@@ -139,7 +139,7 @@ def run_submit(args: Namespace) -> int:
     if args.each is not None:
         return _submit_each(args, plan)
     if args.jobs is not None:
-        raise Misused("--jobs belongs to --each")
+        raise UsageError("--jobs belongs to --each")
     if args.dry_run:
         print_requests(plan, [plan.request])
         return DONE
@@ -153,7 +153,7 @@ def run_submit(args: Namespace) -> int:
 
 def _submit_each(args: Namespace, plan: JobPlan) -> int:
     if args.wait:
-        raise Misused("--wait is for one job: wait for the jobs of --each with batchq wait -n 'NAME-*'")
+        raise UsageError("--wait is for one job: wait for the jobs of --each with batchq wait -n 'NAME-*'")
     members = expand(plan.request, read_lines(args.each), source=args.each, words=len(args.program or ()))
     for member in members:
         _check_length(member.request, None)
@@ -179,14 +179,14 @@ def print_requests(plan: JobPlan, requests: Sequence[Request]) -> None:
 
 
 def plan_job(args: Namespace) -> JobPlan:
-    """The job that the flags describe. Raises Misused."""
+    """The job that the flags describe. Raises UsageError."""
     script = read_script(Path(args.target)) if args.target and is_script(args.target) else None
     if script is not None:
         args = _with_script_flags(args, script)
     known = defaults(args.config)
     definition, image = _source(args, script, known)
     if definition and (args.volume or args.user):
-        raise Misused("--volume and --user are parts of a job definition: give an image in place of -d")
+        raise UsageError("--volume and --user are parts of a job definition: give an image in place of -d")
     command = list(args.program or ()) if script is None else script.command(args.program or ())
     request = job_request(args, queue=args.queue or known.get("queue", DEFAULT_QUEUE), command=command)
     _check_length(request, script)
@@ -210,13 +210,13 @@ def _with_script_flags(args: Namespace, script: JobScript) -> Namespace:
 
 
 def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str]) -> tuple[str, str]:
-    """The definition and the image; one of them is empty. Raises Misused if both are given, or none."""
+    """The definition and the image; one of them is empty. Raises UsageError if both are given, or none."""
     images = [value for value in (args.image, None if script else args.target) if value]
     if len(images) + bool(args.definition) > 1:
-        raise Misused("give either one image or -d, not both")
+        raise UsageError("give either one image or -d, not both")
     definition = args.definition or ("" if images else known.get("definition", ""))
     if not definition and not images:
-        raise Misused("give an image or a job definition: batchq submit IMAGE, or -d DEF; for a script also --image")
+        raise UsageError("give an image or a job definition: batchq submit IMAGE, or -d DEF; for a script also --image")
     return definition, "".join(images)
 
 
@@ -267,14 +267,14 @@ def _with_job_ids(url: str, request: Request) -> Request:
 
 
 def _check_length(request: Request, script: JobScript | None) -> None:
-    """Raise Misused for overrides that are longer than AWS allows: the server would accept and fail the job."""
+    """Raise UsageError for overrides that are longer than AWS allows: the server would accept and fail the job."""
     overrides = request.get("containerOverrides", {})
     measured = {member: overrides.get(member, []) for member in ("command", "environment")}
     length = len(json.dumps(measured, ensure_ascii=False, separators=(",", ":")))
     if length > MAX_OVERRIDES:
         what = "the command and the environment" if script is None else f"the script {script.file} and the environment"
         advice = "put the program into the image or on a volume"
-        raise Misused(f"{what} have {length} characters as JSON; AWS Batch allows {MAX_OVERRIDES}: {advice}")
+        raise UsageError(f"{what} have {length} characters as JSON; AWS Batch allows {MAX_OVERRIDES}: {advice}")
 
 
 def add_run(command: CommandParser) -> None:

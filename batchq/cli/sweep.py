@@ -19,7 +19,7 @@ from batchq.cli.job_flags import Request
 from batchq.cli.job_selection import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
 from batchq.cli.server_requests import Submitted, fetch_job_documents, fetch_server_time, send_submission
-from batchq.errors import BatchqError, Misused, ServerUnavailable
+from batchq.errors import BatchqError, ServerUnavailable, UsageError
 
 DEFAULT_REQUESTS = 4  # at the same time
 PLACE = "{}"
@@ -45,19 +45,19 @@ class SweepMember(Struct, frozen=True, kw_only=True):
 
 
 def read_lines(source: str) -> list[str]:
-    """The lines of a file, or of stdin for `-`, without empty ones. Raises Misused."""
+    """The lines of a file, or of stdin for `-`, without empty ones. Raises UsageError."""
     try:
         text = sys.stdin.read() if source == STDIN else Path(source).read_text()
     except (OSError, ValueError) as why:
-        raise Misused(f"cannot read {source}: {getattr(why, 'strerror', None) or why}") from None
+        raise UsageError(f"cannot read {source}: {getattr(why, 'strerror', None) or why}") from None
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        raise Misused(f"{source} has no lines")
+        raise UsageError(f"{source} has no lines")
     return lines
 
 
 def expand(request: Request, lines: Sequence[str], *, source: str, words: int) -> list[SweepMember]:
-    """The jobs of the lines: `{}` in the command, and in the values of variables, is the line. Raises Misused.
+    """The jobs of the lines: `{}` in the command, and in the values of variables, is the line. Raises UsageError.
 
     `words`: how many words at the end of the command are the caller's; others, as a script, are left as they are.
     """
@@ -65,7 +65,9 @@ def expand(request: Request, lines: Sequence[str], *, source: str, words: int) -
     command: Sequence[str] = overrides.get("command", ())
     values = [item["value"] for item in overrides.get("environment", ())]
     if not any(PLACE in value for value in (*command[len(command) - words :], *values)):
-        raise Misused(f"--each needs {PLACE}, which stands for the line, in the command behind -- or in a value of -e")
+        raise UsageError(
+            f"--each needs {PLACE}, which stands for the line, in the command behind -- or in a value of -e"
+        )
     place = STDIN if source == STDIN else str(Path(source).absolute())
     return [
         SweepMember(

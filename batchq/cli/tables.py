@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from batchq.cli.output import is_terminal, paint, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, iso_text, local_time
-from batchq.errors import Misused
+from batchq.errors import UsageError
 from batchq.system.escapes import escape
 
 Row = Mapping[str, Any]
@@ -163,7 +163,7 @@ def _searching(expression: Any, failure: type[Exception]) -> Callable[[object], 
         try:
             return expression.search(response)
         except failure as invalid:
-            raise Misused(f"--query: {invalid}") from None
+            raise UsageError(f"--query: {invalid}") from None
 
     return search
 

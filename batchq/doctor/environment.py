@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from batchq.doctor.facts import (
     DatabaseFacts,
     DiskSpace,
-    EngineFacts,
-    EngineFault,
     Facts,
     FileFacts,
     Finding,
     Findings,
+    RuntimeFacts,
+    RuntimeFault,
     StoreFacts,
-    UnavailableEngine,
+    UnavailableRuntime,
     ok,
     problem,
     warning,
@@ -23,20 +23,20 @@ ENGINE, STORE, DISK, CLOCK = "engine", "store", "disk", "clock"
 MIN_ENGINE_API = (1, 41)  # the API of Docker 20.10
 ENGINE_DISK_WARNING, ENGINE_DISK_PROBLEM = 2 * 2**30, 256 * 2**20  # bytes free on the engine's disk
 UNAVAILABLE = {
-    EngineFault.ABSENT: (
+    RuntimeFault.ABSENT: (
         "{0} does not exist",
         "Install Docker or start it (systemctl start docker), or set DOCKER_HOST.",
     ),
-    EngineFault.FORBIDDEN: (
+    RuntimeFault.FORBIDDEN: (
         "this user has no access to {0}",
         "Add the user to the group docker (usermod -aG docker USER), and log in again.",
     ),
-    EngineFault.NOT_LISTENING: ("no process listens at {0}", "Start Docker (systemctl start docker)."),
-    EngineFault.NOT_RESPONDING: (
+    RuntimeFault.NOT_LISTENING: ("no process listens at {0}", "Start Docker (systemctl start docker)."),
+    RuntimeFault.NOT_RESPONDING: (
         "the engine at {0} accepts connections, but does not respond",
         "See its log; restart it (systemctl restart docker).",
     ),
-    EngineFault.NOT_AN_ENGINE: (
+    RuntimeFault.NOT_AN_ENGINE: (
         "the response of {0} is not that of a supported container engine",
         "Check DOCKER_HOST and the engine's log.",
     ),
@@ -49,13 +49,13 @@ ROOT = 0  # uid
 MAX_CLOCK_DIFFERENCE = timedelta(seconds=5)
 
 
-def engine_findings(engine: EngineFacts | UnavailableEngine | None) -> Findings:
+def engine_findings(engine: RuntimeFacts | UnavailableRuntime | None) -> Findings:
     match engine:
         case None:
             yield ok(ENGINE, "not used: containers are simulated")
-        case UnavailableEngine():
+        case UnavailableRuntime():
             yield _unavailable(engine)
-        case EngineFacts():
+        case RuntimeFacts():
             yield from _available(engine)
 
 
@@ -92,12 +92,12 @@ def clock_findings(facts: Facts) -> Findings:
 # -------------------------------------------------------------------------------------------------------------- engine
 
 
-def _unavailable(engine: UnavailableEngine) -> Finding:
+def _unavailable(engine: UnavailableRuntime) -> Finding:
     message, advice = UNAVAILABLE[engine.fault]
     return problem(ENGINE, f"{message.format(engine.address)}: {engine.error}; jobs wait", advice)
 
 
-def _available(engine: EngineFacts) -> Findings:
+def _available(engine: RuntimeFacts) -> Findings:
     if _version(engine.api) < MIN_ENGINE_API:
         minimum = ".".join(map(str, MIN_ENGINE_API))
         message = f"Docker {engine.version} supports API {engine.api}, but batchq needs {minimum}"
@@ -114,7 +114,7 @@ def _available(engine: EngineFacts) -> Findings:
         yield _engine_disk(f"the disk of {engine.data_root}", engine.disk)
 
 
-def _live_restore(engine: EngineFacts) -> Findings:
+def _live_restore(engine: RuntimeFacts) -> Findings:
     if engine.live_restore:
         yield ok(ENGINE, "live-restore is on: jobs survive a restart of Docker")
     else:
@@ -212,7 +212,7 @@ def _data_disk(store: StoreFacts, disk: DiskSpace, min_free_bytes: int) -> Findi
 
 
 def _engine_clock(facts: Facts) -> Findings:
-    offset = facts.engine.clock_offset if isinstance(facts.engine, EngineFacts) else None
+    offset = facts.engine.clock_offset if isinstance(facts.engine, RuntimeFacts) else None
     if offset is not None and abs(offset) > MAX_CLOCK_DIFFERENCE.total_seconds():
         message = (
             f"the engine's clock is {_difference(timedelta(seconds=offset))} this machine's: times of jobs are wrong"

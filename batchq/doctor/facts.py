@@ -15,7 +15,7 @@ from batchq.domain.job import Job
 from batchq.ports.runtime import Inspection
 
 
-class EngineFault(StrEnum):
+class RuntimeFault(StrEnum):
     """Why a container engine cannot be used."""
 
     #: The address does not exist.
@@ -39,16 +39,16 @@ class DiskSpace(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class UnavailableEngine(Struct, frozen=True, kw_only=True):
+class UnavailableRuntime(Struct, frozen=True, kw_only=True):
     """A container engine that cannot be used."""
 
     address: str
-    fault: EngineFault
+    fault: RuntimeFault
     #: The text of the error.
     error: str
 
 
-class EngineFacts(Struct, frozen=True, kw_only=True):
+class RuntimeFacts(Struct, frozen=True, kw_only=True):
     """A container engine that answers."""
 
     address: str
@@ -177,7 +177,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     #: The bytes of disk space that must stay free (`--min-free-mib`).
     min_free_bytes: int
     #: None if containers are only simulated.
-    engine: EngineFacts | UnavailableEngine | None
+    engine: RuntimeFacts | UnavailableRuntime | None
     store: StoreFacts
     #: None if no job with checkpoints has started yet.
     checkpoints: CheckpointFacts | None = None

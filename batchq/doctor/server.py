@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from batchq.doctor.environment import checkpoint_findings, clock_findings, engine_findings, store_findings
 from batchq.doctor.facts import (
     DatabaseFacts,
-    EngineFacts,
     Facts,
     Finding,
     Findings,
     Level,
+    RuntimeFacts,
     SocketFacts,
     ok,
     problem,
@@ -110,7 +110,7 @@ def job_findings(facts: Facts) -> Findings:
         yield problem(JOBS, message, advice)
     if not stuck:
         yield ok(JOBS, f"{len(database.active)} running, none stuck")
-    if isinstance(facts.engine, EngineFacts):
+    if isinstance(facts.engine, RuntimeFacts):
         yield from _other_engine(facts.engine, database)
         yield from _containers(facts.engine, database, facts.now)
 
@@ -173,7 +173,7 @@ def _loops(health: Mapping[str, object]) -> Findings:
 
 
 # ------------------------------------------------------------------------------------------------- jobs and containers
-def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
+def _other_engine(engine: RuntimeFacts, database: DatabaseFacts) -> Findings:
     known = database.engine_id is None or engine.id in {None, database.engine_id}
     under_way = {tag for job in database.active for tag in tags_under_way(job)}
     if known or not under_way or not under_way.isdisjoint(inspection.tag for inspection in engine.containers):
@@ -185,7 +185,7 @@ def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
     yield problem(JOBS, message, advice)
 
 
-def _containers(engine: EngineFacts, database: DatabaseFacts, now: datetime) -> Findings:
+def _containers(engine: RuntimeFacts, database: DatabaseFacts, now: datetime) -> Findings:
     tags = [inspection.tag for inspection in engine.containers]
     owned = {tag for job in database.active for tag in (*tags_under_way(job), *tags_to_keep(job))}
     orphans = [tag for tag in tags if tag.job_id not in database.container_jobs and tag not in database.spared]

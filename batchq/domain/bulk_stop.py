@@ -16,7 +16,7 @@ from batchq.domain.access.audit import AuditRecord
 from batchq.domain.ids import JobId, container_id, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.arrays import is_parent, size
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.domain.task import TaskContainer
 from batchq.errors import Invalid
 

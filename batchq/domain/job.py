@@ -12,7 +12,7 @@ from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.prices import Prices
-from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, Hold, StopKind, StopLadder, StopOrder
+from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, StopKind, StopOrder, StopSequence
 from batchq.domain.task import Nodes, Task, resources_of
 from batchq.domain.training import CheckpointRules, MetricRule, MetricValue, TrainingPlan
 
@@ -175,7 +175,7 @@ class AttemptContainerState(StrEnum):
     ENDED = "ENDED"
 
 
-class AttemptContainer(StopLadder, frozen=True, kw_only=True, omit_defaults=True):
+class AttemptContainer(StopSequence, frozen=True, kw_only=True, omit_defaults=True):
     """One container of an attempt that has several, with its own stop ladder."""
 
     #: `NODE/CONTAINER`: the `container_key` of its tag.

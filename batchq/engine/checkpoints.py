@@ -23,10 +23,10 @@ from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import FINISHED, Attempt, Job
 from batchq.domain.lifecycle.container_rules import leading_tag
-from batchq.domain.lifecycle.ladder import awaits_checkpoint, may_repeat_at
+from batchq.domain.lifecycle.escalation import awaits_checkpoint, may_repeat_at
 from batchq.domain.lifecycle.reconcile import ladder_of
-from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint, last_pause
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, last_pause
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import METRICS_FILE, MetricValue
 from batchq.engine.mailbox import JobEvent, MetricsRead
 from batchq.engine.supervisor import Supervisor

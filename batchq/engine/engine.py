@@ -28,7 +28,7 @@ from batchq.engine.bulk_stops import OutcomeReceiver, outcome_receiver, outcomes
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics, ReadMetrics
 from batchq.engine.containers.executor import Executor
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.watcher import EngineCheck, VerifiedRuntime, Watcher
+from batchq.engine.containers.watcher import RuntimeCheck, VerifiedRuntime, Watcher
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import BulkStopRequest, JobEvent, LeaveSafeMode, Mailbox, SetBudget, Submit, UpdateTags
@@ -83,7 +83,7 @@ class Engine:
     ) -> None:
         self._clock, self.accounts, self.mailbox, self._catalog = clock, accounts, mailbox, catalog
         self.tasks, post = Supervisor(clock), mailbox.post
-        self._breaker, self._engine_check = StartBreaker(clock=clock, tasks=self.tasks), EngineCheck()
+        self._breaker, self._engine_check = StartBreaker(clock=clock, tasks=self.tasks), RuntimeCheck()
         self._checkpoints = Checkpoints(
             store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
         )

@@ -17,7 +17,7 @@ from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.deadlines import bounded_deadlines, due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
-from batchq.domain.lifecycle.stop_order import stop_state
+from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
 from batchq.engine.budgets import Budgets
@@ -26,11 +26,11 @@ from batchq.engine.mailbox import (
     BulkStopRequest,
     CatalogChanged,
     ContinueWork,
-    EngineLost,
     JobEvent,
     LeaveSafeMode,
     Message,
     MetricsRead,
+    RuntimeLost,
     SearchQueues,
     SetBudget,
     Submit,
@@ -113,7 +113,7 @@ class MessageHandler:
                 unit.audit("data")
             case BulkStopRequest() | SetBudget() | BudgetReached():
                 self._handle_limit(unit, message)
-            case EngineLost():
+            case RuntimeLost():
                 self._engine_is_away()
             case CatalogChanged():
                 self._state.catalog_changed = True

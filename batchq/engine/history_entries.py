@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle.stop_order import steps
-from batchq.domain.stop_orders import StopStep
+from batchq.domain.lifecycle.stopping import steps
+from batchq.domain.stop_values import StopStep
 from batchq.ports.history import HistoryEntry, HoldChange
 from batchq.ports.jobs import StatusChanged
 

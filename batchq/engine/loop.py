@@ -23,7 +23,7 @@ from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.budgets import Budgets
 from batchq.engine.bulk_stops import BulkStops, CandidateReader, must_read_again
-from batchq.engine.containers.watcher import EngineCheck
+from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.handlers import MessageHandler
 from batchq.engine.history_entries import log_transitions
 from batchq.engine.history_feed import HistoryFeed
@@ -44,7 +44,7 @@ from batchq.engine.mailbox import (
     caller_of,
 )
 from batchq.engine.propagation import ArrayCoordinator, propagate
-from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.scheduling.queue_reader import Exclusions
 from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Supervisor
@@ -78,7 +78,7 @@ class EngineLoop:
         execute: Callable[[do.Effect, Job | None], None],
         on_saved: Callable[[Job], None],
         tasks: Supervisor,
-        engine_check: EngineCheck,
+        engine_check: RuntimeCheck,
         observer: Observer,
     ) -> None:
         self._store, self._catalog, self._clock = store, catalog, clock
@@ -279,10 +279,10 @@ class EngineLoop:
             self._search_scheduled = False
         self._mailbox.post(SearchQueues())
 
-    def _skip(self, unit: UnitOfWork) -> Skip:
+    def _skip(self, unit: UnitOfWork) -> Exclusions:
         """The jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
         children, exhausted = self.arrays.children_under_order(unit), self.budgets.exhausted(unit.now, unit.budgets)
-        return Skip(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
+        return Exclusions(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
 
     def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop.

@@ -24,7 +24,7 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.domain.training import MetricValue
 from batchq.ports.jobs import SubmissionKey
-from batchq.ports.runtime import EngineIdentity
+from batchq.ports.runtime import RuntimeIdentity
 
 ENOUGH_MESSAGES = 64  # messages among which the fixed cost of a unit of work is divided well enough
 QUIET_ITERATIONS = 3  # iterations of the event loop that received input needs to become a message
@@ -32,7 +32,7 @@ ITERATIONS_PER_REQUEST = (
     3  # iterations for each request of the last unit of work: a client that was answered may send the next at once
 )
 LOW_PRIORITY_DELAY = 0.1  # seconds after which low-priority messages are handled without another message
-UNKNOWN_ENGINE = EngineIdentity(id=None, time=None)
+UNKNOWN_ENGINE = RuntimeIdentity(id=None, time=None)
 T = TypeVar("T")
 
 
@@ -96,7 +96,7 @@ class SurveyCompleted(Struct, frozen=True, kw_only=True):
     """The container engine has listed its containers."""
 
     #: The engine's id and clock.
-    engine: EngineIdentity = UNKNOWN_ENGINE
+    engine: RuntimeIdentity = UNKNOWN_ENGINE
     containers: tuple[SurveyedContainer, ...]
     #: When the survey began, by the server's clock.
     began_at: datetime
@@ -158,7 +158,7 @@ class BudgetReached(Struct, frozen=True, kw_only=True):
     candidates: Candidates
 
 
-class EngineLost(Struct, frozen=True, kw_only=True):
+class RuntimeLost(Struct, frozen=True, kw_only=True):
     """The container engine does not answer. No job is placed until it does."""
 
 
@@ -185,7 +185,7 @@ Message = (
     | BulkStopRequest
     | SetBudget
     | BudgetReached
-    | EngineLost
+    | RuntimeLost
     | CatalogChanged
     | ContinueWork
     | SearchQueues

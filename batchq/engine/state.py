@@ -14,7 +14,7 @@ from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
-from batchq.engine.containers.watcher import EngineCheck
+from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
@@ -31,7 +31,7 @@ MAX_ORPHANS = 3  # orphans at once; if there are more, none is removed
 class EngineState:
     """Written by the message handlers and `on_committed`; all other code only reads it."""
 
-    def __init__(self, catalog: CatalogView, engine_check: EngineCheck) -> None:
+    def __init__(self, catalog: CatalogView, engine_check: RuntimeCheck) -> None:
         #: Jobs that are STARTING or RUNNING, as last saved.
         self.active: dict[JobId, Job] = {}
         #: The resources of the host that jobs may use; None while the container engine does not answer.

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 
-from batchq.errors import EngineError
+from batchq.errors import ContainerRuntimeError
 from batchq.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Supervisor:
         self._failed_at: dict[str, datetime] = {}
 
     def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
-        """Run the coroutine as a task. An exception other than EngineError is logged."""
+        """Run the coroutine as a task. An exception other than ContainerRuntimeError is logged."""
         _ = self.task(name, work)
 
     def task(self, name: str, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -124,7 +124,7 @@ class Supervisor:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         failure = None if task.cancelled() else task.exception()
-        if failure is not None and not isinstance(failure, EngineError):
+        if failure is not None and not isinstance(failure, ContainerRuntimeError):
             log.error("task %s failed", task.get_name(), exc_info=failure)
 
 

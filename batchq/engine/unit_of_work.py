@@ -23,7 +23,7 @@ from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
-from batchq.domain.lifecycle.reconcile import came_to_run
+from batchq.domain.lifecycle.reconcile import newly_started
 from batchq.domain.lifecycle.status import Outcome
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import apply_order
@@ -220,7 +220,7 @@ class UnitOfWork:
         self._job_changes = None
         self._index(after)
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
-        for tag in came_to_run(before, after):
+        for tag in newly_started(before, after):
             name = stream_name(after.spec.definition.name, tag)
             self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
         self._history += order_entries(before, after, self.now, self.caller)

@@ -17,7 +17,7 @@ from batchq.logs.capture import LogCapture
 from batchq.logs.pages import Span, StreamPosition, StreamQuery, list_streams, position_after
 from batchq.logs.quota import LogQuota
 from batchq.logs.search import Event, Key, SearchBudget, never_disconnected, parse_pattern, search_streams
-from batchq.logs.tail import Copied, LogTail, SharedCopies
+from batchq.logs.tail import Copied, LogCopier, SharedCopies
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogArchive, LogPage, LogStream
@@ -62,7 +62,7 @@ class StreamSummary(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class LogService:
+class CloudWatchLogs:
     """The log group `/aws/batch/job`, with one stream for each container of an attempt.
 
     Streams that are not visible to the caller are treated as missing.
@@ -76,7 +76,7 @@ class LogService:
         self._quota = quota
         self._capture = LogCapture(archive=archive, runtime=runtime, clock=clock, quota=quota)
         self._search_lock = asyncio.Lock()
-        self._tail = LogTail(store=store, runtime=runtime, capture=self._capture, clock=clock)
+        self._tail = LogCopier(store=store, runtime=runtime, capture=self._capture, clock=clock)
         self._copies = SharedCopies(tail=self._tail, store=store, archive=archive)
         #: The number of requests that wait for output of running containers.
         self.followers = 0
@@ -85,7 +85,7 @@ class LogService:
         """Copy all output of a container into the archive, so that the container may be removed.
 
         Returns True if the container wrote nothing and was removed. A container that does not exist any more has no
-        output. Repeated or interrupted calls store each line once. Raises EngineUnknown; StoreFailed.
+        output. Repeated or interrupted calls store each line once. Raises RuntimeUnknown; StoreFailed.
         """
         return await self._capture.capture(tag)
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import spec_of
-from batchq.errors import EngineUnknown, StoreFailed
+from batchq.errors import RuntimeUnknown, StoreFailed
 from batchq.logs.capture import LogCapture
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -38,7 +38,7 @@ class SharedRead(Struct, frozen=True, kw_only=True):
     since: float
 
 
-class LogTail:
+class LogCopier:
     """Copies output on behalf of readers. Readers wait a limited time; a slower copy continues without them."""
 
     def __init__(self, *, store: JobStore, runtime: ContainerRuntime, capture: LogCapture, clock: Clock) -> None:
@@ -109,7 +109,7 @@ class LogTail:
     async def _survey(self) -> bool:
         try:
             self._existing = frozenset(found.tag for found in await self._runtime.survey())
-        except EngineUnknown as unknown:
+        except RuntimeUnknown as unknown:
             log.info("log readers see stored output only: %s", unknown)
             return False
         return True
@@ -119,7 +119,7 @@ class LogTail:
         async with self._semaphore:
             try:
                 await self._capture.copy_new(tag, max_age=max_age)
-            except EngineUnknown as unknown:
+            except RuntimeUnknown as unknown:
                 log.info("container %s: log readers see stored output only: %s", tag, unknown)
             except StoreFailed as failure:
                 log.warning("container %s: output could not be stored for a reader: %s", tag, failure)
@@ -179,7 +179,7 @@ class Copied(Struct, frozen=True, kw_only=True):
 class SharedCopies:
     """The latest copy of each log that is followed, for COPY_INTERVAL after it ended."""
 
-    def __init__(self, *, tail: LogTail, store: JobStore, archive: LogArchive) -> None:
+    def __init__(self, *, tail: LogCopier, store: JobStore, archive: LogArchive) -> None:
         self._tail = tail
         self._store = store
         self._archive = archive

@@ -8,7 +8,7 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Owner, UserName, Visibility
 from batchq.domain.ids import JobId, QueueName, parent_of
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import Hold, StopStep
+from batchq.domain.stop_values import Hold, StopStep
 
 
 class HoldChange(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from batchq.domain.access.accounts import AccountName
-from batchq.domain.explanation.facts import Place
+from batchq.domain.explanation.facts import QueuePosition
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import Candidate
@@ -63,7 +63,7 @@ class QueueStore(QueueReader, Protocol):
     async def unschedulable(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         """The first `limit` unschedulable RUNNABLE jobs above `after`, by `order`."""
 
-    async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
+    async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, QueuePosition]:
         """The place of each job in its queue or, in a fair-share queue, in its share.
 
         Jobs for which too much would have to be read are omitted. Unschedulable jobs do not count.

@@ -15,7 +15,7 @@ from batchq.domain.ids import Tag
 from batchq.ports.logs import LogLine
 
 
-class EngineIdentity(Struct, frozen=True, kw_only=True):
+class RuntimeIdentity(Struct, frozen=True, kw_only=True):
     """The identity of the container engine that the runtime is connected to."""
 
     #: Constant as long as the engine has the same data directory, and different for another engine of the same machine.
@@ -123,7 +123,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
 class ContainerCalls(Protocol):
     """Operations on single containers of this instance. Containers of others are never touched.
 
-    Every method may raise EngineUnknown: the engine may have executed the call, or may execute it later. No method
+    Every method may raise RuntimeUnknown: the engine may have executed the call, or may execute it later. No method
     waits for a container to end, and the outcome of a container is only taken from an inspection.
     """
 
@@ -144,7 +144,7 @@ class ContainerCalls(Protocol):
     async def start(self, tag: Tag) -> None:
         """Start the CREATED container that `create` returned.
 
-        Raises StartRefused; ContainerGone; StartInterrupted; EngineUnreachable if the request was not sent;
+        Raises StartRefused; ContainerGone; StartInterrupted; RuntimeUnreachable if the request was not sent;
         StartHadNoEffect if the engine refused it before it ran the program.
         """
 
@@ -154,7 +154,7 @@ class ContainerCalls(Protocol):
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
         """Send `signal` to the container; None: the image's StopSignal, or else SIGTERM.
 
-        A paused container is resumed, so that it can handle the signal. Raises ContainerGone; EngineUnreachable if the
+        A paused container is resumed, so that it can handle the signal. Raises ContainerGone; RuntimeUnreachable if the
         signal was not sent.
         """
 
@@ -169,7 +169,7 @@ class ContainerCalls(Protocol):
 
 
 class ContainerRuntime(ContainerCalls, Protocol):
-    """The container engine as batchq uses it. Every method may raise EngineUnknown."""
+    """The container engine as batchq uses it. Every method may raise RuntimeUnknown."""
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
         """Remove the container if it has written nothing, and return None; else return its output, as `logs` does.
@@ -197,7 +197,7 @@ class ContainerRuntime(ContainerCalls, Protocol):
     async def lost_before(self) -> datetime | None:
         """Containers that started before this time ended with the engine or the machine; None if this is unknown."""
 
-    async def identity(self) -> EngineIdentity:
+    async def identity(self) -> RuntimeIdentity:
         """The identity of the engine."""
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ from batchq.compute.docker.policy import Secrets, ServerPolicy, is_world_readabl
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
+from batchq.doctor.facts import Facts, RuntimeFacts, ServerFacts
 from batchq.domain.access.accounts import Directory
 from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
@@ -34,7 +34,7 @@ from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.errors import StartImpossible
 from batchq.logs.quota import AccountLogs, LogQuota
-from batchq.logs.service import LogService
+from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
@@ -218,7 +218,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     quota = LogQuota(
         container_mib=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock
     )
-    logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
+    logs = CloudWatchLogs(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     metrics = MetricsService(logs=logs, checkpoints=checkpoints)
     engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
@@ -257,7 +257,7 @@ def make_engine(
     catalog: CatalogService,
     accounts: AccountPolicies,
     *,
-    logs: LogService,
+    logs: CloudWatchLogs,
     metrics: MetricsService,
     observer: Observer,
 ) -> Engine:
@@ -318,7 +318,7 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     store = inspection.examine_data(settings.data)
     instance = store.database.instance if store.database is not None else None
     engine = None if simulated else host.examine_engine(instance, clock)
-    if isinstance(engine, EngineFacts):
+    if isinstance(engine, RuntimeFacts):
         store = inspection.with_container_jobs(store, {container.tag.job_id for container in engine.containers})
     return Facts(
         now=clock.now(),

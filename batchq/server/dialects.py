@@ -9,7 +9,7 @@ from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.console import routes as console
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.live_updates import Hints, Pressure, SharedFragments
+from batchq.api.console.refresh import Hints, Load, SharedFragments
 from batchq.api.http.http import Dialect
 from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes as cloudwatch
@@ -29,9 +29,9 @@ from batchq.ports.clock import Clock
 from batchq.server.health import Parts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_log import JobLogService
+from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
-from batchq.services.log_windows import LogWindowService
+from batchq.services.log_windows import LogPages
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.settings import Privileged, Settings, shown_settings
@@ -80,8 +80,8 @@ def make_dialects(
     )
 
 
-def make_job_log(parts: Parts, clock: Clock) -> JobLogService:
-    return JobLogService(store=parts.store, logs=parts.logs, feed=parts.engine.history_feed, clock=clock)
+def make_job_log(parts: Parts, clock: Clock) -> LogFollower:
+    return LogFollower(store=parts.store, logs=parts.logs, feed=parts.engine.history_feed, clock=clock)
 
 
 def make_audit_records(parts: Parts) -> AuditRecordService:
@@ -108,14 +108,14 @@ def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: P
 def make_console_context(
     settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, keys: KeyAuthentication | None
 ) -> ConsoleContext:
-    events, pressure = EventService(parts.engine.history_feed), Pressure(lambda: parts.loop_watchdog.latest_delay)
+    events, pressure = EventService(parts.engine.history_feed), Load(lambda: parts.loop_watchdog.latest_delay)
     return ConsoleContext(
         overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
         explanations=parts.explanations,
         jobs=parts.jobs,
         search=parts.job_search,
         job_log=make_job_log(parts, clock),
-        log_windows=LogWindowService(job_logs=make_job_log(parts, clock), logs=parts.logs),
+        log_windows=LogPages(job_logs=make_job_log(parts, clock), logs=parts.logs),
         events=events,
         pressure=pressure,
         hints=Hints(events=events, clock=clock, pressure=pressure),

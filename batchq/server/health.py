@@ -14,7 +14,7 @@ from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed, StoreLost
-from batchq.logs.service import LogService
+from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
@@ -36,7 +36,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     store: SqliteStore
     catalog: CatalogService
     engine: Engine
-    logs: LogService
+    logs: CloudWatchLogs
     jobs: JobService
     explanations: ExplanationService
     bulk_stops: BulkStopService

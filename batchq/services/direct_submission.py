@@ -30,7 +30,7 @@ from batchq.services.submissions import Submission, metric_rules_of
 _HASH_LENGTH = 32  # hex digits in the name of a definition
 
 
-class DirectWork(Struct, frozen=True, kw_only=True):
+class InlineDefinition(Struct, frozen=True, kw_only=True):
     """What a job runs."""
 
     #: The container; of a job with several nodes, the leading one.
@@ -51,7 +51,7 @@ class DirectSubmissionService:
         self._definitions = definitions
         self._clock = clock
 
-    async def submit(self, submission: Submission, work: DirectWork, *, caller: Caller) -> Job:
+    async def submit(self, submission: Submission, work: InlineDefinition, *, caller: Caller) -> Job:
         """Submit a job that runs `work`. `submission.definition_name` is the prefix of its definition's name.
 
         The prefix has at most 95 characters of a definition's name. Raises the errors of `JobService.submit`, and
@@ -72,7 +72,7 @@ class DirectSubmissionService:
             caller=caller,
         )
 
-    async def _definition(self, prefix: str, work: DirectWork, caller: Caller) -> JobDefinition:
+    async def _definition(self, prefix: str, work: InlineDefinition, caller: Caller) -> JobDefinition:
         """A definition of the caller for such work: an existing one, or a new one.
 
         The name is derived from the content and the user. A revision that another user has registered is not used, also
@@ -84,7 +84,7 @@ class DirectSubmissionService:
         try:
             found = await self._definitions.find(f"{prefix}_{digest}", None, caller=caller)
             is_own = found.author == caller.owner
-            if is_own and DirectWork(container=found.container, nodes=found.nodes) == base and _is_plain(found):
+            if is_own and InlineDefinition(container=found.container, nodes=found.nodes) == base and _is_plain(found):
                 return found
         except NotFound:
             pass
@@ -93,7 +93,7 @@ class DirectSubmissionService:
         except Forbidden:
             return await self._register(f"{prefix}_{uuid4().hex}", base, caller)
 
-    async def _register(self, name: str, base: DirectWork, caller: Caller) -> JobDefinition:
+    async def _register(self, name: str, base: InlineDefinition, caller: Caller) -> JobDefinition:
         definition = JobDefinition(
             ref=DefinitionRef(name=name, revision=0),
             status=DefinitionStatus.ACTIVE,
@@ -112,7 +112,7 @@ def _is_plain(found: JobDefinition) -> bool:
     return not any(others) and not found.propagate_tags and found.retry == RetryStrategy()
 
 
-def _without_commands(work: DirectWork) -> DirectWork:
+def _without_commands(work: InlineDefinition) -> InlineDefinition:
     """The part of the work that its definition has."""
     nodes = work.nodes and replace(
         work.nodes,
@@ -120,7 +120,7 @@ def _without_commands(work: DirectWork) -> DirectWork:
             replace(node_range, task=_task_without_commands(node_range.task)) for node_range in work.nodes.ranges
         ),
     )
-    return DirectWork(container=nodes.leading.spec if nodes else _base(work.container), nodes=nodes)
+    return InlineDefinition(container=nodes.leading.spec if nodes else _base(work.container), nodes=nodes)
 
 
 def _task_without_commands(task: Task) -> Task:
@@ -133,7 +133,7 @@ def _base(spec: ContainerSpec) -> ContainerSpec:
     return replace(spec, command=(), environment=(), files=())
 
 
-def _document(base: DirectWork) -> Mapping[str, object]:
+def _document(base: InlineDefinition) -> Mapping[str, object]:
     if base.nodes is None:
         return {"type": "container", "containerProperties": _container_properties(base.container)}
     ranges = [

@@ -12,7 +12,7 @@ from batchq.domain.catalog import JobQueue
 from batchq.domain.explanation import capacity
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
-from batchq.domain.explanation.facts import Neighbours, Reader
+from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
 from batchq.domain.job import Job, JobSpec, Status
@@ -94,7 +94,7 @@ class ExplanationService:
         state, reader = self._engine.scheduler_state(), Reader(caller=caller)
         return {
             job.id: explain(
-                job, Neighbours(jobs=known, place=places.get(job.id), failed_child=failed_child), state, reader
+                job, RelatedJobs(jobs=known, place=places.get(job.id), failed_child=failed_child), state, reader
             )
             for job in jobs
         }

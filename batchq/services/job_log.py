@@ -14,7 +14,7 @@ from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.lifecycle.container_rules import keys, spec_of
 from batchq.engine.history_feed import HistoryFeed
 from batchq.errors import Invalid, NotFound
-from batchq.logs.service import LogService
+from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import JobStore
@@ -67,10 +67,10 @@ class JobLogPage(Struct, frozen=True, kw_only=True):
     incomplete: bool = False
 
 
-class JobLogService:
+class LogFollower:
     """Reads logs by job. Jobs that are not visible to the caller are treated as missing."""
 
-    def __init__(self, *, store: JobStore, logs: LogService, feed: HistoryFeed, clock: Clock) -> None:
+    def __init__(self, *, store: JobStore, logs: CloudWatchLogs, feed: HistoryFeed, clock: Clock) -> None:
         self._store = store
         self._logs = logs
         self._feed = feed

@@ -253,8 +253,8 @@ class JobService:
     async def resume_job(self, job_id: JobId, *, caller: Caller) -> bool:
         """Let a paused or held job be placed again, at its old position. A job that is not held is unchanged.
 
-        A job that is pausing goes back to its queue once its attempt has ended. Returns whether the job was held. Raises
-        NotFound; Invalid for a finished job or a node.
+        A job that is pausing goes back to its queue once its attempt has ended. Returns whether the job was held.
+        Raises NotFound; Invalid for a finished job or a node.
         """
         return await self._deliver_hold(job_id, on.ResumeRequested(user=caller.user), caller=caller)
 

@@ -12,9 +12,9 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.container_rules import spec_of
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import PAGE_BYTES, Span
-from batchq.logs.service import LogQuery, LogSearchPosition, LogService
+from batchq.logs.service import CloudWatchLogs, LogQuery, LogSearchPosition
 from batchq.ports.logs import LogPage, StoredLine
-from batchq.services.job_log import JobLogService, container_names, container_tag, has_run
+from batchq.services.job_log import LogFollower, container_names, container_tag, has_run
 from batchq.services.log_matches import Matches, MatchGroups
 
 LINES_AROUND = 3  # lines shown before and after a match
@@ -45,10 +45,10 @@ class JobLog(Struct, frozen=True, kw_only=True):
     has_run: bool = False
 
 
-class LogWindowService:
+class LogPages:
     """Reads parts of the stored log of a job. Jobs that are not visible to the caller are treated as missing."""
 
-    def __init__(self, *, job_logs: JobLogService, logs: LogService) -> None:
+    def __init__(self, *, job_logs: LogFollower, logs: CloudWatchLogs) -> None:
         self._job_logs = job_logs
         self._logs = logs
         #: Of logs whose lines were counted last: a position, and the number of lines before it.

@@ -27,7 +27,7 @@ from batchq.domain.times import from_microseconds
 from batchq.domain.training import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
-from batchq.logs.service import LogService
+from batchq.logs.service import CloudWatchLogs
 from batchq.ports.checkpoints import Checkpoint, CheckpointStore, CheckpointType
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -48,7 +48,7 @@ _CACHED = 256  # compiled expressions
 class MetricsService:
     """Reads metrics. Jobs that are not visible to the caller are treated as missing."""
 
-    def __init__(self, *, logs: LogService, checkpoints: CheckpointStore) -> None:
+    def __init__(self, *, logs: CloudWatchLogs, checkpoints: CheckpointStore) -> None:
         self._logs = logs
         self._checkpoints = checkpoints
         self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)

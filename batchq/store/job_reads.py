@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
-from batchq.domain.explanation.facts import MAX_PLACE, Place
+from batchq.domain.explanation.facts import MAX_PLACE, QueuePosition
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
@@ -271,9 +271,9 @@ class _Counter:
         return int(found[0]), int(found[1])
 
 
-def places(connection: sqlite3.Connection, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
+def places(connection: sqlite3.Connection, jobs: Sequence[WaitingJob]) -> Mapping[JobId, QueuePosition]:
     """The place of each job. Jobs of one queue are counted in one pass. After MAX_PLACE_ROWS the rest is omitted."""
-    counter, found = _Counter(connection), dict[JobId, Place]()
+    counter, found = _Counter(connection), dict[JobId, QueuePosition]()
     in_queues = sorted((job for job in jobs if job.share is None), key=lambda job: (job.queue, job.order))
     for queue, line in groupby(in_queues, key=lambda queue: queue.queue):
         found |= _in_queue(counter, queue, line)
@@ -283,8 +283,8 @@ def places(connection: sqlite3.Connection, jobs: Sequence[WaitingJob]) -> Mappin
     return found
 
 
-def _in_queue(counter: _Counter, queue: QueueName, jobs: Iterable[WaitingJob]) -> dict[JobId, Place]:
-    found: dict[JobId, Place] = {}
+def _in_queue(counter: _Counter, queue: QueueName, jobs: Iterable[WaitingJob]) -> dict[JobId, QueuePosition]:
+    found: dict[JobId, QueuePosition] = {}
     ahead = millicpus = 0
     after = -1
     for job in jobs:
@@ -293,11 +293,11 @@ def _in_queue(counter: _Counter, queue: QueueName, jobs: Iterable[WaitingJob]) -
         if more is None:
             break
         ahead, millicpus, after = ahead + more[0], millicpus + more[1], job.order - 1
-        found[job.job_id] = Place(ahead=ahead, millicpus=millicpus)
+        found[job.job_id] = QueuePosition(ahead=ahead, millicpus=millicpus)
     return found
 
 
-def _in_share(counter: _Counter, job: WaitingJob) -> Place | None:
+def _in_share(counter: _Counter, job: WaitingJob) -> QueuePosition | None:
     parameters = {
         "queue": rows.text(job.queue),
         "share_identifier": rows.text(job.share or ""),
@@ -305,7 +305,7 @@ def _in_share(counter: _Counter, job: WaitingJob) -> Place | None:
         "before": rows.integer(job.order),
     }
     found = counter.count("count_in_share", parameters, MAX_PLACE)
-    return None if found is None else Place(ahead=found[0], millicpus=found[1])
+    return None if found is None else QueuePosition(ahead=found[0], millicpus=found[1])
 
 
 # ----------------------------------------------------------------------------------------------------------- overview

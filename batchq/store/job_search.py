@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from batchq.domain.times import EPOCH, from_microseconds
 from batchq.errors import Unavailable
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
-from batchq.store import job_reads, search_stretches
+from batchq.store import index_ranges, job_reads
+from batchq.store.index_ranges import ROW_COST, TOP, IndexRange
 from batchq.store.search_conditions import SearchCondition, T, Value, conditions, finished_at
-from batchq.store.search_stretches import ROW_COST, TOP, Stretch
 
 MAX_ROWS = 50_000  # rows of an index that are read for one page
 MIN_CHUNK, MAX_CHUNK, CHUNK_GROWTH = 64, 16_384, 4  # rows of a walk that are read at a time
@@ -33,10 +33,10 @@ Connection = sqlite3.Connection
 _EXPENSIVE = "The search needs more steps than one request may take: use fewer patterns, or more exact ones."
 
 
-class Walk:
+class IndexScan:
     """The state of one walk, and its statements."""
 
-    def __init__(self, stretch: Stretch, query: JobSearchQuery, *, chunk: int) -> None:
+    def __init__(self, stretch: IndexRange, query: JobSearchQuery, *, chunk: int) -> None:
         """`chunk`: how many rows are read first."""
         #: All rows of the stretch with this key or a greater one have been read.
         self.position = query.before or TOP
@@ -72,19 +72,19 @@ class Walk:
 
 def search_page(connection: Connection, query: JobSearchQuery) -> JobPage:
     """See `JobSearch.search`."""
-    if (source := search_stretches.small_source(connection, query)) is not None:
+    if (source := index_ranges.small_source(connection, query)) is not None:
         return _page(connection, query, _sorted_keys(connection, query, source), None)
-    query = search_stretches.bounded_position(connection, query)
-    stretches = search_stretches.stretches(connection, query)
+    query = index_ranges.bounded_position(connection, query)
+    stretches = index_ranges.stretches(connection, query)
     fair = MAX_ROWS // (2 * ROW_COST * max(1, len(stretches)))  # so that each walk begins within the bound
     chunk = max(1, min(max(MIN_CHUNK, query.limit + 1), fair))
     return _page(
-        connection, query, *_merge(connection, query, [Walk(stretch, query, chunk=chunk) for stretch in stretches])
+        connection, query, *_merge(connection, query, [IndexScan(stretch, query, chunk=chunk) for stretch in stretches])
     )
 
 
 def _merge(
-    connection: Connection, query: JobSearchQuery, walks: Sequence[Walk]
+    connection: Connection, query: JobSearchQuery, walks: Sequence[IndexScan]
 ) -> tuple[list[SearchPosition], SearchPosition | None]:
     """The keys that were found, ascending, and the position down to which they are complete; None: all of them are."""
     found = list(_ended_arrays(connection, query))
@@ -142,7 +142,7 @@ def _created(connection: Connection, order: int) -> datetime:
     return EPOCH + timedelta(milliseconds=created_at)
 
 
-def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch) -> list[SearchPosition]:
+def _sorted_keys(connection: Connection, query: JobSearchQuery, source: IndexRange) -> list[SearchPosition]:
     """The keys of the first matching rows of `source`, ascending: one more than the page has."""
     end = finished_at(query)
     by_end = query.order_by is SearchOrder.ENDED
@@ -166,7 +166,7 @@ def _ended_arrays(connection: Connection, query: JobSearchQuery) -> Iterable[Sea
         return []
     orders = json.dumps(sorted(query.ended_arrays))
     where = "jobs.ord IN (SELECT value FROM json_each(:orders)) AND jobs.status = 'PENDING'"
-    return _sorted_keys(connection, query, Stretch(source="jobs", where=where, parameters={"orders": orders}))
+    return _sorted_keys(connection, query, IndexRange(source="jobs", where=where, parameters={"orders": orders}))
 
 
 # ---------------------------------------------------------------------------------------------------------- statements
@@ -187,7 +187,7 @@ class _Named:
         return text
 
 
-def _statement(stretch: Stretch, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value]]:
+def _statement(stretch: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value]]:
     """The aggregate of a chunk, and its parameters.
 
     Columns: the number of rows, the lowest order, how many rows of the table were read beside the index, and the keys
@@ -213,7 +213,7 @@ def _statement(stretch: Stretch, wanted: Sequence[SearchCondition]) -> tuple[str
     return statement, stretch.parameters | named.parameters
 
 
-def _chunk(stretch: Stretch) -> str:
+def _chunk(stretch: IndexRange) -> str:
     """The rest of a SELECT of the rows of a stretch below `:at` and `:order`, in their order."""
     rows_of = f"{stretch.source} WHERE {stretch.where}"
     if stretch.by_end:

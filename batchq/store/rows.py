@@ -29,7 +29,7 @@ from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.times import microseconds, milliseconds
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor

@@ -55,10 +55,10 @@ from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
     ContainerUnusable,
-    EngineUnknown,
-    EngineUnreachable,
     ImageMissing,
     NameTaken,
+    RuntimeUnknown,
+    RuntimeUnreachable,
     StartHadNoEffect,
     StartInterrupted,
     StartRefused,
@@ -130,7 +130,7 @@ class Containers:
         self._fresh.discard(tag)
         try:
             self._request_start(client, tag)
-        except (StartHadNoEffect, EngineUnreachable):
+        except (StartHadNoEffect, RuntimeUnreachable):
             if was_fresh:
                 self._fresh.add(tag)
             raise
@@ -155,7 +155,7 @@ class Containers:
         return replace(inspection, address=self._placement.address(client, inspected))
 
     def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
-        with translate_errors("inspect", EngineUnreachable):
+        with translate_errors("inspect", RuntimeUnreachable):
             inspected = self._inspect(client, tag)
         if state_of_container(tag, inspected) is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
@@ -267,7 +267,7 @@ class Containers:
             )
         except APIError as error:
             if self._placement.pause_container_is_gone(client, namespaces):
-                raise EngineUnknown(f"create: {message_of(error)}") from error
+                raise RuntimeUnknown(f"create: {message_of(error)}") from error
             if error.status_code == CONFLICT:
                 existing = self._resolve_name_conflict(client, launch, error)
                 return existing or self._request_create(client, launch, namespaces)
@@ -311,7 +311,7 @@ class Containers:
         try:
             inspected = client.inspect_container(container_name(self._instance, tag))
         except NotFound:
-            raise EngineUnknown(f"create: {message_of(conflict)} The container does not exist.") from conflict
+            raise RuntimeUnknown(f"create: {message_of(conflict)} The container does not exist.") from conflict
         if tag_in(inspected, self._instance) != tag:
             raise NameTaken(f"{message_of(conflict)} The container does not belong to this server.") from conflict
         self._ids[tag] = member(inspected, "Id", of=str)
@@ -334,7 +334,7 @@ class Containers:
             self._raise_start_error(client, tag, error)
         except (OSError, RequestException) as error:
             if was_not_sent(error):
-                raise EngineUnreachable(f"start: {message_of(error)}") from error
+                raise RuntimeUnreachable(f"start: {message_of(error)}") from error
             raise
 
     def _raise_start_error(self, client: Client, tag: Tag, error: APIError) -> None:
@@ -378,6 +378,6 @@ def _inspect_state(client: Client, container_id: str, tag: Tag) -> ContainerStat
     try:
         with translate_errors("inspect"):
             return parse_inspection(tag, client.inspect_container(container_id)).state
-    except EngineUnknown as unknown:
+    except RuntimeUnknown as unknown:
         log.warning("container %s: state unknown, counts as running: %s", tag, unknown)
         return ContainerState.RUNNING

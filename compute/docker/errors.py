@@ -20,7 +20,14 @@ from requests.exceptions import ReadTimeout, RequestException
 from urllib3.exceptions import HTTPError as TransportError
 from urllib3.exceptions import ReadTimeoutError
 
-from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageMissing, StartInterrupted, StartRefused
+from batchq.errors import (
+    ContainerGone,
+    ContainerRuntimeError,
+    ImageMissing,
+    RuntimeUnknown,
+    StartInterrupted,
+    StartRefused,
+)
 from batchq.ports.runtime import ContainerState
 
 # The prefixes of moby, containerd and runc (runc 1.0 names source files; older versions also quote the nested message).
@@ -110,7 +117,7 @@ _CREDENTIALS = (
 
 
 @contextmanager
-def translate_errors(call: str, error_type: type[EngineUnknown] = EngineUnknown) -> Iterator[None]:
+def translate_errors(call: str, error_type: type[RuntimeUnknown] = RuntimeUnknown) -> Iterator[None]:
     """Raise `error_type` for every error of the SDK and its transport that the block does not handle itself."""
     try:
         yield
@@ -118,7 +125,7 @@ def translate_errors(call: str, error_type: type[EngineUnknown] = EngineUnknown)
         raise error_type(f"{call}: {message_of(error)}") from error
 
 
-def is_timeout(unknown: EngineUnknown) -> bool:
+def is_timeout(unknown: RuntimeUnknown) -> bool:
     """Whether the error is a timeout: the engine accepted the request, and did not reply in time."""
     return isinstance(unknown.__cause__, ReadTimeout | ReadTimeoutError)
 
@@ -169,12 +176,12 @@ def create_forbidden(why: str) -> StartRefused:
     return StartRefused(f"CannotCreateContainerError: {why}"[:MAX_REASON], forbidden=True)
 
 
-def create_error(error: APIError) -> EngineError:
+def create_error(error: APIError) -> ContainerRuntimeError:
     """The meaning of an error reply to a create call; the caller handles conflicts of names."""
     if isinstance(error, ImageNotFound):
         return ImageMissing(message_of(error))
     if lower_layer_failed(error):
-        return EngineUnknown(f"create: {message_of(error)}")
+        return RuntimeUnknown(f"create: {message_of(error)}")
     # The engine replies 500 to many errors of the job and to full disks alike, so a 500 is only final if it repeats. So
     # is a 404: a missing network, or a missing container to share one with, may be created again.
     certain = error.status_code is not None and error.status_code < SERVER_ERROR and error.status_code != NOT_FOUND
@@ -184,7 +191,7 @@ def create_error(error: APIError) -> EngineError:
     )
 
 
-def start_error(error: APIError, *, state: ContainerState | None, exit_code: int) -> EngineError | None:
+def start_error(error: APIError, *, state: ContainerState | None, exit_code: int) -> ContainerRuntimeError | None:
     """The meaning of an error reply to a start call, by an inspection made after it. None: the container was started.
 
     `state` is the inspected state, None: the container does not exist; `exit_code` is the inspected one, or 0.
@@ -196,7 +203,7 @@ def start_error(error: APIError, *, state: ContainerState | None, exit_code: int
     if is_server_error(error) and is_interrupted(message_of(error)):
         return StartInterrupted(message_of(error))
     if lower_layer_failed(error) or error.status_code == CONFLICT:
-        return EngineUnknown(f"start: {message_of(error)}")
+        return RuntimeUnknown(f"start: {message_of(error)}")
     return StartRefused(
         agent_reason("CannotStartContainerError", error),
         exit_code=exit_code or None,

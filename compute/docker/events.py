@@ -18,10 +18,10 @@ from batchq.compute.docker.errors import translate_errors
 from batchq.compute.docker.thread_pool import start_thread
 from batchq.compute.shared import EventQueue
 from batchq.domain.ids import Tag
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import DeathReport, Inspection
 
-NOT_INSPECTED = EngineUnknown("no thread was idle to inspect the container")
+NOT_INSPECTED = RuntimeUnknown("no thread was idle to inspect the container")
 
 Outcome = Inspection | BaseException | None
 """The result of an inspection: None if the container does not exist, or the error."""
@@ -33,7 +33,7 @@ TryInspect = Callable[[Tag, Callable[[Outcome], None]], bool]
 class DeathSubscription:
     """A subscription to the deaths of an instance's containers, as a context whose value yields them.
 
-    The engine has accepted the subscription once the context is entered, which raises EngineUnknown. A thread executes
+    The engine has accepted the subscription once the context is entered, which raises RuntimeUnknown. A thread executes
     `_run`; threads that inspect call `_add`; the rest is the event loop's.
     """
 
@@ -80,12 +80,12 @@ class DeathSubscription:
         try:
             with translate_errors("events"), closing(self._connect()) as client:
                 self._read_events(client)
-        except EngineUnknown as error:
+        except RuntimeUnknown as error:
             if not self._listening.done():
                 self._listening.set_exception(error)
         finally:
             if not self._listening.done():
-                self._listening.set_exception(EngineUnknown("events: the subscription ended"))
+                self._listening.set_exception(RuntimeUnknown("events: the subscription ended"))
             self._call_on_loop(lambda: self._queue.put_nowait(None))
 
     def _close(self) -> None:

@@ -21,11 +21,11 @@ from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.create_request import GPUS, INSTANCE, MIB
 from batchq.compute.docker.errors import is_interrupted, is_timeout, translate_errors
 from batchq.compute.docker.inspection import labels_of, member, parse_survey, reply_rows, state_of, time_of
-from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, UnavailableEngine
+from batchq.doctor.facts import DiskSpace, RuntimeFacts, RuntimeFault, UnavailableRuntime
 from batchq.domain.container import Resources
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerState, EngineIdentity, Inspection
+from batchq.ports.runtime import ContainerState, Inspection, RuntimeIdentity
 
 ENDED_STATES = frozenset({ContainerState.EXITED, ContainerState.GOING})
 
@@ -48,12 +48,12 @@ def capacity(client: Client) -> Resources:
     )
 
 
-def identity(client: Client) -> EngineIdentity:
+def identity(client: Client) -> RuntimeIdentity:
     """The identity of the engine: Docker's id and its data root. Podman's id is not used: it is new at each call."""
     return identity_in(client.info())
 
 
-def identity_in(engine: object) -> EngineIdentity:
+def identity_in(engine: object) -> RuntimeIdentity:
     """The identity in a reply to `/info`.
 
     Docker up to 20.10 reads its ID from a file of the machine, so all engines of a machine have the same ID. Each of
@@ -62,11 +62,11 @@ def identity_in(engine: object) -> EngineIdentity:
     name, root = member(engine, "ID", of=object), member(engine, "DockerRootDir", of=object)
     try:
         time = time_of(engine, "SystemTime")
-    except EngineUnknown:
+    except RuntimeUnknown:
         time = None
     if not isinstance(name, str) or not name or not member(engine, "InitBinary", of=object):
-        return EngineIdentity(id=None, time=time)
-    return EngineIdentity(id=f"{name} {root}" if isinstance(root, str) and root else name, time=time)
+        return RuntimeIdentity(id=None, time=time)
+    return RuntimeIdentity(id=f"{name} {root}" if isinstance(root, str) and root else name, time=time)
 
 
 def supports_swappiness(client: Client) -> bool:
@@ -186,7 +186,7 @@ def booted_at(kernel: Path) -> datetime | None:
 
 def examine_engine(
     instance: str | None, clock: Clock, *, base_url: str | None = None
-) -> EngineFacts | UnavailableEngine:
+) -> RuntimeFacts | UnavailableRuntime:
     """Examine the engine for `batchq doctor`, with a few requests and short timeouts.
 
     `instance` is that of the data directory, None: unknown, so no containers are reported. `base_url` is the engine's
@@ -200,12 +200,12 @@ def examine_engine(
     try:
         with translate_errors("examine"), closing(factory.get_client(None, receive_timeout=EXAMINE_TIMEOUT)) as client:
             return _facts(client, address, instance, clock, local=factory.socket is not None)
-    except EngineUnknown as unknown:
-        kind = EngineFault.NOT_RESPONDING if is_timeout(unknown) else EngineFault.NOT_AN_ENGINE
-        return UnavailableEngine(address=address, fault=kind, error=str(unknown))
+    except RuntimeUnknown as unknown:
+        kind = RuntimeFault.NOT_RESPONDING if is_timeout(unknown) else RuntimeFault.NOT_AN_ENGINE
+        return UnavailableRuntime(address=address, fault=kind, error=str(unknown))
 
 
-def _connect_failure(address: str, path: str | None) -> UnavailableEngine | None:
+def _connect_failure(address: str, path: str | None) -> UnavailableRuntime | None:
     """Why the engine's socket at `path` cannot be opened; None: it can. The SDK has one error for all reasons."""
     if path is None:
         return None
@@ -214,27 +214,27 @@ def _connect_failure(address: str, path: str | None) -> UnavailableEngine | None
         try:
             probe.connect(path)
         except OSError as why:
-            return UnavailableEngine(address=address, fault=_fault_of(why), error=why.strerror or str(why))
+            return UnavailableRuntime(address=address, fault=_fault_of(why), error=why.strerror or str(why))
     return None
 
 
-def _fault_of(why: OSError) -> EngineFault:
+def _fault_of(why: OSError) -> RuntimeFault:
     match why:
         case PermissionError():
-            return EngineFault.FORBIDDEN
+            return RuntimeFault.FORBIDDEN
         case FileNotFoundError():
-            return EngineFault.ABSENT
+            return RuntimeFault.ABSENT
         case TimeoutError():
-            return EngineFault.NOT_RESPONDING
+            return RuntimeFault.NOT_RESPONDING
         case _:
-            return EngineFault.NOT_LISTENING
+            return RuntimeFault.NOT_LISTENING
 
 
-def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, local: bool) -> EngineFacts:
+def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, local: bool) -> RuntimeFacts:
     before, info, after = clock.now(), client.info(), clock.now()
     engine = identity_in(info)
     root = Path(member(info, "DockerRootDir", of=str))
-    return EngineFacts(
+    return RuntimeFacts(
         address=address,
         id=engine.id,
         version=member(info, "ServerVersion", of=str),

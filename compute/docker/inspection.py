@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from batchq.compute.docker.create_request import tag_of
 from batchq.domain.ids import Tag
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Created, Inspection
 
 MAX_ERROR_TEXT = 200  # characters of an error text, which quotes the reply
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def member(reply: object, *path: str, of: type[T]) -> T:
-    """The value at a path of nested objects in a reply. Raises EngineUnknown if it is missing or of another type.
+    """The value at a path of nested objects in a reply. Raises RuntimeUnknown if it is missing or of another type.
 
     With `of=object` a missing value is None.
     """
@@ -35,7 +35,7 @@ def member(reply: object, *path: str, of: type[T]) -> T:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     if not isinstance(value, of):
-        raise EngineUnknown(f"invalid engine response: {'.'.join(path)} is {value!r}"[:MAX_ERROR_TEXT])
+        raise RuntimeUnknown(f"invalid engine response: {'.'.join(path)} is {value!r}"[:MAX_ERROR_TEXT])
     return value
 
 
@@ -46,9 +46,9 @@ def labels_of(described: object, *path: str) -> Mapping[str, str]:
 
 
 def reply_rows(reply: object, kind: str) -> list[object]:
-    """The reply to a request for a list of objects of this kind. Raises EngineUnknown if it is not a list."""
+    """The reply to a request for a list of objects of this kind. Raises RuntimeUnknown if it is not a list."""
     if not isinstance(reply, list):
-        raise EngineUnknown(f"invalid engine response: the list of {kind} is not a list")
+        raise RuntimeUnknown(f"invalid engine response: the list of {kind} is not a list")
     return reply
 
 
@@ -60,7 +60,7 @@ def state_of(name: object) -> ContainerState | None:
 def state_in(state: Mapping[str, object]) -> ContainerState:
     """The state in the `State` of an inspection; for an unknown name it is derived from the process id and the times.
 
-    Raises EngineUnknown.
+    Raises RuntimeUnknown.
     """
     known = state_of(state.get("Status"))
     if known is not None:
@@ -71,16 +71,16 @@ def state_in(state: Mapping[str, object]) -> ContainerState:
     if time_of(state, "StartedAt") is None:
         return ContainerState.CREATED
     if time_of(state, "FinishedAt") is None:
-        raise EngineUnknown(f"unknown container state {name!r} in the engine's response")
+        raise RuntimeUnknown(f"unknown container state {name!r} in the engine's response")
     return ContainerState.EXITED
 
 
 def parse_inspection(tag: Tag, inspected: object) -> Inspection:
-    """Parse an inspection. Raises EngineUnknown for a malformed or contradictory reply."""
+    """Parse an inspection. Raises RuntimeUnknown for a malformed or contradictory reply."""
     state = member(inspected, "State", of=dict)
     now, started_at = state_in(state), time_of(state, "StartedAt")
     if started_at is None and now is ContainerState.RUNNING:
-        raise EngineUnknown(f"the engine reports a running container without a start time: {tag}")
+        raise RuntimeUnknown(f"the engine reports a running container without a start time: {tag}")
     if started_at is None:
         # The exit code has no meaning: a container that never ran has 0.
         return Inspection(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
@@ -98,7 +98,7 @@ def parse_inspection(tag: Tag, inspected: object) -> Inspection:
 
 
 def state_of_container(tag: Tag, inspected: object | None) -> ContainerState | None:
-    """The state in an inspection; None: there is no such container. Raises EngineUnknown."""
+    """The state in an inspection; None: there is no such container. Raises RuntimeUnknown."""
     return None if inspected is None else parse_inspection(tag, inspected).state
 
 
@@ -143,10 +143,10 @@ def parse_survey(
 
 
 def time_of(state: object, name: str) -> datetime | None:
-    """Parse a time, in UTC, cut to microseconds. Go's zero time (the year 1) is None. Raises EngineUnknown."""
+    """Parse a time, in UTC, cut to microseconds. Go's zero time (the year 1) is None. Raises RuntimeUnknown."""
     text = member(state, name, of=str)
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise EngineUnknown(f"invalid engine response: {name} is not a time: {text!r}") from error
+        raise RuntimeUnknown(f"invalid engine response: {name} is not a time: {text!r}") from error
     return None if at.year == 1 else at.astimezone(UTC)

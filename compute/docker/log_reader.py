@@ -29,7 +29,7 @@ from batchq.compute.docker.errors import (
 )
 from batchq.compute.docker.inspection import member
 from batchq.domain.ids import Tag
-from batchq.errors import ContainerGone, EngineUnknown, LogRefused
+from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown
 from batchq.ports.logs import LogLine
 
 MAX_LINE = 2**20  # bytes; a longer line is split into several
@@ -123,7 +123,7 @@ def open_log(client: Client, container_id: str, *, after: int, receive_timeout: 
     if driver not in READABLE:
         return None
     why = f"logs: {redacted(text, options)}"
-    raise EngineUnknown(why) if reports_lower_layer_failure(text) else LogRefused(why)
+    raise RuntimeUnknown(why) if reports_lower_layer_failure(text) else LogRefused(why)
 
 
 def _log_driver(client: Client, container_id: str) -> tuple[str, list[str]]:
@@ -155,7 +155,7 @@ class Frame(Struct, frozen=True):
 
 
 def parse_lines(chunks: Iterable[bytes], *, after: int) -> Iterator[LogLine]:
-    """The lines with a stamp later than `after`, in nanoseconds. Raises EngineUnknown for a frame that is too long."""
+    """The lines with a stamp later than `after`, in nanoseconds. Raises RuntimeUnknown for a frame that is too long."""
     incomplete: dict[int, list[Frame]] = {}
     for frame in _parse_frames(chunks):
         if frame.at <= after:
@@ -212,7 +212,7 @@ def _frames(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
         stream, length = HEADER.unpack_from(buffer, start)
         start += HEADER.size
         if length > MAX_FRAME:
-            raise EngineUnknown(f"logs: a frame of {length} bytes")
+            raise RuntimeUnknown(f"logs: a frame of {length} bytes")
         if start + length > len(buffer):
             return
         yield stream, buffer[start : start + length], start + length

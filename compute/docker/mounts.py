@@ -38,7 +38,7 @@ from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain_path
 from batchq.domain.container import CREATE_HOST_PATHS_TAG, Device, Mount
 from batchq.domain.ids import Tag
-from batchq.errors import EngineUnknown, StartRefused
+from batchq.errors import RuntimeUnknown, StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import MissingHostPaths
 
@@ -87,7 +87,7 @@ class OpenMounts:
         self._lock = Lock()
 
     def resolve(self, launch: LaunchSpec, policy: ServerPolicy, *, shares_files: bool) -> ResolvedMounts:
-        """Open the host paths of a launch, or check them again if they are open. Raises StartRefused and EngineUnknown.
+        """Open the host paths of a launch, or check open ones again. Raises StartRefused and RuntimeUnknown.
 
         `shares_files`: the engine is in the mount and PID namespaces of this process.
         """
@@ -147,7 +147,7 @@ class OpenMounts:
         if len(host_mounts) > MAX_HOST_MOUNTS:
             raise create_refused(f"more than {MAX_HOST_MOUNTS} mounts of host paths")
         if sum(map(len, tuple(self._opened.values()))) + len(host_mounts) > _max_files() // 4:
-            raise EngineUnknown("create: too many starts at once have host folders open")
+            raise RuntimeUnknown("create: too many starts at once have host folders open")
         opened: list[OpenMount] = []
         open_one = open_mount if shares_files else mount_by_name
         try:
@@ -200,7 +200,7 @@ def _max_files() -> int:
 def _device_in(mount: object) -> str | None:
     try:
         return member(mount, "VolumeOptions", "DriverConfig", "Options", "device", of=str)
-    except EngineUnknown:  # a mount of another kind
+    except RuntimeUnknown:  # a mount of another kind
         return None
 
 
@@ -211,7 +211,7 @@ def _device(folder: Descriptor) -> str:
 def open_mount(mount: Mount, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> OpenMount:
     """Check and open the host path of a mount; a missing one is created or refused. The caller closes the result.
 
-    Raises StartRefused, and EngineUnknown if the process has no free file descriptor.
+    Raises StartRefused, and RuntimeUnknown if the process has no free file descriptor.
     """
     host_path = _absolute(mount)
     try:
@@ -229,7 +229,7 @@ def open_mount(mount: Mount, policy: ServerPolicy, allowances: Sequence[Containe
         return OpenMount(mount=real, folder=None)
     except (OSError, ValueError, LookupError) as error:
         if isinstance(error, OSError) and error.errno in DESCRIPTOR_LIMIT_ERRNOS:
-            raise EngineUnknown(f"create: {error}") from error
+            raise RuntimeUnknown(f"create: {error}") from error
         raise create_refused(f"host path {host_path!r} cannot be used: {error}") from error
 
 

@@ -37,7 +37,7 @@ from batchq.compute.docker.errors import (
     message_of,
 )
 from batchq.compute.docker.inspection import labels_of, member, reply_rows, state_in
-from batchq.errors import EngineError, EngineUnknown, NameTaken, StartRefused
+from batchq.errors import ContainerRuntimeError, NameTaken, RuntimeUnknown, StartRefused
 from batchq.ports.runtime import ContainerState
 
 SUBNET_RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets in a range that is seldom used
@@ -91,7 +91,7 @@ PROGRAMS: Mapping[str, tuple[int, bytes]] = {
 }
 
 
-class NoSubnet(EngineUnknown):
+class NoSubnet(RuntimeUnknown):
     """All subnets are in use; one becomes free when a network is removed."""
 
 
@@ -147,10 +147,10 @@ def remove_networks(client: Client, labels: Mapping[str, str]) -> None:
             client.remove_network(member(network, "Id", of=str))
 
 
-def creation_error(error: APIError) -> EngineError:
+def creation_error(error: APIError) -> ContainerRuntimeError:
     """The meaning of an error reply to the creation of a shared object; never final, as it may succeed later."""
     if lower_layer_failed(error):
-        return EngineUnknown(f"create: {message_of(error)}")
+        return RuntimeUnknown(f"create: {message_of(error)}")
     return StartRefused(
         agent_reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(message_of(error))
     )
@@ -270,7 +270,7 @@ def _create_container(client: Client, request: Mapping[str, object], name: str) 
 def _oldest(networks: list[object]) -> str:
     """The id of the oldest network, so that all callers choose the same one if there are several."""
     if not networks:
-        raise EngineUnknown("the network of the attempt does not exist")
+        raise RuntimeUnknown("the network of the attempt does not exist")
     return member(min(networks, key=lambda network: member(network, "Created", of=str)), "Id", of=str)
 
 

@@ -17,7 +17,7 @@ from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.errors import is_timeout, translate_errors
 from batchq.compute.docker.thread_pool import PoolSizes, ThreadPool
 from batchq.domain.ids import Tag
-from batchq.errors import EngineError, EngineUnknown
+from batchq.errors import ContainerRuntimeError, RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 
 INITIAL_PAUSE, MAX_PAUSE = 1.0, 60.0  # seconds before the next call about a silent container
@@ -48,7 +48,7 @@ class _Breaker:
         self.probe_now.clear()
 
 
-class SilentContainers:
+class UnresponsiveContainers:
     """The containers whose last call timed out. For the event loop only, except `in`."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ LIMITS = Limits()
 class OperationPools:
     """The thread pools of a runtime, by kind of call, with separate threads for calls about silent containers."""
 
-    def __init__(self, factory: ClientFactory, limits: Limits, silent_containers: SilentContainers) -> None:
+    def __init__(self, factory: ClientFactory, limits: Limits, silent_containers: UnresponsiveContainers) -> None:
         self._factory = factory
         self._extra = limits.extra
         self._silent_containers = silent_containers
@@ -183,7 +183,7 @@ class OperationPools:
         async with self._silent_containers.call_slot(tag) as is_silent:
             try:
                 result = await _run_in(self._silent_pool if is_silent else self._pools[call], call, work, account)
-            except EngineError as error:
+            except ContainerRuntimeError as error:
                 self.record_outcome(tag, error)
                 raise
             self.record_outcome(tag, result)
@@ -201,7 +201,7 @@ class OperationPools:
 
     def record_outcome(self, tag: Tag, outcome: object) -> None:
         """Update the circuit breaker of the container by the result or error of a call about it."""
-        if not isinstance(outcome, EngineUnknown):
+        if not isinstance(outcome, RuntimeUnknown):
             self._silent_containers.reset(tag)
         elif is_timeout(outcome):
             self._silent_containers.trip(tag)

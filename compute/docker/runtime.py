@@ -21,15 +21,15 @@ from batchq.compute.docker.events import DeathSubscription
 from batchq.compute.docker.images import Pull, pull_within
 from batchq.compute.docker.log_reader import LogReader
 from batchq.compute.docker.network_placement import NetworkPlacement
-from batchq.compute.docker.operation_pools import LIMITS, Limits, OperationPools, SilentContainers
+from batchq.compute.docker.operation_pools import LIMITS, Limits, OperationPools, UnresponsiveContainers
 from batchq.compute.docker.policy import NO_SECRETS, STRICT_POLICY, Secrets, ServerPolicy
 from batchq.compute.shared import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
 CLOSE_SWEEP_TIMEOUT = 2.0  # seconds: the timeout for removing unused networks at close
 
@@ -69,7 +69,7 @@ class DockerRuntime:
         )
         self._unreliable_bridges: set[datetime] = set()
         self._limits = limits
-        self._silent_containers = SilentContainers()
+        self._silent_containers = UnresponsiveContainers()
         self._pools = OperationPools(self._factory, limits, self._silent_containers)
         #: By image, platform and account: a shared pull of another account could still wait for a thread.
         self._pulls: SingleFlight[tuple[str, str | None, str]] = SingleFlight("pull")
@@ -122,7 +122,7 @@ class DockerRuntime:
     async def survey(self) -> tuple[Inspection, ...]:
         try:
             found = await self._pools.run("survey", self._containers.survey)
-        except EngineUnknown:
+        except RuntimeUnknown:
             self._silent_containers.survey_failed()
             raise
         self._silent_containers.survey_succeeded(found)
@@ -152,7 +152,7 @@ class DockerRuntime:
     async def lost_before(self) -> datetime | None:
         return await self._pools.run("survey", lambda _: self._lost_before())
 
-    async def identity(self) -> EngineIdentity:
+    async def identity(self) -> RuntimeIdentity:
         return await self._pools.run("survey", host.identity)
 
     async def close(self) -> None:
@@ -163,7 +163,7 @@ class DockerRuntime:
         await self._pulls.close()
         await self._sweep_tasks.close()
         if self._placement.shared.may_exist:
-            with suppress(EngineUnknown, TimeoutError):
+            with suppress(RuntimeUnknown, TimeoutError):
                 async with asyncio.timeout(CLOSE_SWEEP_TIMEOUT):
                     await self._pools.run("sweep", self._placement.shared.remove_unused)
         await self._pools.close()
@@ -209,5 +209,5 @@ class DockerRuntime:
             for attempt in await self._pools.run("sweep", lambda client: self._placement.orphaned(client, existing)):
                 log.debug("attempt %s: no container left, removing its network, pause containers and volumes", attempt)
                 await self._pools.run("sweep", partial(self._placement.attempts.remove_if_unused, tag=attempt))
-        except EngineUnknown as error:
+        except RuntimeUnknown as error:
             log.debug("shared objects not removed: %s", error)

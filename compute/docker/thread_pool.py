@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 
 CLOSE_TIMEOUT = 1.0  # seconds for calls in progress
 
@@ -210,7 +210,7 @@ class ThreadPool(Generic[Tool]):
         """Execute `work` in a thread, and return its result.
 
         `work` does not return an exception. If cancelled, it stops waiting; work that has begun continues. Raises
-        EngineUnknown if the pool has no thread and cannot start one.
+        RuntimeUnknown if the pool has no thread and cannot start one.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
@@ -218,7 +218,7 @@ class ThreadPool(Generic[Tool]):
         if self._queue.put(task, threads=len(self._ended)):
             try:
                 self._start_thread()
-            except EngineUnknown:
+            except RuntimeUnknown:
                 if not self._ended:
                     future.cancel()
                     raise
@@ -244,7 +244,7 @@ class ThreadPool(Generic[Tool]):
                 each.cancel()
 
     def _start_thread(self) -> None:
-        """Start one more thread. Raises EngineUnknown if the machine cannot; the existing threads continue."""
+        """Start one more thread. Raises RuntimeUnknown if the machine cannot; the existing threads continue."""
         ended: Future[None] = Future()
         queue = self._queue
         start_thread(f"{self._name}-{len(self._ended) + 1}", lambda: self._run_tasks(queue, ended))
@@ -284,8 +284,8 @@ def _complete(future: "asyncio.Future[Result]", outcome: Result | BaseException)
 
 
 def start_thread(name: str, work: Callable[[], None]) -> None:
-    """Execute `work` in a new daemon thread. Raises EngineUnknown if the machine cannot start one."""
+    """Execute `work` in a new daemon thread. Raises RuntimeUnknown if the machine cannot start one."""
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
     except RuntimeError as error:
-        raise EngineUnknown(f"{name}: {error}") from error
+        raise RuntimeUnknown(f"{name}: {error}") from error

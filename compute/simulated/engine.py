@@ -22,10 +22,10 @@ from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
     ContainerUnusable,
-    EngineUnknown,
     ImageMissing,
     ImageUnavailable,
     NameTaken,
+    RuntimeUnknown,
     StartRefused,
 )
 from batchq.ports.logs import LogLine
@@ -231,7 +231,7 @@ class SimulatedEngine:
     def start(self, tag: Tag) -> None:
         container = self._existing(tag)
         if self._network_is_gone(container):
-            raise EngineUnknown(f"the network that {tag} was to join does not exist any more")
+            raise RuntimeUnknown(f"the network that {tag} was to join does not exist any more")
         if container.started_at is None:
             container.start(self._now())
             for name in container.script.checkpoints:

@@ -19,10 +19,10 @@ from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.domain.training import CHECKPOINT_SIGNALS
-from batchq.errors import ContainerGone, EngineError, EngineUnknown, EngineUnreachable
+from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerState, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import ContainerState, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
 Result = TypeVar("Result")
 
@@ -160,8 +160,8 @@ class SimulatedRuntime:
     async def lost_before(self) -> datetime | None:
         return await self._call("lost_before", None, lambda: self.engine.lost_before)
 
-    async def identity(self) -> EngineIdentity:
-        return await self._call("identity", None, lambda: EngineIdentity(id=self._identity, time=self._clock.now()))
+    async def identity(self) -> RuntimeIdentity:
+        return await self._call("identity", None, lambda: RuntimeIdentity(id=self._identity, time=self._clock.now()))
 
     async def close(self) -> None:
         """End subscriptions to deaths, pulls and delayed reports. The containers keep running."""
@@ -205,9 +205,9 @@ class SimulatedRuntime:
             self._delayed.append((self._clock.now() + timedelta(seconds=fault.delay), effect))
             self._run_later(f"late {call}", fault.delay, self._run_due_effects)
         elif fault.takes_effect:
-            with suppress(EngineError):
+            with suppress(ContainerRuntimeError):
                 effect()
-        error_type = EngineUnreachable if self.faults.unreachable else EngineUnknown
+        error_type = RuntimeUnreachable if self.faults.unreachable else RuntimeUnknown
         raise error_type(f"{call}: the simulated engine does not reply")
 
     def _run_due_effects(self) -> None:
@@ -218,7 +218,7 @@ class SimulatedRuntime:
         due = [effect for at, effect in self._delayed if at <= now]
         self._delayed = [(at, effect) for at, effect in self._delayed if at > now]
         for effect in due:
-            with suppress(EngineError):
+            with suppress(ContainerRuntimeError):
                 effect()
 
     def _start(self, tag: Tag, expected: SimulatedContainer | None) -> None:

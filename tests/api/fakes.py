@@ -23,7 +23,7 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.container import Resources
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.stop_order import steps
+from batchq.domain.lifecycle.stopping import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named

@@ -7,7 +7,7 @@ from batchq.audit import Journal
 from batchq.domain.access.accounts import Caller, Owner, Role, UserName
 from batchq.domain.container import Overrides
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.errors import DiskFull, Invalid, NotFound
 from batchq.ports.checkpoints import CheckpointType

@@ -7,8 +7,8 @@ from batchq.domain.access.accounts import AccountName, Caller, Role, UserName
 from batchq.domain.container import Overrides
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.stop_order import is_stopped_by_user
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.lifecycle.stopping import is_stopped_by_user
+from batchq.domain.stop_values import StopKind
 from batchq.services.submissions import Submission
 from tests.api.conftest import ARN
 from tests.support import builders

@@ -24,7 +24,7 @@ from batchq.api.serving.app import build
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, Status
 from batchq.domain.scheduling.fairshare import Change
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.ports.jobs import StatusChanged
 from tests.support.builders import ADMIN, NOON, cancel, job
 

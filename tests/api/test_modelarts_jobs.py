@@ -17,7 +17,7 @@ from batchq.api.training.modelarts.wire import TrainingEventsQuery
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.words import ROWS
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.ports.history import HistoryEntry
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation
 from tests.support.builders import ADMIN, NOON, attempt, job

@@ -86,7 +86,7 @@ def test_members_and_parameters_have_the_texts_of_their_comments(described, oper
     assert members["SearchJobsRequest"]["idPrefix"]["description"].startswith("The first")
     # Inherited, renamed, and in a shape that is a member of the answer.
     assert members["JobDetails"]["arraySize"]["description"] == "Of an array: the number of its children."
-    assert members["AttemptAnswer"]["number"]["description"] == "From 1."
+    assert members["AttemptResponse"]["number"]["description"] == "From 1."
 
 
 def schemes_below(described, *prefixes):

@@ -14,7 +14,7 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
-from batchq.logs.service import LogService
+from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import BootClock
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
@@ -91,7 +91,7 @@ async def running(
     clock, store = SystemClock(), await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     with closing(LogFiles(data / "logs")) as archive, _logging_to(log):
-        logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
+        logs = CloudWatchLogs(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         at_work = Running(store, runtime, clock, queue=queue, vcpus=at_once, capture_log=logs.capture, state=state)
         await at_work.engine.start()
         try:

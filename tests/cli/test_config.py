@@ -10,7 +10,7 @@ from batchq.cli import config
 from batchq.cli.config import defaults, load
 from batchq.cli.http_client import url_of
 from batchq.cli.main import main
-from batchq.errors import Misused
+from batchq.errors import UsageError
 from batchq.settings import Settings
 
 VARIABLES = ["BATCHQ_URL", "AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
@@ -104,7 +104,7 @@ def test_the_url_is_that_of_the_flag_then_the_variable_then_the_file_then_the_de
 @pytest.mark.fault("SE14")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_a_secret_that_others_may_read_is_refused(write, mode):
-    with pytest.raises(Misused, match=r"other users can read the secret in .*: chmod 600 "):
+    with pytest.raises(UsageError, match=r"other users can read the secret in .*: chmod 600 "):
         load(write(KEY, mode=mode))
 
     assert there() == {}
@@ -146,7 +146,7 @@ def test_an_invalid_config_file_is_reported_in_one_line_without_its_secret(write
 
 @pytest.mark.parametrize("file", ["/no/such/file", "/", "a\0b"])
 def test_an_unreadable_config_file_is_reported_with_its_path(file):
-    with pytest.raises(Misused, match=r"cannot read|not valid TOML"):
+    with pytest.raises(UsageError, match=r"cannot read|not valid TOML"):
         load(Path(file))
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from batchq.cli.job_selection import resolve_job, resolve_jobs
-from batchq.errors import Misused, NotFound
+from batchq.errors import NotFound, UsageError
 from tests.cli.servers import job_id, row
 
 FIRST, SECOND = job_id("8f2c51a7"), job_id("8f2c51a7", 2)
@@ -35,7 +35,7 @@ async def test_at_is_the_latest_job_of_the_caller(native):
 async def test_the_jobs_of_an_ambiguous_handle_are_listed(native, handle):
     native.rows = [row(jobId=FIRST), row(status="RUNNABLE", jobId=SECOND)]
 
-    with pytest.raises(Misused) as refused:
+    with pytest.raises(UsageError) as refused:
         await resolved(native, handle)
 
     listed = f"{FIRST} (train, RUNNING), {SECOND} (train, RUNNABLE)"
@@ -55,7 +55,7 @@ async def test_a_name_of_eight_hexadecimal_digits_is_found(native):
 
 
 async def test_a_range_is_not_one_job(native):
-    with pytest.raises(Misused, match="selects 2 jobs"):
+    with pytest.raises(UsageError, match="selects 2 jobs"):
         await asyncio.to_thread(resolve_job, native.url, f"{FIRST}:0-1")
 
 

@@ -13,7 +13,7 @@ import pytest
 from batchq.api.native import bulk_stop
 from batchq.cli.job_selection import STOPPABLE_STATES
 from batchq.domain.bulk_stop import Outcome
-from batchq.domain.stop_words import DONE
+from batchq.domain.stop_messages import DONE
 from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, job
 
 NOON_TODAY = int(datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp() * 1000)

@@ -8,7 +8,7 @@ import pytest
 
 from batchq.compute.docker import host
 from batchq.compute.docker.create_request import container_labels
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import LaunchSpec
 from tests.support import builders
 from tests.support.containers import containers_of, new_tag
@@ -87,7 +87,7 @@ def test_more_gpus_than_exist_are_passed_to_the_engine():
 
 @pytest.mark.parametrize("rows", [None, {}])
 def test_an_invalid_list_of_containers_is_an_unknown_outcome(rows):
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         host.gpu_usage(rows)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.events import DeathSubscription
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection
 from tests.support.containers import death_of, new_tag
 
@@ -79,7 +79,7 @@ def tag():
     [
         Inspection(tag=new_tag(), state=ContainerState.GOING),
         None,
-        EngineUnknown("no reply"),
+        RuntimeUnknown("no reply"),
         AssertionError("nonsense"),
     ],
     ids=["inspection", "removed container", "failed inspection", "bug"],

@@ -8,7 +8,7 @@ import pytest
 
 from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.errors import EngineError, ImageUnavailable
+from batchq.errors import ContainerRuntimeError, ImageUnavailable
 from tests.support.containers import RUNTIME_CALLS
 from tests.support.fake_engine import engine, responds
 
@@ -54,7 +54,7 @@ async def breaks_nothing(url, calls):
     runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(receive_timeout=2, pull_receive_timeout=2))
     try:
         for call in calls:
-            with suppress(EngineError):
+            with suppress(ContainerRuntimeError):
                 async with asyncio.timeout(30):  # a few times the receive timeout, also on a busy machine
                     await call(runtime)
     finally:
@@ -74,7 +74,7 @@ async def test_an_invalid_version_is_no_engine(tmp_path, body):
     with engine(tmp_path, responds(200, body, speaks_version=False)) as url:
         runtime = DockerRuntime(instance="i", base_url=url)
 
-        with pytest.raises(EngineError):
+        with pytest.raises(ContainerRuntimeError):
             await runtime.survey()
 
         await runtime.close()
@@ -113,7 +113,7 @@ async def test_an_interrupted_response_is_no_answer(tmp_path, call):
     with engine(tmp_path, breaks_off) as url:
         runtime = DockerRuntime(instance="i", base_url=url)
 
-        with pytest.raises(EngineError):
+        with pytest.raises(ContainerRuntimeError):
             await call(runtime)
 
         await runtime.close()

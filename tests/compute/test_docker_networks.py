@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.compute.docker.create_request import SharedNetwork, attempt_name, shared_network_name
 from batchq.compute.docker.shared_networks import SharedNetworks
 from batchq.domain.catalog import Network
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     docker_runtime,
@@ -151,7 +151,7 @@ async def test_a_later_job_gets_a_new_pause_container(shared, engine):
     it = launch(QUICK)
 
     await shared.create(it)
-    with pytest.raises(EngineUnknown, match="start"):
+    with pytest.raises(RuntimeUnknown, match="start"):
         await shared.start(it.tag)
     await shared.create(it)
     await shared.start(it.tag)

@@ -13,7 +13,7 @@ from batchq.compute.docker.create_request import (
 )
 from batchq.compute.docker.policy import Secrets
 from batchq.domain.container import Logging, Mount, Secret
-from batchq.errors import EngineUnknown, NameTaken, StartRefused
+from batchq.errors import NameTaken, RuntimeUnknown, StartRefused
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     docker_runtime,
@@ -250,7 +250,7 @@ async def test_a_container_whose_shared_parts_were_removed_before_its_start_gets
     it = member_of(new_tag(), "main", LONG)
     await runtime.create(it)
     await harm(engine, runtime, it.tag)
-    with pytest.raises((StartRefused, EngineUnknown)) as refused:
+    with pytest.raises((StartRefused, RuntimeUnknown)) as refused:
         await runtime.start(it.tag)
     assert not getattr(refused.value, "certain", False)
 

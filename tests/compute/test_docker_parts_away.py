@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from batchq.domain.catalog import Network
-from batchq.errors import EngineError, EngineUnknown
+from batchq.errors import ContainerRuntimeError, RuntimeUnknown
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import docker_runtime, launch, new_tag, over, part_of, until
 from tests.support.scripts import Script
@@ -41,7 +41,7 @@ async def begin(runtime, it):
 async def answers(runtime):
     try:
         await runtime.survey()
-    except EngineError:
+    except ContainerRuntimeError:
         return False
     return True
 
@@ -67,7 +67,7 @@ async def test_after_a_crash_of_the_engine_a_shared_network_is_created_again(eng
         await until(lambda: answers(runtime))
 
         assert (await over(runtime, ran.tag)).stopped_at is not None
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             await runtime.start(waits.tag)
         await begin(runtime, waits)
         assert (await over(runtime, waits.tag)).exit_code == 0

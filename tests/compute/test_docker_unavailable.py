@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchq.compute.docker.operation_pools import Limits
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     PATIENCE,
@@ -73,7 +73,7 @@ def open_sockets():
 async def test_without_an_engine_the_outcome_is_unknown_at_once(runtime, engine, call):
     engine.close()
 
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         async with asyncio.timeout(SOON):
             await call(runtime)
 
@@ -84,7 +84,7 @@ async def test_an_unresponsive_engine_times_out(engine, direct, call):
     async with impatient(engine, direct, 0.3) as runtime:
         engine.silent = True
 
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             async with asyncio.timeout(SOON):
                 await call(runtime)
 
@@ -92,7 +92,7 @@ async def test_an_unresponsive_engine_times_out(engine, direct, call):
 async def test_a_runtime_created_without_an_engine_works_once_there_is_one(engine, direct):
     engine.close()
     async with docker_runtime(engine.url, instance=direct._instance, remove_after=False) as runtime:
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             await runtime.survey()
 
         engine.listen()
@@ -105,7 +105,7 @@ async def test_an_unanswered_create_that_took_effect_is_adopted(engine, direct):
     async with impatient(engine, direct, 2.0) as runtime:
         await until_answered(runtime.survey)
         engine.silent = True
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             await runtime.create(it)
         await until(lambda: is_there(direct, it.tag))
         engine.recover()
@@ -122,7 +122,7 @@ async def test_an_unanswered_start_that_took_effect_is_not_repeated(engine, dire
     async with impatient(engine, direct, 2.0) as runtime:
         await until_answered(partial(runtime.create, it))
         engine.silent = True
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             await runtime.start(it.tag)
         before = await over(direct, it.tag)
         engine.recover()
@@ -164,7 +164,7 @@ async def test_an_interrupted_log_is_not_complete(runtime, engine):
 
     engine.cut()
 
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         assert [line async for line in reading] == []
 
 
@@ -198,5 +198,5 @@ async def test_closing_does_not_wait_for_hanging_calls(runtime, engine):
         await runtime.close()
 
     engine.cut()
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         await hanging

@@ -19,7 +19,7 @@ from batchq.compute.docker.errors import (
     translate_errors,
     was_not_sent,
 )
-from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, StartInterrupted, StartRefused
+from batchq.errors import ContainerGone, ImageMissing, RuntimeUnknown, StartInterrupted, StartRefused
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import docker_runtime, launch
 from tests.support.fake_engine import api_error
@@ -53,7 +53,7 @@ TRANSPORT = (
 )
 @pytest.mark.fault("EN23", "EN24")
 def test_an_unclassified_error_is_unknown(error):
-    with pytest.raises(EngineUnknown, match=r"^kill: ") as unknown, translate_errors("kill"):
+    with pytest.raises(RuntimeUnknown, match=r"^kill: ") as unknown, translate_errors("kill"):
         raise error
 
     assert unknown.value.__cause__ is error
@@ -116,7 +116,7 @@ def test_a_refused_create_has_the_engines_text(status, certain):
 
 
 def test_a_failure_below_the_engine_does_not_refuse_a_create():
-    assert isinstance(create_error(api_error(500, TRANSPORT)), EngineUnknown)
+    assert isinstance(create_error(api_error(500, TRANSPORT)), RuntimeUnknown)
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])
@@ -134,9 +134,9 @@ def test_a_failed_start_is_classified_by_the_inspected_exit_code(status, exit_co
 @pytest.mark.parametrize(
     ("status", "words", "meaning"),
     [
-        (500, TRANSPORT, EngineUnknown),
-        (500, "failed to create shim task: context deadline exceeded: unknown", EngineUnknown),
-        (409, "marked for removal", EngineUnknown),
+        (500, TRANSPORT, RuntimeUnknown),
+        (500, "failed to create shim task: context deadline exceeded: unknown", RuntimeUnknown),
+        (409, "marked for removal", RuntimeUnknown),
         (500, f"task {'7d6e50d4' * 8}: already exists", StartInterrupted),
         (500, f"failed to start shim: mkdir /run/task/moby/{'7d6e50d4' * 8}: file exists: unknown", StartInterrupted),
         (500, "id already in use", StartInterrupted),

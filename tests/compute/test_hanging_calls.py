@@ -14,7 +14,7 @@ from batchq.compute.docker.create_request import container_labels, container_nam
 from batchq.compute.docker.operation_pools import INITIAL_PAUSE, Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.domain.catalog import Network
-from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageUnavailable
+from batchq.errors import ContainerGone, ContainerRuntimeError, ImageUnavailable, RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support import processes
 from tests.support.containers import docker_runtime, launch, new_tag, over, started, until_answered
@@ -86,7 +86,7 @@ async def call_about_stuck_containers(runtime, engine, call):
 
 
 async def have_failed(tasks):
-    return all(isinstance(it, EngineUnknown) for it in await asyncio.gather(*tasks, return_exceptions=True))
+    return all(isinstance(it, RuntimeUnknown) for it in await asyncio.gather(*tasks, return_exceptions=True))
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -152,7 +152,7 @@ async def test_a_really_stuck_container_is_killed_when_it_continues(docker_engin
     async with docker_runtime(docker_engine, limits=Limits(container_timeout=1)) as runtime:
         silent, well = [await started(runtime, Script(seconds=None)) for _ in range(2)]
         with processes.frozen(shim(docker_engine, runtime._instance, silent)):
-            with pytest.raises(EngineUnknown):
+            with pytest.raises(RuntimeUnknown):
                 await runtime.kill(silent)
             seen = {found.tag: found.state for found in await runtime.survey()}
             await until_answered(partial(end, runtime, well))
@@ -221,7 +221,7 @@ async def count(semaphore, number):
 async def abandoned(calls):
     for call in calls:
         call.cancel()
-        with suppress(asyncio.CancelledError, EngineError):
+        with suppress(asyncio.CancelledError, ContainerRuntimeError):
             await call
 
 

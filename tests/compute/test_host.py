@@ -12,7 +12,7 @@ from docker.errors import APIError, NotFound
 from batchq.compute import shared
 from batchq.compute.docker import host
 from batchq.compute.docker.host import examine_engine
-from batchq.doctor.facts import EngineFault, UnavailableEngine
+from batchq.doctor.facts import RuntimeFault, UnavailableRuntime
 from batchq.ports.runtime import ContainerState, Inspection
 from batchq.system.clock import SystemClock
 from tests.support.builders import NOON
@@ -227,20 +227,20 @@ def fake_engine(folder, info=INFO):
 
 def fault_at(address):
     found = examine_engine("0a1b2c3d", SystemClock(), base_url=address)
-    assert isinstance(found, UnavailableEngine), found
+    assert isinstance(found, UnavailableRuntime), found
     assert found.address == address
     return found.fault
 
 
 def test_no_engine_exists(tmp_path):
-    assert fault_at(f"unix://{tmp_path}/none.sock") is EngineFault.ABSENT
+    assert fault_at(f"unix://{tmp_path}/none.sock") is RuntimeFault.ABSENT
 
 
 def test_nothing_listens_at_the_socket(tmp_path):
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(f"{tmp_path}/engine.sock")
 
-    assert fault_at(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_LISTENING
+    assert fault_at(f"unix://{tmp_path}/engine.sock") is RuntimeFault.NOT_LISTENING
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without permissions")
@@ -253,7 +253,7 @@ def test_the_user_has_no_permission(tmp_path):
         finally:
             os.seteuid(0)
 
-    assert kind is EngineFault.FORBIDDEN
+    assert kind is RuntimeFault.FORBIDDEN
 
 
 def test_the_engine_accepts_connections_and_does_not_answer(tmp_path, monkeypatch):
@@ -262,12 +262,12 @@ def test_the_engine_accepts_connections_and_does_not_answer(tmp_path, monkeypatc
         silent.bind(f"{tmp_path}/engine.sock")
         silent.listen()
 
-        assert fault_at(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_RESPONDING
+        assert fault_at(f"unix://{tmp_path}/engine.sock") is RuntimeFault.NOT_RESPONDING
 
 
 def test_the_responder_is_no_engine(tmp_path):
     with fake_engine(tmp_path, ["no", "engine"]) as address:
-        assert fault_at(address) is EngineFault.NOT_AN_ENGINE
+        assert fault_at(address) is RuntimeFault.NOT_AN_ENGINE
 
 
 def test_the_capabilities_of_the_engine_are_reported(tmp_path):

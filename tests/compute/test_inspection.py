@@ -7,7 +7,7 @@ import pytest
 from batchq.compute.docker.client import common_version
 from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.inspection import parse_inspection, parse_survey
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
 
@@ -71,7 +71,7 @@ def test_an_inspection_has_the_state_and_the_times_of_the_container(members, fou
     ],
 )
 def test_invalid_members_are_an_unknown_outcome(nonsense):
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         inspected(**nonsense)
 
 

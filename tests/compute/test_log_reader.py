@@ -10,7 +10,7 @@ from batchq.compute.docker.create_request import container_labels, container_nam
 from batchq.compute.docker.log_reader import MAX_LINE, parse_lines, since_parameter
 from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.errors import ContainerGone, EngineUnknown
+from batchq.errors import ContainerGone, RuntimeUnknown
 from tests.support.containers import new_tag
 from tests.support.fake_engine import engine as serve
 from tests.support.fake_engine import responds
@@ -149,7 +149,7 @@ def test_a_log_that_the_engine_cannot_continue_ends_with_a_warning(caplog):
 
 
 def test_an_invalid_frame_is_an_error():
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         read(struct.pack(">BxxxL", OUT, 2**31))
 
 
@@ -236,7 +236,7 @@ async def test_an_engine_that_refuses_a_log_is_reported_without_secrets(world):
     engine, runtime = world
     engine.log = REFUSED
 
-    with pytest.raises(EngineUnknown, match=r"splunk: \*\*\*: 403, Authorization: \*\*\*") as refused:
+    with pytest.raises(RuntimeUnknown, match=r"splunk: \*\*\*: 403, Authorization: \*\*\*") as refused:
         await runtime.remove_silent(engine.tag)
 
     assert not any(it in str(refused.value) for it in ("s3cret", "of-the-target"))
@@ -253,7 +253,7 @@ async def test_a_container_whose_log_driver_cannot_be_read_is_removed(world):
     assert engine.calls == ["read", "removed"]
 
 
-@pytest.mark.parametrize(("log", "error"), [(breaks_off, EngineUnknown), (GOING, ContainerGone)])
+@pytest.mark.parametrize(("log", "error"), [(breaks_off, RuntimeUnknown), (GOING, ContainerGone)])
 async def test_a_container_whose_log_cannot_be_read_is_kept(world, log, error):
     engine, runtime = world
     engine.log = log
@@ -272,11 +272,11 @@ async def test_an_unanswered_log_request_releases_its_thread_soon(tmp_path):
         runtime = DockerRuntime(
             instance=INSTANCE, base_url=url, limits=Limits(receive_timeout=600, container_timeout=0.2)
         )
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             await runtime.inspect(engine.tag)
         engine.inspection = well
 
-        with pytest.raises(EngineUnknown):  # within the time that a test has
+        with pytest.raises(RuntimeUnknown):  # within the time that a test has
             await runtime.remove_silent(engine.tag)
 
         assert engine.calls == ["read"]

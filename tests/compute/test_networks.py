@@ -19,7 +19,7 @@ from batchq.compute.docker.network_objects import SUBNET_RANGE, NoSubnet, ensure
 from batchq.compute.docker.network_placement import AttemptNetworks, NetworkPlacement
 from batchq.compute.docker.shared_networks import SharedNetworks
 from batchq.domain.catalog import Network
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from tests.support.containers import launch, new_tag
 from tests.support.fake_engine import api_error
 
@@ -267,7 +267,7 @@ def test_a_free_subnet_is_chosen_when_the_engine_has_none_left(existing, used):
 
 @pytest.mark.parametrize("full", [{"taken": ("10.0.0.0/8",)}, {"hidden": ("10.0.0.0/8",)}])
 def test_without_any_free_subnet_the_outcome_is_unknown(full):
-    with pytest.raises(EngineUnknown, match="no subnet is free"):
+    with pytest.raises(RuntimeUnknown, match="no subnet is free"):
         ensure_network(Engine(**full), "n", LABELS)
 
 

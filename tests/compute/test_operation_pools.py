@@ -9,8 +9,8 @@ import pytest
 from requests.exceptions import ReadTimeout
 
 from batchq.compute.docker.client import ClientFactory
-from batchq.compute.docker.operation_pools import LIMITS, OperationPools, SilentContainers
-from batchq.errors import ContainerGone, EngineUnknown
+from batchq.compute.docker.operation_pools import LIMITS, OperationPools, UnresponsiveContainers
+from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag, until
 
@@ -32,7 +32,7 @@ class FakeClient:
 
 @pytest.fixture
 async def pools():
-    it = OperationPools(FakeClientFactory(None), LIMITS, SilentContainers())
+    it = OperationPools(FakeClientFactory(None), LIMITS, UnresponsiveContainers())
     yield it
     await it.close()
 
@@ -80,7 +80,7 @@ async def offered(pools, tag, work, outcomes):
 
 
 def silent():
-    unknown = EngineUnknown("no answer")
+    unknown = RuntimeUnknown("no answer")
     unknown.__cause__ = ReadTimeout()
     return unknown
 
@@ -90,7 +90,7 @@ async def test_an_idle_thread_passes_the_result_or_the_error_to_the_callback_and
     unanswered = await offered(pools, new_tag(), lambda client: client.connect(), outcomes)
     refused = await offered(pools, new_tag(), lambda _: Path("/nowhere").read_text(), outcomes)
 
-    assert (type(unanswered), type(refused)) == (AttributeError, EngineUnknown)
+    assert (type(unanswered), type(refused)) == (AttributeError, RuntimeUnknown)
     assert await pools.run_for_container(new_tag(), "inspect", lambda _: "done") == "done"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.compute.docker.thread_pool import PoolSizes, ThreadPool, WorkQueue
 from batchq.compute.shared import SingleFlight
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 
 ONE, TWO = PoolSizes(normal=1, per_account=1, max=1), PoolSizes(normal=2, per_account=2, max=2)
 
@@ -202,7 +202,7 @@ async def test_existing_threads_do_the_work_if_no_further_thread_can_be_started(
 async def test_without_any_thread_the_outcome_is_unknown_until_one_can_be_started(pool, monkeypatch):
     with monkeypatch.context() as poor:
         poor.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(EngineUnknown, match="can't start new thread"):
+        with pytest.raises(RuntimeUnknown, match="can't start new thread"):
             await pool.run(type)
 
     assert await pool.run(type) is Tool

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from batchq.api.console.jobs_page import JobsQuery, older_path, position
+from batchq.api.console.job_list_page import JobsQuery, older_path, position
 from batchq.api.http.page_tokens import PageTokens
 from batchq.compute.simulated.script import Script
 from batchq.domain.access.accounts import Caller, UserName

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState
-from batchq.api.console import live
-from batchq.api.console.live_updates import MAX_JOBS, MAX_SESSION_STREAMS
+from batchq.api.console import event_stream
+from batchq.api.console.refresh import MAX_JOBS, MAX_SESSION_STREAMS
 from batchq.domain.access.accounts import Directory, Role, User
 from tests.console.conftest import console_of
 from tests.console.test_login import visitor_of
@@ -126,7 +126,7 @@ async def test_a_stream_whose_client_disconnected_does_not_count(browser):
 
 
 async def test_an_idle_stream_sends_comments(browser, monkeypatch):
-    monkeypatch.setattr(live, "CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr(event_stream, "CHECK_INTERVAL", 0.05)
     async with stream_of(browser) as stream:
         assert await stream.next() == "comment"
         assert await stream.next() == "comment"
@@ -157,7 +157,7 @@ async def test_a_user_gets_hints_of_visible_jobs_only(visitor):
 
 
 async def test_a_stream_ends_after_its_key_was_disabled(visitor, monkeypatch):
-    monkeypatch.setattr(live, "CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr(event_stream, "CHECK_INTERVAL", 0.05)
     await visitor.log_in("ada")
     async with stream_of(visitor, Cookie=visitor.cookie) as stream:
         assert await stream.next() == "comment"
@@ -167,7 +167,7 @@ async def test_a_stream_ends_after_its_key_was_disabled(visitor, monkeypatch):
 
 
 async def test_a_stream_ends_after_its_user_sees_other_jobs(visitor, monkeypatch):
-    monkeypatch.setattr(live, "CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr(event_stream, "CHECK_INTERVAL", 0.05)
     await visitor.log_in("ada")
     async with stream_of(visitor, Cookie=visitor.cookie) as stream:
         assert await stream.next() == "comment"

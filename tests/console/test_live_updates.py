@@ -7,17 +7,17 @@ from itertools import count
 
 import pytest
 
-from batchq.api.console.live_updates import (
+from batchq.api.console.refresh import (
     INTERVAL,
     MAX_CALM,
     MAX_STREAMS,
     MAX_UNREAD,
     MAX_USER_STREAMS,
     SHARED_FOR,
+    ChangeNotice,
     Fragment,
-    Hint,
     Hints,
-    Pressure,
+    Load,
     SharedFragments,
 )
 from batchq.api.http.http import HttpRefusal
@@ -66,7 +66,7 @@ class Bench:
     def __init__(self, delay=timedelta()):
         self._sessions = count()
         self.events = Events()
-        self.pressure = Pressure(lambda: delay)
+        self.pressure = Load(lambda: delay)
         self.hints = Hints(events=self.events, clock=VirtualClock(), pressure=self.pressure)
 
     def open(self, caller=ADMIN, *, is_connected=lambda: True):
@@ -136,7 +136,7 @@ async def test_a_stream_that_is_far_behind_gets_one_hint_that_concerns_all():
         for number in range(MAX_UNREAD + 1):
             bench.events.change(str(number))
             await read(fast, 1)
-        assert await read(slow, 1) == [Hint(n=MAX_UNREAD + 1, jobs=()).frame]
+        assert await read(slow, 1) == [ChangeNotice(n=MAX_UNREAD + 1, jobs=()).frame]
 
 
 @on_a_virtual_clock

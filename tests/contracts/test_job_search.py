@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
 from batchq.domain.job import ACTIVE, FINISHED, ArrayChild, Attempt, Status
-from batchq.domain.stop_orders import Hold
+from batchq.domain.stop_values import Hold
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import job_search

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.domain.container import Mount
-from batchq.errors import ContainerGone, ContainerUnusable, EngineUnknown, ImageMissing, ImageUnavailable, StartRefused
+from batchq.errors import ContainerGone, ContainerUnusable, ImageMissing, ImageUnavailable, RuntimeUnknown, StartRefused
 from batchq.ports.runtime import MAX_FAILURE, ContainerState, DeathReport, Inspection
 from batchq.system.clock import SystemClock
 from tests.contracts.conftest import LONG, NO_IMAGE, NO_REGISTRY, QUICK
@@ -445,7 +445,7 @@ async def test_a_container_whose_network_was_removed_before_its_start_is_created
     before = pause_container_ids(runtime)
     remove_pause_containers(runtime)
 
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         await runtime.start(it.tag)
     with pytest.raises(ContainerUnusable):
         await runtime.create(replace(it, container_id=made.container_id))

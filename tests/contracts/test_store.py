@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import Hold
+from batchq.domain.stop_values import Hold
 from batchq.errors import Conflict, StoreFailed
 from batchq.ports.job_search import JobSearchQuery
 from batchq.ports.jobs import Changes

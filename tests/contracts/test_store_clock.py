@@ -10,7 +10,7 @@ from batchq.domain.catalog import ConsumableUpdate, JobQueue, QuantityOperation
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.stop_orders import Hold
+from batchq.domain.stop_values import Hold
 from batchq.ports.clock import Boot
 from batchq.ports.jobs import Changes
 from batchq.store.sqlite_store import SqliteStore

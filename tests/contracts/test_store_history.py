@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import Hold, StopKind, StopProgress, StopStep
+from batchq.domain.stop_values import Hold, StopKind, StopProgress, StopStep
 from batchq.errors import Conflict
 from batchq.ports.history import FeedEnds, FeedFilter, HoldChange
 from batchq.ports.jobs import Changes

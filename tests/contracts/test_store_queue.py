@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from batchq.domain.access.accounts import Owner
-from batchq.domain.explanation.facts import MAX_PLACE, Place
+from batchq.domain.explanation.facts import MAX_PLACE, QueuePosition
 from batchq.domain.ids import QueueName
 from batchq.domain.job import ArrayState, Status
 from batchq.ports.jobs import Changes
@@ -128,9 +128,9 @@ async def test_the_jobs_before_a_job_in_its_queue_are_counted_with_their_vcpus(s
     found = await store.places([place_query(it) for it in (third, first, second)])
 
     assert found == {
-        first.id: Place(ahead=0, millicpus=0),
-        second.id: Place(ahead=1, millicpus=500),
-        third.id: Place(ahead=2, millicpus=1000),
+        first.id: QueuePosition(ahead=0, millicpus=0),
+        second.id: QueuePosition(ahead=1, millicpus=500),
+        third.id: QueuePosition(ahead=2, millicpus=1000),
     }
 
 
@@ -155,8 +155,8 @@ async def test_the_number_of_counted_places_is_bounded(store, insert, monkeypatc
     found = await store.places([place_query(it) for it in jobs])
 
     assert [found[it.id].ahead for it in jobs] == [0, 1, 2, 3, 3, 3]
-    assert Place(ahead=MAX_PLACE - 1, millicpus=0).is_exact
-    assert not Place(ahead=MAX_PLACE, millicpus=0).is_exact
+    assert QueuePosition(ahead=MAX_PLACE - 1, millicpus=0).is_exact
+    assert not QueuePosition(ahead=MAX_PLACE, millicpus=0).is_exact
 
 
 async def test_a_call_reads_a_bounded_number_of_rows(store, insert, monkeypatch):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from batchq.doctor.facts import DatabaseFacts, DiskSpace, EngineFacts, Facts, FileFacts, Level, ServerFacts, StoreFacts
+from batchq.doctor.facts import DatabaseFacts, DiskSpace, Facts, FileFacts, Level, RuntimeFacts, ServerFacts, StoreFacts
 from batchq.doctor.server import all_findings
 from tests.support.builders import NOON
 
@@ -26,7 +26,7 @@ HEALTHY = {
 
 def engine(**changes):
     defaults = {"address": "unix:///run/docker.sock", "version": "24.0.7", "api": "1.43", "cgroup": "2"}
-    return EngineFacts(**defaults | {"live_restore": True, "disk": DiskSpace(free=80 * GIB, size=100 * GIB)} | changes)
+    return RuntimeFacts(**defaults | {"live_restore": True, "disk": DiskSpace(free=80 * GIB, size=100 * GIB)} | changes)
 
 
 def database(**changes):

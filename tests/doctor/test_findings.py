@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from batchq.doctor.facts import (
     CheckpointFacts,
     DiskSpace,
-    EngineFault,
+    RuntimeFault,
     ServerFacts,
     SocketFacts,
     StoreFacts,
-    UnavailableEngine,
+    UnavailableRuntime,
 )
 from batchq.doctor.server import all_findings, is_healthy
 from tests.doctor.installation import (
@@ -40,19 +40,19 @@ BROKEN = {"loops": {"scheduler": "restarted 7 times and keeps failing"}, "failin
 
 
 def without_engine(fault, error):
-    return {"engine": UnavailableEngine(address=ADDRESS, fault=fault, error=error)}
+    return {"engine": UnavailableRuntime(address=ADDRESS, fault=fault, error=error)}
 
 
 ENGINE = {
-    "absent": (without_engine(EngineFault.ABSENT, "No such file"), "problem", "DOCKER_HOST"),
-    "forbidden": (without_engine(EngineFault.FORBIDDEN, "Permission denied"), "problem", "usermod -aG docker"),
+    "absent": (without_engine(RuntimeFault.ABSENT, "No such file"), "problem", "DOCKER_HOST"),
+    "forbidden": (without_engine(RuntimeFault.FORBIDDEN, "Permission denied"), "problem", "usermod -aG docker"),
     "not listening": (
-        without_engine(EngineFault.NOT_LISTENING, "Connection refused"),
+        without_engine(RuntimeFault.NOT_LISTENING, "Connection refused"),
         "problem",
         "systemctl start docker",
     ),
-    "not responding": (without_engine(EngineFault.NOT_RESPONDING, "timed out"), "problem", "systemctl restart docker"),
-    "not an engine": (without_engine(EngineFault.NOT_AN_ENGINE, "no version"), "problem", "no version; jobs wait"),
+    "not responding": (without_engine(RuntimeFault.NOT_RESPONDING, "timed out"), "problem", "systemctl restart docker"),
+    "not an engine": (without_engine(RuntimeFault.NOT_AN_ENGINE, "no version"), "problem", "no version; jobs wait"),
     "too old": ({"engine": engine(version="19.03.1", api="1.40")}, "problem", "19.03.1 supports API 1.40"),
     "live-restore off": ({"engine": engine(live_restore=False)}, "warning", '{"live-restore": true}'),
     "no limits": ({"engine": engine(missing_limits=("memory", "swap"))}, "warning", "cannot limit memory, swap"),

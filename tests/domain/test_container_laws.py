@@ -10,10 +10,10 @@ from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, FINISHED, AttemptContainerState, Status
 from batchq.domain.lifecycle.container_rules import main_node, nodes_to_stop, task_container_of
 from batchq.domain.lifecycle.deadlines import next_wakeup
-from batchq.domain.lifecycle.ladder import awaits_checkpoint
+from batchq.domain.lifecycle.escalation import awaits_checkpoint
 from batchq.domain.lifecycle.reconcile import (
     SurveyedContainer,
-    came_to_run,
+    newly_started,
     reconcile,
     tags_running,
     tags_to_keep,
@@ -203,7 +203,7 @@ def a_job_runs_since_its_first_container_started(life):
 
 @law
 def each_container_is_reported_running_once(life):
-    begun = [tag for it in life for tag in came_to_run(it.before, it.after)]
+    begun = [tag for it in life for tag in newly_started(it.before, it.after)]
     ran = {(attempt.number, part.key) for attempt in attempts(life) for part in attempt.containers if part.started_at}
 
     assert sorted((tag.attempt, tag.container_key) for tag in begun) == sorted(ran)

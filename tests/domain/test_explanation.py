@@ -11,7 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.explain import explain
-from batchq.domain.explanation.facts import BlockedHead, Neighbours, Obstacle, Place, Reader
+from batchq.domain.explanation.facts import BlockedHead, Obstacle, QueuePosition, Reader, RelatedJobs
 from batchq.domain.explanation.words import ROWS
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
@@ -105,13 +105,13 @@ def test_figures_and_texts_of_users_are_rendered_in_few_words(render, value, tex
 
 
 def test_the_lacking_resources_of_a_head_name_no_account():
-    line = {"place": Place(ahead=1, millicpus=1000)}
+    line = {"place": QueuePosition(ahead=1, millicpus=1000)}
     reason = status_reasons.no_room("memory", "vCPUs of account secret", "GPUs")
     head = BlockedHead(job_id=job_id(1), reason=reason, since=NOON)
 
     why = explain(
         job(status=Status.RUNNABLE, runnable_at=NOON),
-        Neighbours(**line),
+        RelatedJobs(**line),
         scheduler_state(heads={QueueName("default"): head}),
         Reader(caller=ADMIN),
     )
@@ -126,7 +126,7 @@ def test_a_job_that_can_never_start_is_explained_while_the_engine_is_away():
 
     why = explain(
         job(status=Status.RUNNABLE, unschedulable=True, blocked_at=NOON, status_reason=reason),
-        Neighbours(),
+        RelatedJobs(),
         scheduler_state(obstacle=away),
         Reader(caller=ADMIN),
     )

@@ -20,9 +20,9 @@ from batchq.domain.scheduling.fairshare import (
     ShareUse,
     accrued,
     active_shares,
+    can_open_share,
     decay_window,
     max_usable_millicpus,
-    may_open,
     updated_usage,
 )
 from tests.domain.lives import after, at, cancel, exited, pending, placed, runnable, running, starting, submitted
@@ -164,18 +164,18 @@ def test_jobs_without_a_share_are_not_counted():
 def test_the_active_shares_of_a_queue_are_limited():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES)}
 
-    assert not may_open(uses, ShareKey("default", "one more"), ())
-    assert may_open(uses, ShareKey("default", "7"), ())
-    assert may_open(uses, ShareKey("other", "one more"), ())
+    assert not can_open_share(uses, ShareKey("default", "one more"), ())
+    assert can_open_share(uses, ShareKey("default", "7"), ())
+    assert can_open_share(uses, ShareKey("other", "one more"), ())
 
 
 def test_new_shares_count():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES - 2)}
     opened = [ShareKey("default", "7"), ShareKey("default", "new"), ShareKey("other", "new")]
 
-    assert may_open(uses, ShareKey("default", "one more"), opened)
-    assert may_open(uses, ShareKey("default", "new"), [*opened, ShareKey("default", "another")])
-    assert not may_open(uses, ShareKey("default", "one more"), [*opened, ShareKey("default", "another")])
+    assert can_open_share(uses, ShareKey("default", "one more"), opened)
+    assert can_open_share(uses, ShareKey("default", "new"), [*opened, ShareKey("default", "another")])
+    assert not can_open_share(uses, ShareKey("default", "one more"), [*opened, ShareKey("default", "another")])
 
 
 def test_a_share_without_jobs_is_not_counted():
@@ -183,7 +183,7 @@ def test_a_share_without_jobs_is_not_counted():
     uses[ShareKey("default", "7")] = use(used=1000.0)
 
     assert active_shares(uses, "default") == MAX_SHARES - 1
-    assert may_open(uses, ShareKey("default", "one more"), ())
+    assert can_open_share(uses, ShareKey("default", "one more"), ())
 
 
 @pytest.mark.parametrize(("active", "most"), [(0, 0), (1, 50_000), (2, 75_000), (3, 87_500)])

@@ -14,7 +14,7 @@ from batchq.domain.job import Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.lifecycle.status import MAX_MOVES, recent_moves, with_history
 from batchq.domain.lifecycle.transitions import step
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.errors import IllegalTransition
 from tests.domain.lives import runnable, running
 from tests.support.builders import NOON, attempt, job, job_id, spec

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain import stop_words
+from batchq.domain import stop_messages
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome, request
 from batchq.domain.job import FINISHED, ArrayState, Status
 from batchq.domain.lifecycle.transitions import step
@@ -121,6 +121,6 @@ def test_a_node_says_what_happens_to_the_whole_job():
 
 
 def test_the_shared_texts_are_of_outcomes():
-    texts = (stop_words.DONE, stop_words.WOULD_BE_DONE, stop_words.CONSEQUENCES)
+    texts = (stop_messages.DONE, stop_messages.WOULD_BE_DONE, stop_messages.CONSEQUENCES)
 
     assert {it for each in texts for it in each} <= set(Outcome)

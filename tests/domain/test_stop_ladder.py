@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.lifecycle import stop_order
+from batchq.domain.lifecycle import stopping
 from batchq.domain.lifecycle.deadlines import ClockShift, bounded_deadlines, next_wakeup, shifted
-from batchq.domain.lifecycle.ladder import latest_kill
-from batchq.domain.stop_orders import SignalStep, StopKind, StopProgress
+from batchq.domain.lifecycle.escalation import latest_kill
+from batchq.domain.stop_values import SignalStep, StopKind, StopProgress
 from batchq.domain.training import CheckpointRules
 from tests.domain.lives import (
     after,
@@ -95,7 +95,7 @@ def test_the_history_shows_each_step_of_the_ladder():
     job, found = trains(), []
     for event in events:
         later = after(job, event)
-        found += stop_order.steps(job, later)
+        found += stopping.steps(job, later)
         job = later
 
     assert [it.progress for it in found] == [

@@ -7,7 +7,7 @@ from batchq.domain import events as on
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.domain.lifecycle import arrays, views
-from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind
+from batchq.domain.stop_values import STOPS_ATTEMPT, StopKind
 from tests.domain.lives import after, at, outcome, running
 from tests.domain.part_lives import grace_ended, is_signalled, multi_node_job, runs
 from tests.support.builders import job

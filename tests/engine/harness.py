@@ -8,12 +8,12 @@ from batchq.domain.job import ACTIVE, Job
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks, Usage
-from batchq.engine.containers.watcher import EngineCheck
+from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import JobEvent, Mailbox, Submit, SurveyCompleted
 from batchq.engine.scheduling.placement_pass import new_pass
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.scheduling.queue_reader import Exclusions
 from batchq.engine.supervisor import Supervisor
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.jobs import Changes
@@ -22,7 +22,7 @@ from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore
 from tests.support.stubs import NoObserver
 
-NOTHING = Skip()
+NOTHING = Exclusions()
 HOST = resources(millicpus=64_000, memory_mib=64_000)
 
 
@@ -119,7 +119,7 @@ class LoopHarness:
             execute=lambda effect, _: self.effects.append(effect),
             on_saved=lambda _: None,
             tasks=self.tasks,
-            engine_check=EngineCheck(),
+            engine_check=RuntimeCheck(),
             observer=NoObserver(),
         )
 

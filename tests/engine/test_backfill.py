@@ -11,7 +11,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ArrayChild, ConsumableRequirement, Status
 from batchq.engine.mailbox import CatalogChanged
 from batchq.engine.scheduling.placement_pass import MAX_TRIED
-from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.scheduling.queue_reader import Exclusions
 from tests.domain.lives import at, pending, runnable, running, starting, terminate
 from tests.engine.harness import (
     HOST,
@@ -135,7 +135,7 @@ async def test_the_children_of_an_array_under_order_do_not_start():
     store = await stored(parent, child, other)
 
     unit = await after_placement(
-        store, catalog_of(), skip=Skip(children=IntervalSet([(parent.order + 1, parent.order + 4)]))
+        store, catalog_of(), skip=Exclusions(children=IntervalSet([(parent.order + 1, parent.order + 4)]))
     )
 
     assert environments_of(unit, child, other) == [None, "local"]

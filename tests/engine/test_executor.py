@@ -17,7 +17,7 @@ from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import EngineUnknown, ImageMissing, LogRefused, StoreFailed
+from batchq.errors import ImageMissing, LogRefused, RuntimeUnknown, StoreFailed
 from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import task_job
@@ -384,7 +384,7 @@ async def test_a_container_whose_log_stays_unreadable_is_removed(caplog):
 
 async def test_a_container_is_kept_until_the_engine_returns_its_log():
     harness = ExecutorHarness(seconds=60)
-    harness.log_refused = EngineUnknown("no answer")
+    harness.log_refused = RuntimeUnknown("no answer")
 
     assert await cleared(harness, 2 * MAX_LOG_REFUSALS) == []
 

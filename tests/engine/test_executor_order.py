@@ -14,7 +14,7 @@ from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine.containers.executor import SIGNAL_RETRY_INTERVAL
 from batchq.engine.containers.translation import events_of_inspection, is_urgent
 from batchq.engine.containers.watcher import Watcher
-from batchq.ports.runtime import ContainerState, DeathReport, EngineIdentity, Inspection
+from batchq.ports.runtime import ContainerState, DeathReport, Inspection, RuntimeIdentity
 from tests.domain.lives import after, at, starting
 from tests.engine.test_executor import ExecutorHarness, MultiContainerHarness
 from tests.support.builders import job_id, resources
@@ -322,7 +322,7 @@ class Engine:
         return None
 
     async def identity(self):
-        return EngineIdentity(id="an-engine", time=None)
+        return RuntimeIdentity(id="an-engine", time=None)
 
 
 async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are_expected():

@@ -8,7 +8,7 @@ from batchq.domain import events as on
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.fairshare import ShareKey
-from batchq.engine.mailbox import CatalogChanged, EngineLost, JobEvent
+from batchq.engine.mailbox import CatalogChanged, JobEvent, RuntimeLost
 from batchq.engine.scheduling import totals
 from tests.domain.lives import at, exited, runnable, running
 from tests.engine.harness import (
@@ -155,7 +155,7 @@ async def test_a_new_queue_does_not_inherit_the_usage_of_a_deleted_queue(restart
 
     catalog.queues.update(fair(created_at=at(3601)).queues)
     await asyncio.sleep(2)
-    await harness.process(CatalogChanged(), EngineLost())
+    await harness.process(CatalogChanged(), RuntimeLost())
     if restarted:
         await harness.loop.load()
     await harness.process(submit(TWO, share_identifier="red"))

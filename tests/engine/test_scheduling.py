@@ -7,7 +7,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.engine.scheduling import queue_reader
 from batchq.engine.scheduling.placement_pass import MAX_DECISIONS
-from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE, Skip
+from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE, Exclusions
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
 from tests.engine.harness import after_placement, catalog_of, environments_of, new_unit, run_placement, statuses, stored
 from tests.support.builders import consumable, environment, queue
@@ -197,14 +197,17 @@ async def test_behind_a_large_cancelled_array_the_higher_queue_is_still_first():
     children = [runnable(queue="urgent") for _ in range(queue_reader.MAX_SKIPPED + 100)]
     orders = [it.order for it in children]
 
-    assert await placed_behind(children, Skip(children=IntervalSet([(min(orders), max(orders))]))) == ["local", None]
+    assert await placed_behind(children, Exclusions(children=IntervalSet([(min(orders), max(orders))]))) == [
+        "local",
+        None,
+    ]
 
 
 async def test_a_job_behind_many_small_cancelled_arrays_starts():
     jobs = [runnable(queue="urgent") for _ in range(60)]
     children = jobs[::2]
 
-    skip = Skip(children=IntervalSet([(it.order, it.order) for it in children]))
+    skip = Exclusions(children=IntervalSet([(it.order, it.order) for it in children]))
 
     assert await placed_behind(children, skip) == ["local", None]
 
@@ -215,5 +218,5 @@ async def test_no_job_of_a_lower_queue_starts_before_a_queue_is_read_to_its_end(
     children = [runnable(queue="urgent") for _ in range(5)]
 
     assert await placed_behind(
-        children, Skip(bulk_stop_targets=IntervalSet([(it.order, it.order) for it in children]))
+        children, Exclusions(bulk_stop_targets=IntervalSet([(it.order, it.order) for it in children]))
     ) == [None, None]

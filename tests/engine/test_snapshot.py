@@ -10,7 +10,7 @@ import pytest
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.scheduling.queue_reader import Exclusions
 from batchq.engine.scheduling.scheduler import SNAPSHOT_JOBS
 from batchq.engine.scheduling.totals import RecentStarts
 from batchq.ports.jobs import Changes, StatusChanged
@@ -20,7 +20,7 @@ from tests.support.builders import NOON, environment, job, policy, queue
 
 
 async def taken(harness, name="default"):
-    return await harness.loop.scheduler.snapshot(name, harness.loop.state.active.values(), Skip())
+    return await harness.loop.scheduler.snapshot(name, harness.loop.state.active.values(), Exclusions())
 
 
 async def ids(harness, name="default"):

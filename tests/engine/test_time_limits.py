@@ -10,7 +10,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
-from batchq.engine.mailbox import CatalogChanged, EngineLost, JobEvent, UpdateTags
+from batchq.engine.mailbox import CatalogChanged, JobEvent, RuntimeLost, UpdateTags
 from batchq.engine.scheduling import blocked
 from tests.domain.lives import after, at, exited, runnable, running
 from tests.engine.harness import ONE, SURVEYED, answer, catalog_of, harness_with, submit
@@ -195,7 +195,7 @@ async def test_a_limit_added_while_no_job_is_placed_applies_to_the_head(watch):
     catalog = catalog_of()
     harness = await harness_with(runs, head, catalog=catalog)
     await harness.process(SURVEYED)
-    await harness.process(EngineLost())
+    await harness.process(RuntimeLost())
     catalog.queues.update(limited().queues)
     await harness.process(CatalogChanged())
 

@@ -8,7 +8,7 @@ from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import FreeCapacity
 from batchq.domain.scheduling.resources import Usage
-from batchq.engine.mailbox import CatalogChanged, ContinueWork, EngineLost
+from batchq.engine.mailbox import CatalogChanged, ContinueWork, RuntimeLost
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.placement_pass import recheck_unschedulable as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running
@@ -145,7 +145,7 @@ async def test_the_recheck_waits_while_the_engine_is_away(few_at_a_time):
     harness = await harness_with(*jobs, catalog=WIDER)
     await harness.process(SURVEYED)
 
-    await harness.process(*await harness.mailbox.take(10), EngineLost())
+    await harness.process(*await harness.mailbox.take(10), RuntimeLost())
     await harness.process(SURVEYED)
     while not harness.mailbox.is_empty:
         await harness.process(*await harness.mailbox.take(10))

@@ -4,7 +4,7 @@ import pytest
 
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Status
-from batchq.logs.service import LogService
+from batchq.logs.service import CloudWatchLogs
 from batchq.ports.jobs import Changes
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import attempt, job, log_stream
@@ -37,7 +37,7 @@ def store(request):
 
 @pytest.fixture
 async def logs(store, archive, engine, clock):
-    logs = LogService(store=store, archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
+    logs = CloudWatchLogs(store=store, archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
     yield logs
     await logs.close()
 

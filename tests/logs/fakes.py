@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from batchq.errors import ContainerGone, EngineUnknown
+from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.builders import NOON
@@ -46,11 +46,11 @@ class Engine:
         for line in [line for line in self.written[tag] if line.at > after]:
             await asyncio.sleep(0)
             if count == self.silent_after:
-                raise EngineUnknown("silent")
+                raise RuntimeUnknown("silent")
             count += 1
             yield line
         if count == self.silent_after:
-            raise EngineUnknown("silent")
+            raise RuntimeUnknown("silent")
 
     async def remove_silent(self, tag):
         if self.clears_silent and self.written.get(tag) == []:
@@ -63,7 +63,7 @@ class Engine:
         self.surveys += 1
         await self._answers(None)
         if self.silent_after is not None:
-            raise EngineUnknown("silent")
+            raise RuntimeUnknown("silent")
         return tuple(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in self.written)
 
     async def _answers(self, tag):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchq.domain.ids import JobId, Tag
-from batchq.errors import EngineUnknown, StoreFailed
+from batchq.errors import RuntimeUnknown, StoreFailed
 from batchq.logs.capture import BATCH_CHARACTERS, BATCH_LINES, MAX_EVENT_BYTES, LogCapture
 from batchq.logs.tail import COPY_INTERVAL
 from batchq.ports.logs import LogLine
@@ -70,7 +70,7 @@ async def test_a_capture_continues_after_an_engine_failure(capture, engine, arch
     written = [str(number) for number in range(3 * BATCH_LINES)]
     engine.write(TAG, *written)
     engine.silent_after = lines
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         await capture.capture(TAG)
     engine.silent_after = None
 
@@ -319,7 +319,7 @@ async def perform(actions, *, engine, capture, clock):
             engine.write(TAG, message, at=next(now) + how)
             continue
         engine.silent_after = how
-        with suppress(EngineUnknown):
+        with suppress(RuntimeUnknown):
             await (capture.capture(TAG) if action == "capture" else capture.copy_new(TAG, max_age=COPY_INTERVAL))
         engine.silent_after = None
     await capture.capture(TAG)

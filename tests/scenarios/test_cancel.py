@@ -7,7 +7,7 @@ import pytest
 
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script, lasting
 

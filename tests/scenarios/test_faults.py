@@ -8,11 +8,11 @@ from batchq.domain.events import ContainerExited
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from batchq.engine.mailbox import JobEvent
-from batchq.errors import EngineUnknown, StartRefused, StoreFailed
+from batchq.errors import RuntimeUnknown, StartRefused, StoreFailed
 from tests.support.containers import launch
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script
 
-UNANSWERED = EngineUnknown("no answer")
+UNANSWERED = RuntimeUnknown("no answer")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopProgress
+from batchq.domain.stop_values import StopProgress
 from batchq.domain.training import MOUNT_POINT
-from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
+from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
 from tests.support.builders import task
 from tests.support.scripts import Script, contained, lasting
 
@@ -152,7 +152,7 @@ async def test_a_checkpoint_signal_without_an_answer_is_not_repeated_while_its_c
 
 async def test_a_checkpoint_signal_that_was_lost_is_repeated_after_the_timeout(world):
     job = await running(world, tags=SIGNAL | SHORT)
-    world.runtime.refusals["stop"] = [EngineUnknown("no reply")]
+    world.runtime.refusals["stop"] = [RuntimeUnknown("no reply")]
 
     await world.terminate(job, checkpoint=True)
 
@@ -163,7 +163,7 @@ async def test_a_checkpoint_signal_that_was_lost_is_repeated_after_the_timeout(w
 
 async def test_a_checkpoint_signal_that_was_not_sent_is_repeated_at_once(world):
     job = await running(world, EXITS_LATER)
-    world.runtime.refusals["stop"] = [EngineUnreachable("the engine is away")]
+    world.runtime.refusals["stop"] = [RuntimeUnreachable("the engine is away")]
 
     await world.terminate(job, checkpoint=True)
 

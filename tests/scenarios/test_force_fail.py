@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.job import Status
-from batchq.errors import EngineUnknown, Invalid
+from batchq.errors import Invalid, RuntimeUnknown
 from tests.support.builders import task
 from tests.support.scripts import IGNORES_SIGTERM, Script, contained
 
@@ -58,7 +58,7 @@ async def test_one_removal_is_requested_at_a_time(world):
 
 async def test_an_unanswered_removal_is_repeated_by_each_survey(world):
     job = await world.start(IGNORES_SIGTERM)
-    world.runtime.refusals["remove"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
+    world.runtime.refusals["remove"] = [RuntimeUnknown("no answer"), RuntimeUnknown("no answer")]
 
     await world.force_fail(job)
 

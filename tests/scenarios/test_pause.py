@@ -9,7 +9,7 @@ from batchq.domain import status_reasons
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import Invalid
 from tests.support.builders import gang, task

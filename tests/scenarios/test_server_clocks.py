@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
-from batchq.ports.runtime import EngineIdentity
+from batchq.ports.runtime import RuntimeIdentity
 from tests.support import builders
 from tests.support.builders import ADMIN, task
 from tests.support.clock import SetClock
@@ -121,7 +121,7 @@ async def after_a_reboot(world, *, engine_ahead):
     started = (await world.wait_for(job, Status.RUNNING)).started_at
 
     async def identity():
-        return EngineIdentity(id="simulated", time=world.right_clock.now() + engine_ahead)
+        return RuntimeIdentity(id="simulated", time=world.right_clock.now() + engine_ahead)
 
     world.right_clock = world.clock
     world.runtime.identity = identity

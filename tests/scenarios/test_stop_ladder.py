@@ -7,7 +7,7 @@ import pytest
 from batchq.domain.bulk_stop import NO_DIRECTORY, BulkStopOrder, Kind, Outcome
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopKind, StopProgress
+from batchq.domain.stop_values import StopKind, StopProgress
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
 from tests.support.scripts import Script, contained, lasting

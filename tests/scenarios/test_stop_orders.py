@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from batchq.domain.bulk_stop import BulkStopOrder, Kind
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
-from batchq.domain.stop_orders import StopKind, StopProgress
+from batchq.domain.stop_values import StopKind, StopProgress
 from tests.support.builders import ADMIN
 from tests.support.scripts import IGNORES_SIGTERM, Script
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from batchq.accounts.files import machine_user
-from batchq.domain.stop_words import CONSEQUENCES
+from batchq.domain.stop_messages import CONSEQUENCES
 from tests.service.job_queue import JobQueue, batchq
 from tests.support.service import serving_forked
 

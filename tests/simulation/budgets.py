@@ -25,7 +25,7 @@ from batchq.domain.cost import cost_of, hourly, run_time
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.prices import Prices
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.engine.budgets import OPERATIONS
 from batchq.engine.loop import EngineLoop
 from batchq.ports.jobs import Changes

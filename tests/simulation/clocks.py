@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, AttemptContainer, Job
-from batchq.domain.lifecycle.ladder import longest_wait
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.lifecycle.escalation import longest_wait
+from batchq.domain.stop_values import StopOrder
 from batchq.ports.clock import Boot, Clock
 from batchq.ports.runtime import DeathReport, Inspection
 from tests.simulation.container_records import ContainerRecords

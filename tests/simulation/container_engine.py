@@ -11,10 +11,10 @@ from batchq.compute.simulated.runtime import KILLS_ENGINE, NO_EFFECT, Fault, Sim
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.errors import BatchqError, EngineUnknown, EngineUnreachable
+from batchq.errors import BatchqError, RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 from tests.simulation.choices import CHANGES, Choices
 from tests.simulation.clocks import MachineClock, StampedReports
 from tests.simulation.invariants import Invariants
@@ -146,7 +146,7 @@ class FaultyRuntime(RuntimeProxy):
         self._invariants.signals.sent(tag, signal)
         try:
             await super().signal_stop(tag, signal)
-        except EngineUnreachable:
+        except RuntimeUnreachable:
             self._invariants.signals.not_sent(tag)
             raise
 
@@ -179,7 +179,7 @@ class FaultyRuntime(RuntimeProxy):
         before = await self.runtime.lost_before()
         return before if before is None or self._machine_clock is None else self._machine_clock.shown(before)
 
-    async def identity(self) -> EngineIdentity:
+    async def identity(self) -> RuntimeIdentity:
         identity = await self.runtime.identity()
         return identity if self._machine_clock is None else replace(identity, time=self._clock.now())
 
@@ -195,7 +195,7 @@ class FaultyRuntime(RuntimeProxy):
             self._invariants.containers.removal_reached_engine(tag)
         try:
             answer = await forward()
-        except EngineUnknown:
+        except RuntimeUnknown:
             await self._lifetime.fault_point("unanswered", call, tag)
             await self._take_time(call, tag)
             raise

@@ -7,7 +7,7 @@ from random import Random
 from batchq.domain.catalog import JobQueue
 from batchq.domain.ids import JobId, QueueName, child_id
 from batchq.domain.job import FINISHED, Job, Status
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from batchq.services.submissions import Submission

@@ -14,7 +14,7 @@ from batchq.domain.ids import JobId, Tag, node_of, parent_of
 from batchq.domain.job import FINISHED, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.container_rules import main_node
 from batchq.domain.lifecycle.status import EDGES
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import BudgetChecks

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
-from batchq.domain.explanation.facts import Holders, Neighbours, Place, Reader, SchedulerState
+from batchq.domain.explanation.facts import Holders, QueuePosition, Reader, RelatedJobs, SchedulerState
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.explanation.words import ROWS
 from batchq.domain.ids import ConsumableName, JobId, child_id
@@ -150,7 +150,7 @@ class ExplanationChecks(Checks):
     def _check_job(
         self, job: Job, jobs: Mapping[JobId, Job], state: SchedulerState, reader: Reader, hidden: re.Pattern[str]
     ) -> None:
-        neighbours = Neighbours(jobs=jobs, place=Place(ahead=1, millicpus=1000))
+        neighbours = RelatedJobs(jobs=jobs, place=QueuePosition(ahead=1, millicpus=1000))
         why = explain(job, neighbours, state, reader)
         self._check(job, why, hidden)
         child = unspawned_child(job, child_id(job.id, (job.spec.array_size or 1) - 1))

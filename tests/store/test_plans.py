@@ -15,12 +15,12 @@ from batchq.store import (
     bulk_stops,
     catalog,
     history,
+    index_ranges,
     job_reads,
     job_writes,
     lists,
     quarantine,
     retention,
-    search_stretches,
     statements,
 )
 from batchq.store.statements import execute_each
@@ -33,7 +33,7 @@ FILES = {
     "history": history.SQL,
     "lists": lists.SQL,
     "job_reads": job_reads.SQL,
-    "job_search": search_stretches.SQL,
+    "job_search": index_ranges.SQL,
     "job_writes": job_writes.SQL,
     "quarantine": quarantine.SQL,
     "retention": retention.SQL,

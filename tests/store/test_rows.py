@@ -21,7 +21,7 @@ from batchq.domain.job import (
     Status,
 )
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.stop_orders import SignalStep, StopOrder
+from batchq.domain.stop_values import SignalStep, StopOrder
 from batchq.domain.task import ContainerDependency, NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import LogStream

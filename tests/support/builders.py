@@ -26,7 +26,7 @@ from batchq.domain.explanation.facts import Holders, SchedulerState
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, child_id
 from batchq.domain.job import ArrayChild, Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status
 from batchq.domain.scheduling.resources import Usage
-from batchq.domain.stop_orders import SignalStep, StopKind, StopOrder
+from batchq.domain.stop_values import SignalStep, StopKind, StopOrder
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
 from batchq.engine.account_limits import AccountPolicies
 from batchq.ports.history import HistoryEntry

@@ -15,7 +15,7 @@ from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.ids import JobId, Tag
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, DeathReport, LaunchSpec
 from tests.support import scripts
 from tests.support.docker_api import docker_api
@@ -94,7 +94,7 @@ async def until_answered(call):
         while True:
             try:
                 return await call()
-            except EngineUnknown:
+            except RuntimeUnknown:
                 await asyncio.sleep(POLL_INTERVAL)
 
 

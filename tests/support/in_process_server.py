@@ -15,7 +15,7 @@ from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
-from batchq.logs.service import LogService
+from batchq.logs.service import CloudWatchLogs
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
@@ -26,7 +26,7 @@ from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import CostService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_log import JobLogService
+from batchq.services.job_log import LogFollower
 from batchq.services.jobs import JobService
 from batchq.services.records import EventService
 from batchq.services.training import MetricsService
@@ -65,7 +65,7 @@ class InProcessServer:
         self.catalog = CatalogService(
             store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=mailbox.catalog_changed
         )
-        self.logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
+        self.logs = CloudWatchLogs(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         metrics = MetricsService(logs=self.logs, checkpoints=checkpoints)
         self.engine = Engine(
             mailbox=mailbox,
@@ -84,7 +84,7 @@ class InProcessServer:
         self.catalog.consumable_resources.usage = self.engine
         self.explanations = ExplanationService(engine=self.engine, store=store)
         self.events = EventService(self.engine.history_feed)
-        self.job_log = JobLogService(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
+        self.job_log = LogFollower(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
         self.costs = CostService(engine=self.engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock)
         self.bulk_stops = BulkStopService(
             engine=self.engine,

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job, Status
-from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
+from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
 from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
 
 class StoreProxy:
@@ -134,7 +134,7 @@ class RuntimeProxy:
     async def lost_before(self) -> datetime | None:
         return await self.call("lost_before", None, self.runtime.lost_before)
 
-    async def identity(self) -> EngineIdentity:
+    async def identity(self) -> RuntimeIdentity:
         return await self.call("identity", None, self.runtime.identity)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
@@ -172,9 +172,9 @@ class RecordingRuntime(RuntimeProxy):
         self.refusals: dict[str, list[Exception]] = {}
         #: By call: an error that is raised each time, instead of the call.
         self.errors: dict[str, Exception] = {}
-        #: By call: how many further calls are carried out, and raise EngineUnknown.
+        #: By call: how many further calls are carried out, and raise RuntimeUnknown.
         self.lost_replies: dict[str, int] = {}
-        #: No call reaches the engine; each raises EngineUnreachable.
+        #: No call reaches the engine; each raises RuntimeUnreachable.
         self.unreachable = False
         #: Deaths are not reported.
         self.drops_death_reports = False
@@ -225,7 +225,7 @@ class RecordingRuntime(RuntimeProxy):
         self.replies[call] += 1
         if self.lost_replies.get(call, 0) > 0:
             self.lost_replies[call] -= 1
-            raise EngineUnknown(f"the reply to {call} was lost")
+            raise RuntimeUnknown(f"the reply to {call} was lost")
         return reply
 
     async def _until_released(self, call: str) -> None:
@@ -234,7 +234,7 @@ class RecordingRuntime(RuntimeProxy):
 
     async def _reach(self, forward: Callable[[], Awaitable[T]]) -> T:
         if self.unreachable:
-            raise EngineUnreachable("the engine is away")
+            raise RuntimeUnreachable("the engine is away")
         return await forward()
 
     @asynccontextmanager

@@ -35,7 +35,7 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, Job, RetryStrategy, Status
 from batchq.domain.prices import Prices
 from batchq.domain.task import Nodes, Task
-from batchq.errors import ContainerGone, EngineUnknown, NotFound
+from batchq.errors import ContainerGone, NotFound, RuntimeUnknown
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.jobs import Changes, Restoration
@@ -551,14 +551,14 @@ class World:
         return await self.job(job_id)
 
     async def until(self, holds: Any, otherwise: str, *, stored: bool = False) -> None:
-        """Poll on the world's clock until `holds` returns true. Raises TimeoutError. EngineUnknown counts as false.
+        """Poll on the world's clock until `holds` returns true. Raises TimeoutError. RuntimeUnknown counts as false.
 
         `stored`: `holds` reads stored jobs only; on the virtual clock it is called again only after a commit.
         """
         end = self.clock.now() + timedelta(seconds=TIMEOUT)
         while self.clock.now() <= end:
             commits = self.store.commits
-            with suppress(EngineUnknown):
+            with suppress(RuntimeUnknown):
                 if await holds():
                     return
             if stored and self.virtual and self.store.commits == commits:

@@ -12,7 +12,7 @@ from batchq.api.operations.operation_table import Call, Input
 from batchq.api.training.common.training_jobs import without_root
 from batchq.api.training.modelarts.job_document import (
     Phases,
-    TrainingJobAnswer,
+    TrainingJobResponse,
     is_deleted,
     is_in_project,
     job_answer,
@@ -27,7 +27,7 @@ from batchq.errors import StartImpossible
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_log import JobLogService
+from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService, ReservedNames
 from batchq.services.jobs import JobService
 
@@ -83,7 +83,7 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
     submissions: DirectSubmissionService
     search: JobSearchService
     catalog: CatalogService
-    logs: JobLogService
+    logs: LogFollower
     clock: Clock
     settings: ModelArtsSettings
     #: The resources of the machine.
@@ -107,7 +107,7 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
     def phases(self, job: Job, caller: Caller) -> Phases:
         return phases(job, caller=caller, engine_answers=self.engine_answers(), now=self.clock.now())
 
-    def describe(self, job: Job, caller: Caller) -> TrainingJobAnswer:
+    def describe(self, job: Job, caller: Caller) -> TrainingJobResponse:
         phases = self.phases(job, caller)
         return job_answer(job, phases, now=self.clock.now(), capacity=self.capacity(), shown=self.shown)
 

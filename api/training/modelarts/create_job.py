@@ -35,7 +35,7 @@ from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.job import RetryStrategy
 from batchq.domain.training import CHECKPOINTS_TAG
-from batchq.services.direct_submission import DirectWork
+from batchq.services.direct_submission import InlineDefinition
 from batchq.services.submissions import Submission
 
 HOME = "/home/ma-user"
@@ -72,7 +72,7 @@ class Channels(Struct, frozen=True, kw_only=True):
 
 def modelarts_submission(
     given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources, share: str | None
-) -> tuple[Submission, DirectWork]:
+) -> tuple[Submission, InlineDefinition]:
     """The submission of the requested job, and what the job runs. Raises ModelArtsRefusal.
 
     `share`: the share identifier of the job; None in a queue without a policy.
@@ -105,7 +105,7 @@ def modelarts_submission(
         scheduling_priority=(priority or 1) if share is not None else priority,
         client_document=_document(given, settings),
     )
-    return submission, DirectWork(container=container, nodes=identical_nodes(container, count))
+    return submission, InlineDefinition(container=container, nodes=identical_nodes(container, count))
 
 
 def _refuse_unsupported(given: CreateTrainingJob) -> None:

@@ -89,7 +89,7 @@ class TrainingFlavor(Struct, frozen=True, kw_only=True):
     flavor_info: FlavorInfo
 
 
-class TrainingFlavorsAnswer(Struct, frozen=True, kw_only=True):
+class TrainingFlavorsResponse(Struct, frozen=True, kw_only=True):
     """The flavors of the machine."""
 
     total_count: int
@@ -140,11 +140,11 @@ def flavor_detail(size: Resources, *, max_num: int) -> FlavorDetail:
     return FlavorDetail(flavor_type=kind, billing=BillingInfo(code=flavor_id(size), unit_num=1), flavor_info=info)
 
 
-def training_flavors(flavor_type: str | None, capacity: Resources) -> TrainingFlavorsAnswer:
+def training_flavors(flavor_type: str | None, capacity: Resources) -> TrainingFlavorsResponse:
     """The usual flavors that fit the machine. `flavor_type`: `CPU`, `GPU` or `Ascend`; None: all."""
     listed = (_listed(resources, nodes_that_fit(resources, capacity)) for resources in _usual_sizes())
     found = tuple(flavor for flavor in listed if flavor.max_num and flavor_type in {None, flavor.flavor_type})
-    return TrainingFlavorsAnswer(total_count=len(found), flavors=found)
+    return TrainingFlavorsResponse(total_count=len(found), flavors=found)
 
 
 def _listed(size: Resources, max_num: int) -> TrainingFlavor:

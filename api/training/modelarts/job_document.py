@@ -17,10 +17,10 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.ended import explain_ended
-from batchq.domain.explanation.facts import Neighbours, Reader
+from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.domain.task import Nodes
 from batchq.domain.times import milliseconds
 
@@ -108,7 +108,7 @@ FAILURES: Mapping[Code, Phases] = {
 def phases(job: Job, *, caller: Caller, engine_answers: bool, now: datetime) -> Phases:
     """The phases of a job. `engine_answers`: whether the state of its container is known at present."""
     if job.status is Status.FAILED:
-        return FAILURES[explain_ended(job, Neighbours(), Reader(caller=caller), now).code]
+        return FAILURES[explain_ended(job, RelatedJobs(), Reader(caller=caller), now).code]
     order = next((order for order in job.stop_orders if order.kind in STOPPED_BY), None)
     if job.status not in FINISHED and order is not None:
         killed_at = order.killed_at
@@ -137,7 +137,7 @@ AI_PROJECT = "default-ai-project"
 Document = Mapping[str, Any]
 
 
-class TrainingJobMetadataAnswer(Struct, frozen=True, kw_only=True):
+class TrainingJobMetadataResponse(Struct, frozen=True, kw_only=True):
     """The description of a job that does not change as it runs."""
 
     id: str
@@ -152,7 +152,7 @@ class TrainingJobMetadataAnswer(Struct, frozen=True, kw_only=True):
     ai_project: str = AI_PROJECT
 
 
-class TaskStatusAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskStatusResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a task of a finished job ended."""
 
     #: As `worker-0`.
@@ -163,7 +163,7 @@ class TaskStatusAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str
 
 
-class RunningRecordAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunningRecordResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt that ran."""
 
     #: Seconds since 1970.
@@ -179,7 +179,7 @@ class RunningRecordAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True)
     end_recover: str | None = None
 
 
-class TrainingJobStatusAnswer(Struct, frozen=True, kw_only=True):
+class TrainingJobStatusResponse(Struct, frozen=True, kw_only=True):
     """The state of a job."""
 
     #: Creating, Pending, Running, Completed, Failed, Terminating, Terminated or Abnormal.
@@ -195,11 +195,11 @@ class TrainingJobStatusAnswer(Struct, frozen=True, kw_only=True):
     #: One for each node.
     tasks: tuple[str, ...]
     #: Empty until the job has ended.
-    task_statuses: tuple[TaskStatusAnswer, ...]
-    running_records: tuple[RunningRecordAnswer, ...]
+    task_statuses: tuple[TaskStatusResponse, ...]
+    running_records: tuple[RunningRecordResponse, ...]
 
 
-class TrainingResourceAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TrainingResourceResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The nodes of a job."""
 
     policy: str
@@ -211,24 +211,24 @@ class TrainingResourceAnswer(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     flavor_detail: FlavorDetail
 
 
-class TrainingSpecAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TrainingSpecResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a job runs. All members but `resource` are as they were sent."""
 
-    resource: TrainingResourceAnswer
+    resource: TrainingResourceResponse
     log_export_path: dict[str, object] | None = None
     auto_stop: dict[str, object] | None = None
     schedule_policy: dict[str, object] | None = None
     is_hosted_log: bool
 
 
-class TrainingJobAnswer(Struct, frozen=True, kw_only=True):
+class TrainingJobResponse(Struct, frozen=True, kw_only=True):
     """A training job."""
 
-    metadata: TrainingJobMetadataAnswer
-    status: TrainingJobStatusAnswer
+    metadata: TrainingJobMetadataResponse
+    status: TrainingJobStatusResponse
     #: As it was sent, with the directories and the engine that the server chose.
     algorithm: dict[str, object]
-    spec: TrainingSpecAnswer
+    spec: TrainingSpecResponse
     kind: str = "job"
 
 
@@ -256,12 +256,12 @@ def task_names(job: Job) -> tuple[str, ...]:
 
 def job_answer(
     job: Job, of: Phases, *, now: datetime, capacity: Resources, shown: Callable[[str], str]
-) -> TrainingJobAnswer:
+) -> TrainingJobResponse:
     """The description of a job. `of`: its phases. `shown` replaces paths of the server in texts for the caller."""
     stored = stored_document(job, DIALECT)
     metadata, spec = stored.get("metadata", {}), stored.get("spec", {})
-    return TrainingJobAnswer(
-        metadata=TrainingJobMetadataAnswer(
+    return TrainingJobResponse(
+        metadata=TrainingJobMetadataResponse(
             id=job.id,
             name=job.spec.name,
             workspace_id=metadata.get("workspace_id") or DEFAULT_WORKSPACE,
@@ -272,7 +272,7 @@ def job_answer(
         ),
         status=_status(job, of, now, shown),
         algorithm=stored.get("algorithm") or _algorithm(job),
-        spec=TrainingSpecAnswer(
+        spec=TrainingSpecResponse(
             resource=_resource(job, spec.get("resource", {}), capacity),
             log_export_path=spec.get("log_export_path"),
             auto_stop=spec.get("auto_stop"),
@@ -291,9 +291,9 @@ def workspace_of(job: Job) -> str:
     return str((stored_document(job, DIALECT).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
 
 
-def _status(job: Job, of: Phases, now: datetime, shown: Callable[[str], str]) -> TrainingJobStatusAnswer:
+def _status(job: Job, of: Phases, now: datetime, shown: Callable[[str], str]) -> TrainingJobStatusResponse:
     started = first_start(job)
-    return TrainingJobStatusAnswer(
+    return TrainingJobStatusResponse(
         phase=of.phase.value,
         secondary_phase=of.secondary.value,
         duration=running_time(job, now) // timedelta(milliseconds=1),
@@ -308,7 +308,7 @@ def _status(job: Job, of: Phases, now: datetime, shown: Callable[[str], str]) ->
     )
 
 
-def _task_statuses(job: Job, shown: Callable[[str], str]) -> tuple[TaskStatusAnswer, ...]:
+def _task_statuses(job: Job, shown: Callable[[str], str]) -> tuple[TaskStatusResponse, ...]:
     if job.attempt is not None or not job.attempts:
         return ()
     last = job.attempts[-1]
@@ -316,9 +316,9 @@ def _task_statuses(job: Job, shown: Callable[[str], str]) -> tuple[TaskStatusAns
     if job.spec.nodes is None:
         reason = last.reason or (last.status_reason if last.exit_code is None else None)
         message = "" if is_stopped else _error_message(reason, last.exit_code)
-        return (TaskStatusAnswer(task="worker-0", exit_code=last.exit_code, message=shown(message)),)
+        return (TaskStatusResponse(task="worker-0", exit_code=last.exit_code, message=shown(message)),)
     return tuple(
-        TaskStatusAnswer(
+        TaskStatusResponse(
             task=f"worker-{container.node}",
             exit_code=container.exit_code,
             message=""
@@ -344,14 +344,14 @@ def _is_stopped(job: Job, attempt: Attempt) -> bool:
 
 def _running_record(
     job: Job, attempt: Attempt, started_at: datetime, shown: Callable[[str], str]
-) -> RunningRecordAnswer:
+) -> RunningRecordResponse:
     retried = attempt.number < len(job.all_attempts) or (
         attempt.stopped_at is not None and job.status is Status.RUNNABLE
     )
     failed = attempt.stopped_at is not None and attempt.exit_code != 0 and not _is_stopped(job, attempt)
     node = attempt.decided_by.partition("/")[0] if attempt.decided_by else "0"
     reason = attempt.reason or attempt.status_reason if attempt.stopped_at is not None else None
-    return RunningRecordAnswer(
+    return RunningRecordResponse(
         start_at=milliseconds(started_at) // 1000,
         end_at=None if attempt.stopped_at is None else milliseconds(attempt.stopped_at) // 1000,
         start_type="init_or_rescheduled",
@@ -361,10 +361,10 @@ def _running_record(
     )
 
 
-def _resource(job: Job, stored: Document, capacity: Resources) -> TrainingResourceAnswer:
+def _resource(job: Job, stored: Document, capacity: Resources) -> TrainingResourceResponse:
     nodes: Nodes | None = job.spec.nodes
     size = job.spec.resources if nodes is None else nodes.task(nodes.main).resources
-    return TrainingResourceAnswer(
+    return TrainingResourceResponse(
         policy=stored.get("policy") or "regular",
         flavor_id=flavor_id(size),
         flavor_name=flavor_name(size),

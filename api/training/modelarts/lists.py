@@ -11,7 +11,7 @@ from batchq.api.training.modelarts.job_document import (
     AI_PROJECT,
     STATUSES,
     Phase,
-    TrainingJobAnswer,
+    TrainingJobResponse,
     algorithm_name,
     definition_prefix,
     is_deleted,
@@ -31,7 +31,7 @@ from batchq.api.training.modelarts.wire import (
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.stop_orders import StopProgress, StopStep
+from batchq.domain.stop_values import StopProgress, StopStep
 from batchq.domain.times import LATEST, milliseconds, optional_rfc3339, rfc3339
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import JobSearchQuery
@@ -52,7 +52,7 @@ _VALUES: Mapping[str, Callable[[Job], str]] = {
 }
 
 
-class TrainingJobsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TrainingJobsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One page of jobs."""
 
     #: All jobs that match, as far as they were searched.
@@ -68,7 +68,7 @@ class TrainingJobsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     group_by: str | None = None
     workspace_id: str | None = None
     ai_project: str
-    items: tuple[TrainingJobAnswer, ...]
+    items: tuple[TrainingJobResponse, ...]
 
 
 class _Selection(Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class _Selection(Struct, frozen=True, kw_only=True):
 
 async def search_modelarts_jobs(
     context: ModelArtsContext, body: TrainingJobSearch, *, project: str, caller: Caller
-) -> TrainingJobsAnswer:
+) -> TrainingJobsResponse:
     """Carry out a search. Raises ModelArtsRefusal for an unsupported filter or order."""
     if body.sort_by not in {None, "", "create_time"}:
         raise ModelArtsRefusal(UNSUPPORTED_SORTING, solution="Use create_time.")
@@ -94,7 +94,7 @@ async def search_modelarts_jobs(
     page = found[offset * limit : (offset + 1) * limit]
     described = await context.jobs.describe(page, caller=caller)
     items = tuple(context.describe(job, caller) for job, _ in described)
-    return TrainingJobsAnswer(
+    return TrainingJobsResponse(
         total=len(found),
         count=len(items),
         limit=limit,
@@ -226,7 +226,7 @@ class TrainingEvent(Struct, frozen=True, kw_only=True):
     source: str = SOURCE
 
 
-class TrainingEventsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TrainingEventsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One page of events."""
 
     #: All events that match.
@@ -264,7 +264,7 @@ class TrainingStageRecord(Struct, frozen=True, kw_only=True):
     stages: tuple[TrainingStage, ...]
 
 
-class TrainingStagesAnswer(Struct, frozen=True, kw_only=True):
+class TrainingStagesResponse(Struct, frozen=True, kw_only=True):
     """The stages of all attempts, the oldest first."""
 
     total_count: int
@@ -273,7 +273,7 @@ class TrainingStagesAnswer(Struct, frozen=True, kw_only=True):
 
 def events_answer(
     history: Sequence[HistoryEntry], query: TrainingEventsQuery, *, shown: Callable[[str], str]
-) -> TrainingEventsAnswer:
+) -> TrainingEventsResponse:
     """The events that a query selects. `history`: oldest first. `shown`: as in `job_answer`."""
     found = [_event(entry, shown) for entry in history if _is_within(entry.at, query)]
     found = [
@@ -283,7 +283,7 @@ def events_answer(
     ]
     if query.order == "desc":
         found.reverse()
-    return TrainingEventsAnswer(
+    return TrainingEventsResponse(
         total=len(found),
         limit=query.limit,
         offset=query.offset,
@@ -294,7 +294,7 @@ def events_answer(
     )
 
 
-def stages_answer(job: Job) -> TrainingStagesAnswer:
+def stages_answer(job: Job) -> TrainingStagesResponse:
     """The stages of a job. A job without an attempt has the stage that it waits in."""
     known = job.all_attempts
     records = [
@@ -309,7 +309,7 @@ def stages_answer(job: Job) -> TrainingStagesAnswer:
         since = (known[-1].stopped_at if known else None) or job.created_at
         waiting = _stage(job, "scheduling", since, job.stopped_at)
         records.append(TrainingStageRecord(record_order=len(known) + 1, stages=(waiting,)))
-    return TrainingStagesAnswer(total_count=len(records), running_records=tuple(records))
+    return TrainingStagesResponse(total_count=len(records), running_records=tuple(records))
 
 
 def _is_within(at: datetime, query: TrainingEventsQuery) -> bool:

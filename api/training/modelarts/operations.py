@@ -5,27 +5,27 @@ from http import HTTPStatus
 from aiohttp import web
 from msgspec import Struct
 
-from batchq.accounts.wire import EmptyAnswer
+from batchq.accounts.wire import EmptyResponse
 from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.training.common.training_jobs import account_share, naming_uris
 from batchq.api.training.modelarts.context import OBS, ModelArtsContext
 from batchq.api.training.modelarts.create_job import DEFAULT_POOL, modelarts_submission
-from batchq.api.training.modelarts.flavors import TrainingFlavorsAnswer, training_flavors
+from batchq.api.training.modelarts.flavors import TrainingFlavorsResponse, training_flavors
 from batchq.api.training.modelarts.job_document import (
     DELETED_TAG,
     DESCRIPTION_TAG,
     TERMINABLE,
     Phase,
-    TrainingJobAnswer,
+    TrainingJobResponse,
     definition_prefix,
     node_id_of,
 )
 from batchq.api.training.modelarts.lists import (
-    TrainingEventsAnswer,
-    TrainingJobsAnswer,
-    TrainingStagesAnswer,
+    TrainingEventsResponse,
+    TrainingJobsResponse,
+    TrainingStagesResponse,
     events_answer,
     search_modelarts_jobs,
     stages_answer,
@@ -89,7 +89,7 @@ class TrainingEngine(Struct, frozen=True, kw_only=True):
     image_info: TrainingEngineImage
 
 
-class TrainingEnginesAnswer(Struct, frozen=True, kw_only=True):
+class TrainingEnginesResponse(Struct, frozen=True, kw_only=True):
     """All engines."""
 
     total: int
@@ -114,7 +114,7 @@ def dialect(context: ModelArtsContext) -> Dialect:
 
 
 @operations.add("ModelArts.CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
-async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrainingJob]) -> TrainingJobAnswer:
+async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
     """Creates a training job."""
     body, caller, project = call.input, call.caller, call.path["project"]
     queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
@@ -140,13 +140,13 @@ async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrain
 
 
 @operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB)
-async def show_training_job(context: ModelArtsContext, call: Call[None]) -> TrainingJobAnswer:
+async def show_training_job(context: ModelArtsContext, call: Call[None]) -> TrainingJobResponse:
     """Describes a job, of this or another dialect."""
     return context.describe(await context.find(call), call.caller)
 
 
 @operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", status=HTTPStatus.ACCEPTED)
-async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAction]) -> TrainingJobAnswer:
+async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAction]) -> TrainingJobResponse:
     """Terminates a job that is Creating, Pending or Running.
 
     The only `action_type` is `terminate`. A job without a container is Terminated at once.
@@ -166,7 +166,7 @@ async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAct
 
 
 @operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, status=HTTPStatus.ACCEPTED)
-async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> EmptyAnswer:
+async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> EmptyResponse:
     """Hides a finished job from this dialect.
 
     The record and its logs are removed after the server's retention period.
@@ -175,11 +175,11 @@ async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> Em
     if job.status not in FINISHED:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
     await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=call.caller)
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
 @operations.add("ModelArts.ChangeTrainingJobDescription", "PUT", JOB)
-async def change_description(context: ModelArtsContext, call: Call[TrainingJobUpdate]) -> EmptyAnswer:
+async def change_description(context: ModelArtsContext, call: Call[TrainingJobUpdate]) -> EmptyResponse:
     """Changes the description of a job."""
     body = call.input
     if body.spec or body.endpoints or body.metadata:
@@ -188,11 +188,11 @@ async def change_description(context: ModelArtsContext, call: Call[TrainingJobUp
         raise ModelArtsRefusal(INVALID_PARAMETER, "description")
     job = await context.find(call)
     await context.jobs.tag(job.id, ((DESCRIPTION_TAG, body.description),), caller=call.caller)
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
 @operations.add("ModelArts.ListTrainingJobs", "POST", f"{PROJECT}/training-job-searches", limit=BULK_LIMIT)
-async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsAnswer:
+async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsResponse:
     """Lists the jobs of a project, newest first.
 
     The newest 5000 jobs are searched.
@@ -201,14 +201,14 @@ async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobS
 
 
 @operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events")
-async def list_modelarts_events(context: ModelArtsContext, call: Call[TrainingEventsQuery]) -> TrainingEventsAnswer:
+async def list_modelarts_events(context: ModelArtsContext, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
     """Lists the events of a job."""
     job = await context.find(call)
     return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input, shown=context.shown)
 
 
 @operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages")
-async def list_stages(context: ModelArtsContext, call: Call[None]) -> TrainingStagesAnswer:
+async def list_stages(context: ModelArtsContext, call: Call[None]) -> TrainingStagesResponse:
     """Lists the stages of a job's attempts."""
     return stages_answer(await context.find(call))
 
@@ -234,7 +234,7 @@ async def show_log_preview(context: ModelArtsContext, call: Call[None]) -> Train
 
 
 @operations.add("ModelArts.ShowTrainingJobFlavors", "GET", f"{PROJECT}/training-job-flavors")
-async def show_flavors(context: ModelArtsContext, call: Call[FlavorsQuery]) -> TrainingFlavorsAnswer:
+async def show_flavors(context: ModelArtsContext, call: Call[FlavorsQuery]) -> TrainingFlavorsResponse:
     """Lists sizes of nodes.
 
     Any `batchq.cpu.<vCPUs>u<GiB>g` that fits the machine can be used.
@@ -243,7 +243,7 @@ async def show_flavors(context: ModelArtsContext, call: Call[FlavorsQuery]) -> T
 
 
 @operations.add("ModelArts.ShowTrainingJobEngines", "GET", f"{PROJECT}/training-job-engines")
-async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingEnginesAnswer:  # noqa: ARG001
+async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingEnginesResponse:  # noqa: ARG001
     """Lists the images that the server's settings name as engines."""
     items = tuple(
         TrainingEngine(
@@ -254,7 +254,7 @@ async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingE
         )
         for image in context.settings.engines
     )
-    return TrainingEnginesAnswer(total=len(items), items=items)
+    return TrainingEnginesResponse(total=len(items), items=items)
 
 
 async def _is_taken(context: ModelArtsContext, call: Call[CreateTrainingJob], name: str) -> bool:

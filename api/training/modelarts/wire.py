@@ -196,7 +196,7 @@ class FlavorsQuery(BaseModel):
     flavor_type: Annotated[str, Field(pattern=r"^(CPU|GPU|Ascend)$")] | None = None
 
 
-class ModelArtsErrorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelArtsErrorResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body of an error response."""
 
     #: As `ModelArts.2796`.
@@ -280,13 +280,13 @@ _BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str, str]] = {
 def _error_response(failure: RequestFailure) -> web.Response:
     error = failure.error
     if isinstance(error, ModelArtsRefusal):
-        answer = ModelArtsErrorAnswer(error_code=error.code, error_msg=str(error), error_solution=error.solution)
+        answer = ModelArtsErrorResponse(error_code=error.code, error_msg=str(error), error_solution=error.solution)
         return reply(answer, status=error.status)
     status, code, text = _BY_KIND[failure.kind]
     value, solution = failure.message, None
     if isinstance(error, InvalidMember):
         value, solution = error.member or "body", str(error)
-    answer = ModelArtsErrorAnswer(error_code=code, error_msg=text.format(value), error_solution=solution)
+    answer = ModelArtsErrorResponse(error_code=code, error_msg=text.format(value), error_solution=solution)
     return reply(answer, status=status)
 
 
@@ -294,7 +294,7 @@ PROFILE = DialectProfile(
     name="modelarts",
     prefix="/v2/",
     error_response=_error_response,
-    error_body=ModelArtsErrorAnswer,
+    error_body=ModelArtsErrorResponse,
     more_errors={
         HTTPStatus.UNAUTHORIZED: "The request has no credential, or an invalid one.",
         HTTPStatus.CONFLICT: "The state of the job does not allow the operation.",

@@ -22,7 +22,7 @@ from batchq.domain.times import rfc3339
 from batchq.ports.clock import Clock
 from batchq.services.costs import CostService
 from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_log import JobLogService
+from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.records import EventService
@@ -39,7 +39,7 @@ RETRY_AFTER = 1  # seconds
 MAX_SHOWN = 200  # characters of an unknown id in an error
 
 
-class TrainingErrorAnswer(Struct, frozen=True, kw_only=True):
+class TrainingErrorResponse(Struct, frozen=True, kw_only=True):
     """The body of an error response."""
 
     #: As `STATE_CONFLICT`.
@@ -123,7 +123,7 @@ def profile(now: Callable[[], datetime]) -> DialectProfile:
         else:
             status, code = _BY_KIND[failure.kind]
             details = _details(failure)
-        answer = TrainingErrorAnswer(
+        answer = TrainingErrorResponse(
             error=code,
             message=failure.message,
             code=status.value,
@@ -140,7 +140,7 @@ def profile(now: Callable[[], datetime]) -> DialectProfile:
         name="training",
         prefix="/v2/training/",
         error_response=error_response,
-        error_body=TrainingErrorAnswer,
+        error_body=TrainingErrorResponse,
         more_errors={
             HTTPStatus.UNAUTHORIZED: "The request has no credential, or an invalid one.",
             HTTPStatus.METHOD_NOT_ALLOWED: "The path has no operation with this method.",
@@ -171,7 +171,7 @@ class TrainingContext(Struct, frozen=True, kw_only=True):
     jobs: JobService
     direct: DirectSubmissionService
     search: JobSearchService
-    job_log: JobLogService
+    job_log: LogFollower
     events: EventService
     costs: CostService
     checkpoints: CheckpointService

@@ -45,7 +45,7 @@ from batchq.domain.training import (
     MetricRule,
 )
 from batchq.ports.jobs import SubmissionKey
-from batchq.services.direct_submission import DirectWork
+from batchq.services.direct_submission import InlineDefinition
 from batchq.services.submissions import Submission
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -147,7 +147,7 @@ class CreateTrainingJobRequest(_Model):
     dataset_config: JsonValue = None
 
 
-class CreatedAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class CreatedResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The created job."""
 
     job_id: str
@@ -164,7 +164,7 @@ operations = OperationTable[TrainingContext]()
 
 
 @operations.add("CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
-async def create_training_job(context: TrainingContext, call: Call[CreateTrainingJobRequest]) -> CreatedAnswer:
+async def create_training_job(context: TrainingContext, call: Call[CreateTrainingJobRequest]) -> CreatedResponse:
     """Creates a training job.
 
     The job is an ordinary job of a queue, and has a job definition that all jobs of the same user with the same image
@@ -175,14 +175,16 @@ async def create_training_job(context: TrainingContext, call: Call[CreateTrainin
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
     submission = training_submission(body, min_timeout=context.min_timeout, key=key, request_digest=digest)
-    job = await context.direct.submit(submission, DirectWork(container=training_container(body)), caller=call.caller)
+    job = await context.direct.submit(
+        submission, InlineDefinition(container=training_container(body)), caller=call.caller
+    )
     if submission.key is not None and stored_document(job, DIALECT).get("request") != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
     return created_answer(job)
 
 
-def created_answer(job: Job) -> CreatedAnswer:
-    return CreatedAnswer(
+def created_answer(job: Job) -> CreatedResponse:
+    return CreatedResponse(
         job_id=job.id,
         name=job.spec.name,
         status=status_of(job),

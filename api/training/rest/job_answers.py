@@ -23,7 +23,7 @@ from batchq.api.training.rest.figures import (
 from batchq.domain.cost import Cost
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.views import shown_status_reason
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.domain.times import optional_rfc3339, rfc3339
 from batchq.domain.training import CheckpointRules, checkpoint_id
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
@@ -170,7 +170,7 @@ class Infrastructure(Struct, frozen=True, kw_only=True, rename="camel"):
     storage: str | None
 
 
-class CheckpointRulesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class CheckpointRulesResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """How a job writes checkpoints."""
 
     #: The signal that requests a checkpoint; null: the stop signal is the request for the final one.
@@ -179,7 +179,7 @@ class CheckpointRulesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     timeout_seconds: int
 
 
-class MetricRuleAnswer(Struct, frozen=True, kw_only=True):
+class MetricRuleResponse(Struct, frozen=True, kw_only=True):
     """How a metric is found in the log."""
 
     name: str
@@ -203,9 +203,9 @@ class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
     hyperparameters: dict[str, object]
     infrastructure: Infrastructure
     #: Null for a job without a checkpoint directory.
-    checkpoints: CheckpointRulesAnswer | None
+    checkpoints: CheckpointRulesResponse | None
     #: Empty: `loss`, `accuracy`, `epoch` and `step`.
-    metrics: tuple[MetricRuleAnswer, ...]
+    metrics: tuple[MetricRuleResponse, ...]
     #: The longest that one attempt may run; null: without limit.
     max_duration: str | None
     #: How often a failed job is started again at most.
@@ -385,11 +385,11 @@ def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
             storage=kept.get("storage"),
         ),
         checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
-        metrics=tuple(MetricRuleAnswer(name=rule.name, regex=rule.regex) for rule in spec.metric_rules),
+        metrics=tuple(MetricRuleResponse(name=rule.name, regex=rule.regex) for rule in spec.metric_rules),
         max_duration=None if spec.timeout is None else length_text(spec.timeout),
         retries=spec.retry.attempts - 1,
     )
 
 
-def _rules(rules: CheckpointRules) -> CheckpointRulesAnswer:
-    return CheckpointRulesAnswer(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds()))
+def _rules(rules: CheckpointRules) -> CheckpointRulesResponse:
+    return CheckpointRulesResponse(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds()))

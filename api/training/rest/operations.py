@@ -74,7 +74,7 @@ class ListTrainingJobsQuery(RequestQuery):
     cursor: Annotated[str, Field(max_length=256)] | None = None
 
 
-class ListAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class ListResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """One page of jobs, newest first; it may have fewer jobs than `limit`, or none, although more follow."""
 
     jobs: tuple[TrainingJobSummary, ...]
@@ -102,7 +102,7 @@ async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQu
 
 
 @operations.add("ListTrainingJobs", "GET", JOBS, limit=BULK_LIMIT)
-async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJobsQuery]) -> ListAnswer:
+async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJobsQuery]) -> ListResponse:
     """Lists training jobs, newest first.
 
     Lists all jobs that the caller may see, except arrays and their children.
@@ -118,7 +118,7 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
     )
     jobs, position = await matching_jobs(context.search, wanted, lambda job: _matches(job, query.status), caller=caller)
     after = None if position is None else context.tokens.make(token, position_text(position))
-    return ListAnswer(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
+    return ListResponse(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
 
 
 async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class CheckpointsSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     total_size_bytes: int
 
 
-class ListCheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class ListCheckpointsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """Checkpoints of a job."""
 
     checkpoints: tuple[TrainingCheckpoint, ...]
@@ -178,7 +178,7 @@ class ListCheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     summary: CheckpointsSummary
 
 
-class CheckpointRequestAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class CheckpointRequestResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """A request that was sent to the program of a job: whether it writes a checkpoint is up to the program."""
 
     job_id: str
@@ -196,7 +196,7 @@ _KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
 @operations.add("ListTrainingCheckpoints", "GET", CHECKPOINTS)
 async def list_training_checkpoints(
     context: TrainingContext, call: Call[ListTrainingCheckpointsQuery]
-) -> ListCheckpointsAnswer:
+) -> ListCheckpointsResponse:
     """Lists the checkpoints of a training job.
 
     Checkpoints of a job whose record was removed after the retention period are listed for operators.
@@ -206,7 +206,7 @@ async def list_training_checkpoints(
     rows = sorted(found, key=_KEYS[query.sort_by], reverse=query.sort_order == "desc")
     complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
     size = sum(checkpoint.size_bytes for checkpoint in found)
-    return ListCheckpointsAnswer(
+    return ListCheckpointsResponse(
         checkpoints=tuple(map(checkpoint_answer, rows[: query.limit])),
         total_count=len(found),
         summary=CheckpointsSummary(
@@ -216,7 +216,7 @@ async def list_training_checkpoints(
 
 
 @operations.add("CreateTrainingCheckpoint", "POST", CHECKPOINTS, optional_body=True, status=HTTPStatus.ACCEPTED)
-async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) -> CheckpointRequestAnswer:
+async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) -> CheckpointRequestResponse:
     """Requests a checkpoint of a running training job.
 
     Sends the signal that the job declared at its creation. The next checkpoint has the type `manual`.
@@ -230,7 +230,7 @@ async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) 
             raise state_conflict(job.id, status, required=TrainingStatus.RUNNING) from None
         raise impossible(str(why)) from None
     rules = job.spec.checkpoints
-    return CheckpointRequestAnswer(job_id=job.id, signal=(None if rules is None else rules.signal) or "")
+    return CheckpointRequestResponse(job_id=job.id, signal=(None if rules is None else rules.signal) or "")
 
 
 @operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT)

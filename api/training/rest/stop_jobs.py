@@ -21,7 +21,7 @@ from batchq.api.training.rest.job_answers import (
 )
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 
 CANCELLABLE = "queued, initializing, running, pausing, paused or cancelling"
@@ -46,7 +46,7 @@ class CancelTrainingJobRequest(RequestBody):
     force: bool = False
 
 
-class CancelAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class CancelResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """A job that was ordered to stop."""
 
     job_id: str
@@ -66,7 +66,7 @@ class PauseTrainingJobRequest(RequestBody):
     reason: Reason | None = None
 
 
-class PauseAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class PauseResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The job after the request."""
 
     job_id: str
@@ -76,7 +76,7 @@ class PauseAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 operations = OperationTable[TrainingContext]()
 
 
-@operations.add("CancelTrainingJob", "POST", f"{JOB}/cancel", optional_body=True, answer=CancelAnswer)
+@operations.add("CancelTrainingJob", "POST", f"{JOB}/cancel", optional_body=True, answer=CancelResponse)
 async def cancel_training_job(context: TrainingContext, call: Call[CancelTrainingJobRequest]) -> web.Response:
     """Cancels a training job.
 
@@ -124,12 +124,12 @@ async def _cancel(context: TrainingContext, job: Job, body: CancelTrainingJobReq
     return job
 
 
-async def _cancel_answer(context: TrainingContext, job: Job, caller: Caller) -> CancelAnswer:
+async def _cancel_answer(context: TrainingContext, job: Job, caller: Caller) -> CancelResponse:
     order, status = cancellation(job), status_of(job)
     if order is None:
         raise state_conflict(job.id, status, required=CANCELLABLE)
     metrics, cost = await _figures(context, job, caller)
-    return CancelAnswer(
+    return CancelResponse(
         job_id=job.id,
         status=status,
         cancellation_details=cancellation_details(job, order),
@@ -152,7 +152,7 @@ async def _figures(
 
 
 @operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", optional_body=True)
-async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJobRequest]) -> PauseAnswer:
+async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJobRequest]) -> PauseResponse:
     """Pauses a training job until it is resumed.
 
     A running job with a checkpoint directory is first requested to write a checkpoint. Then its containers are stopped,
@@ -169,7 +169,7 @@ async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJ
 
 
 @operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", optional_body=True)
-async def resume_training_job(context: TrainingContext, call: Call[EmptyRequest]) -> PauseAnswer:
+async def resume_training_job(context: TrainingContext, call: Call[EmptyRequest]) -> PauseResponse:
     """Resumes a paused training job.
 
     The job waits at its old position in its queue, and its next attempt finds the checkpoints of the others. A job that
@@ -218,6 +218,6 @@ async def _refused(context: TrainingContext, job: Job, caller: Caller, why: Inva
     return state_conflict(job.id, status, required=required) if status in FINAL else impossible(str(why))
 
 
-async def _paused(context: TrainingContext, job: Job, caller: Caller) -> PauseAnswer:
+async def _paused(context: TrainingContext, job: Job, caller: Caller) -> PauseResponse:
     job = await read_job(context, job.id, caller)
-    return PauseAnswer(job_id=job.id, status=status_of(job))
+    return PauseResponse(job_id=job.id, status=status_of(job))

@@ -29,7 +29,7 @@ from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Overrides
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Action, ExitRule, RetryStrategy
 from batchq.domain.training import MetricRule
-from batchq.services.direct_submission import DirectWork
+from batchq.services.direct_submission import InlineDefinition
 from batchq.services.job_reads import new_id
 from batchq.services.submissions import Submission
 
@@ -106,7 +106,7 @@ def sagemaker_submission(
     share: str | None,
     limits: CreateLimits,
     caller: Caller,
-) -> tuple[Submission, DirectWork]:
+) -> tuple[Submission, InlineDefinition]:
     """The submission of the requested job, and what the job runs. Raises HttpRefusal.
 
     `share`: the share identifier of the job; None in a queue without a policy.
@@ -133,7 +133,7 @@ def sagemaker_submission(
         job_id=new_id(body.TrainingJobName, caller.user),
     )
     nodes = identical_nodes(container, body.ResourceConfig.InstanceCount)
-    return submission, DirectWork(container=container, nodes=nodes)
+    return submission, InlineDefinition(container=container, nodes=nodes)
 
 
 def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:

@@ -12,7 +12,7 @@ from batchq.domain.cost import run_time
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.status_reasons import ALGORITHM_ERROR
-from batchq.domain.stop_orders import StopKind
+from batchq.domain.stop_values import StopKind
 from batchq.domain.training import MetricValue
 from batchq.ports.history import HistoryEntry
 

@@ -10,7 +10,7 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import EnvironmentName, JobQueue
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
-from batchq.domain.explanation.facts import Holding, Neighbours, Reader, SchedulerState
+from batchq.domain.explanation.facts import Holding, Reader, RelatedJobs, SchedulerState
 from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import Job, JobSpec
@@ -64,7 +64,9 @@ def never_fits(
     return _explain_never(job, queue, cluster, reader, outcome.reason)
 
 
-def blocked(job: Job, queue: JobQueue, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Blocked | None:
+def blocked(
+    job: Job, queue: JobQueue, neighbours: RelatedJobs, state: SchedulerState, reader: Reader
+) -> Blocked | None:
     """What blocks a RUNNABLE job itself; None for a job that waits behind others."""
     cluster = state.cluster
     assert cluster is not None, "the capacity is not known"
@@ -317,7 +319,7 @@ def _holders(held: Holding, now: datetime, reader: Reader) -> tuple[dict[str, Fa
 
 
 def _reserved(
-    job: Job, queue: JobQueue, neighbours: Neighbours, state: SchedulerState, reader: Reader
+    job: Job, queue: JobQueue, neighbours: RelatedJobs, state: SchedulerState, reader: Reader
 ) -> Blocked | None:
     """The job fits, but what it requires is reserved for heads of queues before its own; None if there are none."""
     before = {

@@ -5,16 +5,16 @@ from datetime import datetime, timedelta
 from batchq.domain import status_reasons
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
-from batchq.domain.explanation.facts import Neighbours, Reader
+from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import task_container_of
-from batchq.domain.lifecycle.ladder import under_way
+from batchq.domain.lifecycle.escalation import under_way
 from batchq.domain.lifecycle.status import evaluate_on_exit
-from batchq.domain.lifecycle.stop_order import UNKILLABLE_AFTER, latest_order
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.lifecycle.stopping import UNKILLABLE_AFTER, latest_order
+from batchq.domain.stop_values import StopKind, StopOrder
 
 _VERBS = {
     StopKind.PAUSE: "Paused",
@@ -103,7 +103,7 @@ _PULL_FAILED = "CannotPull"
 _CODES = {StopKind.CANCEL: Code.CANCELLED, StopKind.TERMINATE: Code.TERMINATED, StopKind.FORCE_FAIL: Code.FORCE_FAILED}
 
 
-def explain_ended(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
+def explain_ended(job: Job, neighbours: RelatedJobs, reader: Reader, now: datetime) -> Explanation:
     """The explanation of a SUCCEEDED or FAILED job."""
     if job.status is Status.SUCCEEDED:
         return _succeeded(job)
@@ -171,20 +171,20 @@ def _blocked_too_long(job: Job, reason: str) -> Explanation:
     )
 
 
-def _child_failed(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
+def _child_failed(job: Job, neighbours: RelatedJobs, reader: Reader, now: datetime) -> Explanation:
     counts = dict(job.array_state.counts) if job.array_state is not None else {}
     failed, size = counts.get(Status.FAILED, 0), arrays.size(job)
     text = {"failed": words.number(failed), "children": words.counted(size, "child", "children")}
     facts: dict[str, Fact] = {"size": size, "failed": failed, "succeeded": counts.get(Status.SUCCEEDED, 0)}
     child = neighbours.failed_child
     if child is not None and child.child is not None:
-        cause = explain_ended(child, Neighbours(), reader, now)
+        cause = explain_ended(child, RelatedJobs(), reader, now)
         text |= {"index": str(child.child.index), "cause": cause.sentence}
         facts["child"] = {"jobId": child.id, "index": child.child.index, "code": cause.code.value}
     return explanation(Code.CHILD_FAILED, since=job.stopped_at, facts=facts, words=text)
 
 
-def _dependency_failed(job: Job, reason: str, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
+def _dependency_failed(job: Job, reason: str, neighbours: RelatedJobs, reader: Reader, now: datetime) -> Explanation:
     """A failed dependency that the reader may see is named with its own reason; others are not."""
     job_id = JobId(reason.rpartition(": ")[2])
     found = neighbours.jobs.get(job_id)
@@ -194,7 +194,7 @@ def _dependency_failed(job: Job, reason: str, neighbours: Neighbours, reader: Re
     text = {"dependency": reader.job(found)}
     facts: dict[str, Fact] = {"jobId": found.id, "jobName": found.spec.name}
     if found.status is Status.FAILED:
-        cause = explain_ended(found, Neighbours(), reader, now)
+        cause = explain_ended(found, RelatedJobs(), reader, now)
         text["cause"] = cause.sentence
         facts["code"] = cause.code.value
     return explanation(Code.DEPENDENCY_FAILED, since=job.stopped_at, facts={"dependency": facts}, words=text)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.ended import explain_ended, explain_stopping, order_facts, order_words
-from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState, StartPhase, StartProgress
+from batchq.domain.explanation.facts import Reader, RelatedJobs, SchedulerState, StartPhase, StartProgress
 from batchq.domain.explanation.queued import explain_held, explain_obstructed, explain_pending, explain_runnable
 from batchq.domain.explanation.words import explanation
 from batchq.domain.job import AttemptContainerState, Job, Status
@@ -14,7 +14,7 @@ from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end
 
 
-def explain(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
+def explain(job: Job, neighbours: RelatedJobs, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a job that the reader may see.
 
     Other jobs, queues and accounts that the reader may not see are not named.

@@ -100,7 +100,7 @@ class Obstacle(Struct, frozen=True, kw_only=True):
     detail: str | None = None
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class QueuePosition(Struct, frozen=True, kw_only=True):
     """How many jobs are before a job in its queue or, in a fair-share queue, in its share."""
 
     #: At most MAX_PLACE.
@@ -155,13 +155,13 @@ class SchedulerState(Struct, frozen=True, kw_only=True):
     exhausted: tuple[ExhaustedBudget, ...] = ()
 
 
-class Neighbours(Struct, frozen=True, kw_only=True):
+class RelatedJobs(Struct, frozen=True, kw_only=True):
     """The stored jobs that an explanation is about, beside the job itself."""
 
     #: The dependencies of the job, and the heads of queues, that exist. The reader may not see all of them.
     jobs: Mapping[JobId, Job] = field(default_factory=dict)
     #: The job's place in line; None: not counted.
-    place: Place | None = None
+    place: QueuePosition | None = None
     #: The failed child of an array with the highest index; None: not read.
     failed_child: Job | None = None
 

@@ -10,7 +10,7 @@ from batchq.domain.catalog import JobQueue
 from batchq.domain.explanation import capacity, words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.ended import order_facts, order_words, outcome_words
-from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
+from batchq.domain.explanation.facts import Reader, RelatedJobs, SchedulerState
 from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import ACTIVE, Job, Status
@@ -34,7 +34,7 @@ def explain_held(job: Job, state: SchedulerState) -> Explanation:
     return explanation(Code.PAUSED, since=hold.held_at, facts=facts | retry_facts, words=text | retry_words)
 
 
-def explain_pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
+def explain_pending(job: Job, neighbours: RelatedJobs, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a SUBMITTED or PENDING job."""
     if job.array_state is not None:
         return _children(job, state.now)
@@ -96,7 +96,7 @@ def explain_obstructed(state: SchedulerState, reader: Reader) -> Explanation:
     return explanation(obstacle.code, since=obstacle.since, facts=facts, words=text)
 
 
-def explain_runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
+def explain_runnable(job: Job, neighbours: RelatedJobs, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a RUNNABLE job. One that can never start is not helped by the end of an obstacle."""
     queue = state.queues.get(job.spec.queue)
     if job.unschedulable:
@@ -146,7 +146,7 @@ def _budget_exhausted(exhausted: ExhaustedBudget, reader: Reader) -> Explanation
     return explanation(Code.BUDGET_EXHAUSTED, since=exhausted.since, facts=facts, words=text)
 
 
-def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Mapping[str, Fact]) -> Explanation:
+def _in_line(job: Job, neighbours: RelatedJobs, state: SchedulerState, named: Mapping[str, Fact]) -> Explanation:
     """The explanation of a job that waits behind others, or that the scheduler has not tried yet."""
     share = job.spec.share_identifier
     facts, text = _place(job, neighbours, within_share=share is not None)
@@ -180,7 +180,7 @@ def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Map
     return explanation(Code.NEXT, since=job.runnable_at, facts=named, words=text)
 
 
-def _has_jobs_ahead(neighbours: Neighbours) -> bool:
+def _has_jobs_ahead(neighbours: RelatedJobs) -> bool:
     return neighbours.place is not None and neighbours.place.ahead > 0
 
 
@@ -224,7 +224,7 @@ def _children(job: Job, now: datetime) -> Explanation:
     )
 
 
-def _dependency(job_id: JobId, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> str:
+def _dependency(job_id: JobId, neighbours: RelatedJobs, state: SchedulerState, reader: Reader) -> str:
     found = neighbours.jobs.get(job_id)
     if found is None:
         return f"{job_id} (not created yet)"
@@ -235,7 +235,7 @@ def _dependency(job_id: JobId, neighbours: Neighbours, state: SchedulerState, re
     return f"{reader.job(found)} ({found.status}{length})"
 
 
-def _dependency_facts(job_id: JobId, neighbours: Neighbours, reader: Reader) -> dict[str, Fact]:
+def _dependency_facts(job_id: JobId, neighbours: RelatedJobs, reader: Reader) -> dict[str, Fact]:
     """The id, name and status of a dependency; of one that the reader may not see nothing."""
     found = neighbours.jobs.get(job_id)
     if found is None:
@@ -259,7 +259,7 @@ def _retry(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
     return {"attempt": last.number, "attempts": most, "outcome": text["outcome"]}, text
 
 
-def _place(job: Job, neighbours: Neighbours, *, within_share: bool) -> tuple[dict[str, Fact], dict[str, str]]:
+def _place(job: Job, neighbours: RelatedJobs, *, within_share: bool) -> tuple[dict[str, Fact], dict[str, str]]:
     """The place in the queue. If jobs are before it, with the words `count` and `vcpus`, unless `within_share`."""
     place = neighbours.place
     facts: dict[str, Fact] = {"jobQueue": job.spec.queue}

@@ -18,9 +18,9 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Job, Status
-from batchq.domain.lifecycle import holds, stop_order
+from batchq.domain.lifecycle import holds, stopping
 from batchq.domain.lifecycle.status import Outcome, move_to, move_to_final, with_history
-from batchq.domain.stop_orders import ChildOrder, StopKind, StopOrder
+from batchq.domain.stop_values import ChildOrder, StopKind, StopOrder
 from batchq.errors import IllegalTransition, Invalid
 
 #: Different orders that an array stores for children that are not spawned yet: every save of the array writes them.
@@ -230,10 +230,10 @@ def apply_child_order(child: Job, job: Job, now: datetime) -> Job:
         terminate = on.TerminateRequested(
             reason=order.reason, user=order.user, requested_at=at, grace=order.grace, signal=order.signal
         )
-        stopped = stop_order.order_stop(child, terminate, now)
+        stopped = stopping.order_stop(child, terminate, now)
     else:
         cancel = on.CancelRequested(reason=order.reason, user=order.user, requested_at=at)
-        stopped = stop_order.with_cancel(child, cancel, now)
+        stopped = stopping.with_cancel(child, cancel, now)
     return move_to_final(stopped, Status.FAILED, max(at, now), order.reason)
 
 
@@ -329,21 +329,21 @@ def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
 
 
 def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
-    return job if job.stop_orders else _begin_to_apply(stop_order.with_cancel(job, event, now), now)
+    return job if job.stop_orders else _begin_to_apply(stopping.with_cancel(job, event, now), now)
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Stop the children, also those that run on after a CancelJob. An array that has ended does not change."""
     if job.stop is not None or _state_of(job).ended_at is not None:
         return job
-    return _begin_to_apply(stop_order.order_stop(job, event, now), now)
+    return _begin_to_apply(stopping.order_stop(job, event, now), now)
 
 
 def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
     """Kill the active children, also those that a TerminateJob is stopping already."""
     if _state_of(job).ended_at is not None:
         return job
-    forced = stop_order.force(job, event, now)
+    forced = stopping.force(job, event, now)
     return job if forced is job else _begin_to_apply(forced, now)
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState
-from batchq.domain.lifecycle import ladder
+from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.container_rules import YET_TO_COME
 
 
@@ -37,7 +37,7 @@ def _effect(tag: Tag, old: AttemptContainer, new: AttemptContainer) -> do.Effect
             return do.AbandonStart(tag=tag)
         case AttemptContainerState.RUNNING if new.stop_ordered:
             ran = old.state is AttemptContainerState.RUNNING
-            return ladder.next_effect(tag, old if ran and old.stop_ordered else None, new)
+            return escalation.next_effect(tag, old if ran and old.stop_ordered else None, new)
         case AttemptContainerState.ENDED if old.state is AttemptContainerState.STARTING and new.started_at is not None:
             # It exited before its start was confirmed: a repeated start would run it twice.
             return do.AbandonStart(tag=tag)

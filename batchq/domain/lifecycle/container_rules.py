@@ -25,9 +25,9 @@ from batchq.domain import events as on
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
-from batchq.domain.lifecycle import ladder, stop_order
+from batchq.domain.lifecycle import escalation, stopping
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.stop_orders import SignalStep
+from batchq.domain.stop_values import SignalStep
 from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
 
 YET_TO_COME = frozenset({AttemptContainerState.WAITING, AttemptContainerState.STARTING})
@@ -139,7 +139,7 @@ def nodes_to_stop(job: Job) -> frozenset[int]:
         for container in containers
         if container.state is AttemptContainerState.ENDED and task_container_of(job, container).essential
     }
-    stops = job.stop is not None and not ladder.awaits_checkpoint(job.stop)
+    stops = job.stop is not None and not escalation.awaits_checkpoint(job.stop)
     everything = stops or main_node(job) in over
     return frozenset(container.node for container in containers) if everything else frozenset(over)
 
@@ -234,22 +234,24 @@ def _decide(job: Job) -> Job:
 
 def _end_checkpoint_step(job: Job, now: datetime) -> Job:
     """End the order's step for the final checkpoint when no container of the main node waits for it any more."""
-    if job.stop is None or not ladder.awaits_checkpoint(job.stop):
+    if job.stop is None or not escalation.awaits_checkpoint(job.stop):
         return job
     if main_node(job) in nodes_to_stop(job):
         job = end_checkpoint_steps(job, now)
     if any(_awaits_checkpoint(container) for container in attempt_of(job).containers):
         return job
-    return stop_order.with_changed_order(job, lambda order: replace(order, step=order.step + 1))
+    return stopping.with_changed_order(job, lambda order: replace(order, step=order.step + 1))
 
 
 def end_checkpoint_steps(job: Job, now: datetime) -> Job:
     """End the step of each container that waits for a checkpoint."""
-    return each(job, lambda container: ladder.advanced(container, now) if _awaits_checkpoint(container) else container)
+    return each(
+        job, lambda container: escalation.advanced(container, now) if _awaits_checkpoint(container) else container
+    )
 
 
 def _awaits_checkpoint(container: AttemptContainer) -> bool:
-    return container.state is AttemptContainerState.RUNNING and ladder.awaits_checkpoint(container)
+    return container.state is AttemptContainerState.RUNNING and escalation.awaits_checkpoint(container)
 
 
 def _close(job: Job, now: datetime) -> Job:
@@ -292,7 +294,7 @@ def order_container_stop(
     if container.state is AttemptContainerState.ENDED or container.stop_ordered:
         return container
     stops_alone = own is not None and (own.node is not None or own.container is not None)
-    alone = stop_order.terminate_order(job, own, now) if own is not None and stops_alone else None
+    alone = stopping.terminate_order(job, own, now) if own is not None and stops_alone else None
     ordered = replace(container, terminated_by=alone)
     if container.state is AttemptContainerState.WAITING:
         return ended_container(ordered, now, None)
@@ -310,11 +312,11 @@ def take_over_stop(
     if container.state is AttemptContainerState.ENDED or container.terminated_by is not None:
         return container
     if own.node is not None or own.container is not None:
-        container = replace(container, terminated_by=stop_order.terminate_order(job, own, now))
+        container = replace(container, terminated_by=stopping.terminate_order(job, own, now))
     if not container.steps or not (own.grace is not None or own.signal):
         return container
     last = _steps(job, container, own)[-1]
-    return ladder.with_last_step(container, replace(last, signal=own.signal or container.steps[-1].signal), now)
+    return escalation.with_last_step(container, replace(last, signal=own.signal or container.steps[-1].signal), now)
 
 
 def order_stop_of_job(
@@ -340,7 +342,7 @@ def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | N
     rules = job.spec.checkpoints
     requested = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
     on_main = container.node == main_node(job) or (rules is not None and rules.signal is None)
-    return ladder.ladder(
+    return escalation.ladder(
         rules,
         signal=None if own is None else own.signal,
         grace=next(duration for duration in graces if duration is not None),
@@ -354,9 +356,9 @@ def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now:
         return container
     alone = container.terminated_by
     if alone is None and (job.is_pausing or (job.stop is None and not container.stop_ordered)):
-        alone = stop_order.terminate_order(job, event, now)
-    ordered = replace(container, terminated_by=None if alone is None else stop_order.forced(alone, event, now))
+        alone = stopping.terminate_order(job, event, now)
+    ordered = replace(container, terminated_by=None if alone is None else stopping.forced(alone, event, now))
     if container.state is AttemptContainerState.WAITING:
         return ended_container(ordered, now, None)
     forced = replace(ordered, stop_ordered=True, steps=(), step=0, next_step_at=None)
-    return ladder.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced
+    return escalation.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced

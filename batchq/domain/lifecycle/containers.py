@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
-from batchq.domain.lifecycle import holds, ladder, status, stop_order
+from batchq.domain.lifecycle import escalation, holds, status, stopping
 from batchq.domain.lifecycle.container_effects import effects_of_change
 from batchq.domain.lifecycle.container_rules import (
     apply_rules,
@@ -74,7 +74,7 @@ def _apply_to_container(job: Job, event: on.Event, now: datetime) -> Job:
 
 def _follow(before: Job, after: Job, now: datetime) -> Outcome:
     known = attempt_of(before).containers
-    settled = stop_order.record_progress(apply_rules(after, now), known, now)
+    settled = stopping.record_progress(apply_rules(after, now), known, now)
     containers = attempt_of(settled).containers
     effects = tuple(effects_of_change(before.tag, known, containers))
     over = all(container.state is AttemptContainerState.ENDED for container in containers)
@@ -122,7 +122,7 @@ def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now:
     started = status.start_time(event.started_at, requested_at=container.start_requested_at, now=now)
     running = replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
     if container.stop_ordered:
-        running = ladder.begun(running, now)
+        running = escalation.begun(running, now)
     runs = with_container(job, running)
     if runs.status is Status.RUNNING:
         return runs
@@ -164,21 +164,21 @@ def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: d
 
 
 def _note_request(job: Job, container: AttemptContainer, event: on.CheckpointRequested, now: datetime) -> Job:
-    return with_container(job, ladder.requested(container, event.step, now))
+    return with_container(job, escalation.requested(container, event.step, now))
 
 
 def _count_wait(job: Job, container: AttemptContainer, event: on.StopSignalDelivered, now: datetime) -> Job:
     """Start the wait of the step at the first delivery of its signal, as for a job with one container."""
-    return with_container(job, ladder.delivered(container, event.step, now))
+    return with_container(job, escalation.delivered(container, event.step, now))
 
 
 def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: datetime) -> Job:
     """Begin the next step. After the last one the kill is repeated until the container exits."""
     if container.next_step_at is None:
         return job
-    missed = stop_order.miss_checkpoint(job, ladder.under_way(container))
-    after = ladder.expired(container, now)
-    return stop_order.mark_unkillable(with_container(missed, after), after, now)
+    missed = stopping.miss_checkpoint(job, escalation.under_way(container))
+    after = escalation.expired(container, now)
+    return stopping.mark_unkillable(with_container(missed, after), after, now)
 
 
 def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:
@@ -223,7 +223,7 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
     """Order the stop. Not for a decided attempt: it ended in time, and its other containers are stopping already."""
     if job.stop is not None or attempt_of(job).decided_by is not None:
         return job
-    ordered = stop_order.time_out(job, now)
+    ordered = stopping.time_out(job, now)
     return each(ordered, lambda container: order_stop_of_job(ordered, container, now))
 
 
@@ -250,7 +250,7 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
                 else other_container
             ),
         )
-    whole, ordered = replace(event, node=None, container=None), stop_order.order_stop(job, event, now)
+    whole, ordered = replace(event, node=None, container=None), stopping.order_stop(job, event, now)
     if not job.is_pausing:
         return each(ordered, lambda one_container: order_stop_of_job(ordered, one_container, now, whole))
     return each(
@@ -288,7 +288,7 @@ def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
             ),
         )
     if _names_job(job, event.node):
-        ordered = stop_order.force(job, event, now)
+        ordered = stopping.force(job, event, now)
         return each(ordered, lambda other_container: force_stop(ordered, other_container, event, now))
     return each(
         job,
@@ -310,7 +310,7 @@ def _is_essential(job: Job, container: str) -> bool:
 
 def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
     """Store the final checkpoint, and end the steps that wait for it."""
-    seen = stop_order.see_checkpoint(job, event, now)
+    seen = stopping.see_checkpoint(job, event, now)
     return job if seen is job else end_checkpoint_steps(seen, now)
 
 

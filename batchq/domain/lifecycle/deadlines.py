@@ -22,10 +22,10 @@ from batchq.domain.lifecycle.container_rules import (
     main_node,
     task_container_of,
 )
-from batchq.domain.lifecycle.ladder import Stopped, longest_wait
+from batchq.domain.lifecycle.escalation import Stopped, longest_wait
 from batchq.domain.lifecycle.reconcile import tags_running
-from batchq.domain.lifecycle.stop_order import with_changed_order
-from batchq.domain.stop_orders import Hold, StopLadder, StopOrder
+from batchq.domain.lifecycle.stopping import with_changed_order
+from batchq.domain.stop_values import Hold, StopOrder, StopSequence
 
 #: The event of a deadline that has passed.
 Alarm = on.TimedOut | on.GraceExpired | on.StartTimedOut
@@ -166,7 +166,7 @@ def _brought_forward(stop: Stopped, now: datetime) -> Stopped:
     return replace(stop, next_step_at=now + longest_wait(stop)) if _is_late(stop, now) else stop
 
 
-def _is_late(stop: StopLadder, now: datetime) -> bool:
+def _is_late(stop: StopSequence, now: datetime) -> bool:
     return stop.next_step_at is not None and stop.next_step_at > now + longest_wait(stop)
 
 
@@ -203,5 +203,5 @@ def _of(at: datetime | None, shift: ClockShift) -> datetime | None:
     return None if at is None else shift.of(at)
 
 
-def _deadline(stop: StopLadder, shift: ClockShift) -> datetime | None:
+def _deadline(stop: StopSequence, shift: ClockShift) -> datetime | None:
     return None if stop.next_step_at is None else shift.of_deadline(stop.next_step_at, longest_wait(stop))

@@ -19,8 +19,8 @@ from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import each, ended_container, has_task
 from batchq.domain.lifecycle.reconcile import tags_to_keep, tags_under_way
 from batchq.domain.lifecycle.status import Outcome, attempt_of, move_to_final
-from batchq.domain.lifecycle.stop_order import with_order
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.lifecycle.stopping import with_order
+from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.errors import Invalid
 
 

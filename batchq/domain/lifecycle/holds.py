@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.job import Job
-from batchq.domain.lifecycle import stop_order
+from batchq.domain.lifecycle import stopping
 from batchq.domain.lifecycle.status import Outcome, with_hold_shown
-from batchq.domain.stop_orders import Hold
+from batchq.domain.stop_values import Hold
 from batchq.errors import Invalid
 
 #: How many times a job can be held or paused: its history has an entry for each.
@@ -52,7 +52,7 @@ def pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Job:
             return job
         raise Invalid(f"Job {job.id} is being stopped or was cancelled: it cannot be paused.")
     held = job if job.hold is not None and job.hold.paused else _held(job, event, now)
-    return held if held.is_pausing else stop_order.order_pause(held, event, now)
+    return held if held.is_pausing else stopping.order_pause(held, event, now)
 
 
 def release_queued(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Outcome:

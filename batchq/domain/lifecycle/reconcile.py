@@ -17,11 +17,11 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import AttemptContainerState, Job, Status
-from batchq.domain.lifecycle import ladder
+from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.container_effects import ended_keys, removable
 from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key, has_task
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.stop_orders import StopLadder
+from batchq.domain.stop_values import StopSequence
 
 
 class SurveyedContainer(Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple
         return (start,) if stop is None else (start, do.AbandonStart(tag=tag))
     if surveyed is not None and not surveyed.running:
         return (do.InspectContainer(tag=tag),)
-    effect = None if stop is None else ladder.next_effect(tag, None, stop)
+    effect = None if stop is None else escalation.next_effect(tag, None, stop)
     return () if effect is None else (effect,)
 
 
@@ -105,7 +105,7 @@ def _may_start(job: Job, tag: Tag) -> bool:
     return job.status is Status.STARTING
 
 
-def ladder_of(job: Job, tag: Tag) -> StopLadder | None:
+def ladder_of(job: Job, tag: Tag) -> StopSequence | None:
     """What has the container's stop ladder; None: the container is not ordered to stop."""
     if not has_task(job):
         return job.stop
@@ -149,7 +149,7 @@ def tags_to_keep(job: Job) -> tuple[Tag, ...]:
     return tuple(replace(job.tag, container_key=key) for key in kept)
 
 
-def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
+def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
     """The containers that started to run between two versions of a job, including those that have ended since."""
     attempt = after.latest_attempt
     if before.attempt is None or attempt is None or attempt.number != before.attempt.number:

@@ -17,7 +17,7 @@ from batchq.domain import effects as do
 from batchq.domain import status_reasons
 from batchq.domain.events import ContainerCreated, ContainerExited
 from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_values import StopKind, StopOrder
 
 #: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]

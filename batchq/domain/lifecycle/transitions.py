@@ -32,7 +32,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, Job, Status
-from batchq.domain.lifecycle import arrays, containers, forced_failure, holds, ladder, stop_order
+from batchq.domain.lifecycle import arrays, containers, escalation, forced_failure, holds, stopping
 from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,
@@ -46,7 +46,7 @@ from batchq.domain.lifecycle.status import (
     to_runnable,
     with_history,
 )
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.errors import IllegalTransition
 
 #: A cell of the table: `(job, event, now) -> (job, effects)`.
@@ -63,7 +63,7 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     if job.array_state is not None and job.status is Status.PENDING:
         return arrays.step_array(job, event, now)
     if on.is_attempt_event(event) and (job.attempt is None or job.attempt.number != event.attempt):
-        return (stop_order.see_late_checkpoint(job, event, now) if isinstance(event, on.CheckpointSeen) else job), ()
+        return (stopping.see_late_checkpoint(job, event, now) if isinstance(event, on.CheckpointSeen) else job), ()
     if containers.rules(job, event):
         return containers.step_containers(job, event, now)
     rule = TRANSITIONS[job.status].get(type(event))
@@ -115,7 +115,7 @@ def _mark_schedulable(job: Job, _: on.FoundSchedulable, __: datetime) -> Outcome
 def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
     """AWS: the action of a jobStateTimeLimitAction is CANCEL, so the job is shown as cancelled."""
     reason = status_reasons.BLOCKED_TOO_LONG.format(reason=event.reason)
-    cancelled = stop_order.with_cancel(job, on.CancelRequested(reason=reason), now)
+    cancelled = stopping.with_cancel(job, on.CancelRequested(reason=reason), now)
     return move_to_final(cancelled, Status.FAILED, now, reason), ()
 
 
@@ -134,12 +134,12 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
     """No container runs, so the job ends at once."""
-    return move_to_final(stop_order.with_cancel(job, event, now), Status.FAILED, now, event.reason), ()
+    return move_to_final(stopping.with_cancel(job, event, now), Status.FAILED, now, event.reason), ()
 
 
 def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
     """No container runs, so the job ends at once, also without force. The order shows that the job was terminated."""
-    return move_to_final(stop_order.order_stop(job, event, now), Status.FAILED, now, event.reason), ()
+    return move_to_final(stopping.order_stop(job, event, now), Status.FAILED, now, event.reason), ()
 
 
 def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
@@ -158,7 +158,7 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     started = start_time(event.started_at, requested_at=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
     running = replace(move_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
-    return _stop_from(running, None, stop_order.with_changed_order(running, lambda order: ladder.begun(order, now)))
+    return _stop_from(running, None, stopping.with_changed_order(running, lambda order: escalation.begun(order, now)))
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
@@ -200,14 +200,14 @@ def _remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Outc
     AWS: CancelJob succeeds on such a job and has no effect. batchq: the job has no further attempt.
     """
     cannot_retry = job.cancel is not None or (job.stop is not None and not job.is_pausing)
-    return (job if cannot_retry else stop_order.with_cancel(job, event, now)), ()
+    return (job if cannot_retry else stopping.with_cancel(job, event, now)), ()
 
 
 def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
     """A STARTING job abandons its start. If the container was started already, `_run` sends the stop signal."""
     if job.stop is not None and not job.is_pausing:
         return job, ()
-    return _stop_from(job, job.stop, stop_order.order_stop(job, event, now))
+    return _stop_from(job, job.stop, stopping.order_stop(job, event, now))
 
 
 def _pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Outcome:
@@ -217,10 +217,10 @@ def _pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Outcome:
 
 def _force_active(job: Job, event: on.StopForced, now: datetime) -> Outcome:
     """Kill the container, also if it is stopping already. A start is abandoned, or killed once it runs."""
-    forced = stop_order.force(job, event, now)
+    forced = stopping.force(job, event, now)
     if forced is job or job.status is Status.STARTING:
         return _stop_from(job, job.stop, forced)
-    return _stop_from(job, job.stop, stop_order.with_changed_order(forced, lambda order: ladder.killed(order, now)))
+    return _stop_from(job, job.stop, stopping.with_changed_order(forced, lambda order: escalation.killed(order, now)))
 
 
 def _stop_from(job: Job, before: StopOrder | None, after: Job) -> Outcome:
@@ -229,30 +229,30 @@ def _stop_from(job: Job, before: StopOrder | None, after: Job) -> Outcome:
         return after, ()
     if after.status is Status.STARTING:
         return after, (do.AbandonStart(tag=job.tag),)
-    effect = ladder.next_effect(job.tag, before, after.stop)
+    effect = escalation.next_effect(job.tag, before, after.stop)
     return after, () if effect is None else (effect,)
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
     """Order the job to stop because its timeout has passed."""
-    return (job, ()) if job.stop is not None else _stop_from(job, None, stop_order.time_out(job, now))
+    return (job, ()) if job.stop is not None else _stop_from(job, None, stopping.time_out(job, now))
 
 
 def _note_request(job: Job, event: on.CheckpointRequested, now: datetime) -> Outcome:
     """Store that a checkpoint signal is about to be sent, so that a restart does not send it a second time at once."""
-    return stop_order.with_changed_order(job, lambda order: ladder.requested(order, event.step, now)), ()
+    return stopping.with_changed_order(job, lambda order: escalation.requested(order, event.step, now)), ()
 
 
 def _count_wait(job: Job, event: on.StopSignalDelivered, now: datetime) -> Outcome:
     """Start the wait of the step at the first delivery of its signal, so that a slow engine does not shorten it."""
-    return stop_order.with_changed_order(job, lambda order: ladder.delivered(order, event.step, now)), ()
+    return stopping.with_changed_order(job, lambda order: escalation.delivered(order, event.step, now)), ()
 
 
 def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Outcome:
     """Store the final checkpoint, and end the step that waits for it."""
-    seen = stop_order.see_checkpoint(job, event, now)
-    ended = stop_order.with_changed_order(
-        seen, lambda order: ladder.advanced(order, now) if ladder.awaits_checkpoint(order) else order
+    seen = stopping.see_checkpoint(job, event, now)
+    ended = stopping.with_changed_order(
+        seen, lambda order: escalation.advanced(order, now) if escalation.awaits_checkpoint(order) else order
     )
     return (job, ()) if seen is job else _stop_from(job, job.stop, ended)
 
@@ -264,9 +264,9 @@ def _next_step(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
     """
     if job.stop is None or job.stop.next_step_at is None:
         return job, ()
-    missed = stop_order.miss_checkpoint(job, ladder.under_way(job.stop))
-    after = stop_order.with_changed_order(missed, lambda order: ladder.expired(order, now))
-    return _stop_from(job, job.stop, stop_order.mark_unkillable(after, after.stop, now))
+    missed = stopping.miss_checkpoint(job, escalation.under_way(job.stop))
+    after = stopping.with_changed_order(missed, lambda order: escalation.expired(order, now))
+    return _stop_from(job, job.stop, stopping.mark_unkillable(after, after.stop, now))
 
 
 def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag, node_id, node_of, stream_name
 from batchq.domain.job import QUEUED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
-from batchq.domain.lifecycle import arrays, stop_order
+from batchq.domain.lifecycle import arrays, stopping
 from batchq.domain.lifecycle.status import Outcome, merge_paths
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Task
@@ -76,7 +76,7 @@ def _other(job: Job, task: Task, node: int) -> Job:
     own = [_node_outcome(job, attempt, task, node) for attempt in job.all_attempts]
     if job.status in QUEUED or not own:
         return replace(job, attempts=tuple(own))
-    status, alone = _node_status(own[-1], task), stop_order.of_part(own[-1], node, None)
+    status, alone = _node_status(own[-1], task), stopping.of_part(own[-1], node, None)
     if alone is not None:
         job = replace(job, stop_orders=(alone,), status_reason=alone.reason)
     if job.attempt is not None and status in {Status.STARTING, Status.RUNNING}:

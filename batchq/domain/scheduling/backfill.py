@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.ladder import latest_kill
-from batchq.domain.scheduling.resources import Amounts, Dimension, within
+from batchq.domain.lifecycle.escalation import latest_kill
+from batchq.domain.scheduling.resources import Amounts, Dimension, fits
 
 START_ALLOWANCE = timedelta(minutes=1)  # from the placement to the container's start
 STOP_ALLOWANCE = timedelta(minutes=2)  # from a timeout to the container's end: AWS's longest stopTimeout
@@ -112,7 +112,7 @@ def latest_start(
     for ending in sorted(endings, key=lambda ending: ending.at):
         for of, amount in ending.amounts.items():
             there[of] = there.get(of, 0) + amount
-        if any(within(each, there) for each in wanted):
+        if any(fits(each, there) for each in wanted):
             return ending.at
     return None
 

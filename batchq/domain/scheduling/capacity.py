@@ -37,11 +37,11 @@ from batchq.domain.scheduling.resources import (
     Stock,
     UsageSnapshot,
     demand,
-    lacking,
+    fits,
+    shortfalls,
     units,
     vcpus,
     vcpus_of,
-    within,
 )
 
 
@@ -185,10 +185,10 @@ class FreeCapacity:
             return self._why_never(job, names)
         there = self._unreserved(before)
         for name, wanted in able.items():
-            if within(wanted, there):
+            if fits(wanted, there):
                 self._take(wanted, until)
                 return Fits(environment=name)
-        reason = self._refused[shape] = status_reasons.no_room(*lacking(next(iter(able.values())), there))
+        reason = self._refused[shape] = status_reasons.no_room(*shortfalls(next(iter(able.values())), there))
         return Insufficient(reason=reason)
 
     def at_limit(self, job: Candidate, names: Sequence[EnvironmentName]) -> AccountName | None:
@@ -221,7 +221,7 @@ class FreeCapacity:
         if job.requirements:
             self._count(need.resource for need in job.requirements)
         wanted = {name: self._demand(job, name) for name in self._cluster.enabled(names)}
-        return {name: amounts for name, amounts in wanted.items() if within(amounts, self._total)}
+        return {name: amounts for name, amounts in wanted.items() if fits(amounts, self._total)}
 
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
         wanted = demand(job.resources, job.requirements, environment)
@@ -276,7 +276,7 @@ class FreeCapacity:
         if job.resources.millicpus > most:
             return Unschedulable(reason=status_reasons.too_many_vcpus(job.resources.millicpus, most))
         wanted = self._demand(job, enabled[0])
-        wanting = {of: (wanted[of], self._total.get(of, 0)) for of in lacking(wanted, self._total)}
+        wanting = {of: (wanted[of], self._total.get(of, 0)) for of in shortfalls(wanted, self._total)}
         for need in job.requirements:
             if (of := units(need.resource)) in wanting:
                 return Unschedulable(reason=status_reasons.too_many_units(need.resource, *wanting[of]))

@@ -81,7 +81,7 @@ def updated_usage(
     return changed
 
 
-def may_open(uses: Mapping[ShareKey, ShareUse], key: ShareKey, opened: Iterable[ShareKey]) -> bool:
+def can_open_share(uses: Mapping[ShareKey, ShareUse], key: ShareKey, opened: Iterable[ShareKey]) -> bool:
     """Whether a job of this share may be submitted: its share is active, or the queue has fewer than MAX_SHARES.
 
     `opened`: the shares of the jobs submitted since `uses` was computed. It is read only as far as needed.

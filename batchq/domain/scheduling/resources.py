@@ -51,12 +51,12 @@ def demand(
     return {of: amount for of, amount in wanted.items() if amount > 0}
 
 
-def within(wanted: Amounts, there: Amounts) -> bool:
+def fits(wanted: Amounts, there: Amounts) -> bool:
     """Whether `there` has enough in each dimension of `wanted`; a dimension that `there` lacks counts as 0."""
     return not [of for of, amount in wanted.items() if amount > there.get(of, 0)]
 
 
-def lacking(wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
+def shortfalls(wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
     """The dimensions in which `there` has less than `wanted`."""
     return tuple([of for of, amount in wanted.items() if amount > there.get(of, 0)])
 
@@ -96,7 +96,7 @@ class Stocks(Mapping[ConsumableName, Stock]):
         return len(self._resources)
 
 
-def taken(before: Job | None, after: Job) -> tuple[ConsumableRequirement, ...]:
+def newly_consumed(before: Job | None, after: Job) -> tuple[ConsumableRequirement, ...]:
     """The consumable resources that a change of a job takes: all that it requires if an attempt begins, else none."""
     if after.attempt is None or not after.spec.needs:
         return ()

@@ -20,10 +20,10 @@ from batchq.domain.explanation.facts import StartProgress
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import main_node, spec_of
-from batchq.domain.lifecycle.ladder import awaits_checkpoint
+from batchq.domain.lifecycle.escalation import awaits_checkpoint
 from batchq.domain.lifecycle.reconcile import ladder_of, tags_running
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
+from batchq.domain.lifecycle.stopping import awaits_final_checkpoint
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.start import Start
@@ -31,7 +31,7 @@ from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.translation import events_of_inspection, is_known_to_run, is_urgent
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import ContainerGone, EngineUnknown, EngineUnreachable, LogRefused, Unavailable
+from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown, RuntimeUnreachable, Unavailable
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
 
@@ -145,7 +145,7 @@ class Executor:
                 await self._runtime.signal_stop(tag, signal)
             except ContainerGone:
                 continue
-            except EngineUnknown as unknown:
+            except RuntimeUnknown as unknown:
                 raise Unavailable(f"the container engine did not answer: {unknown}") from unknown
 
     def starts(self) -> dict[Tag, StartProgress]:
@@ -247,9 +247,9 @@ class Executor:
                     await self._clock.sleep(SIGNAL_RETRY_INTERVAL)
                     continue
                 await self._runtime.signal_stop(tag, stop.signal)
-            except (EngineUnknown, Unavailable) as unknown:
-                is_unsent = isinstance(unknown, EngineUnreachable)
-                unanswered_at = None if isinstance(unknown, EngineUnreachable | Unavailable) else self._clock.now()
+            except (RuntimeUnknown, Unavailable) as unknown:
+                is_unsent = isinstance(unknown, RuntimeUnreachable)
+                unanswered_at = None if isinstance(unknown, RuntimeUnreachable | Unavailable) else self._clock.now()
                 log.warning("container %s: the stop signal was not answered, it is repeated: %s", tag, unknown)
                 await self._clock.sleep(SIGNAL_RETRY_INTERVAL)
             except ContainerGone:
@@ -286,7 +286,7 @@ class Executor:
         """Send SIGKILL once. The job's timer repeats it while the container runs."""
         try:
             await self._runtime.kill(tag)
-        except EngineUnknown as unknown:
+        except RuntimeUnknown as unknown:
             log.warning("container %s: the kill was not answered: %s", tag, unknown)
         except ContainerGone:
             self.inspect_again(tag)
@@ -300,7 +300,7 @@ class Executor:
             await self._final_metrics.save(tag, job)
             if not removed:
                 await self._runtime.remove(tag)
-        except (EngineUnknown, Unavailable) as failure:
+        except (RuntimeUnknown, Unavailable) as failure:
             log.warning("container %s: not removed yet: %s", tag, failure)
         else:
             self._refused_logs.pop(tag, None)
@@ -309,7 +309,7 @@ class Executor:
         """Store the container's output; returns whether that also removed the container.
 
         The output is not stored if its log driver is not captured, or after MAX_LOG_REFUSALS refusals of the engine.
-        Raises EngineUnknown, LogRefused and StoreFailed.
+        Raises RuntimeUnknown, LogRefused and StoreFailed.
         """
         if job is not None and not spec_of(job, tag).logging.captured:
             return False
@@ -329,7 +329,7 @@ class Executor:
             ops.must_inspect_again = False
             try:
                 found = await self._runtime.inspect(tag)
-            except EngineUnknown as unknown:
+            except RuntimeUnknown as unknown:
                 log.warning("container %s: not inspected: %s", tag, unknown)
             else:
                 self._post_inspection(tag, found, ops)

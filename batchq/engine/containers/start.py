@@ -21,7 +21,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartPhase, StartProgress
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.stop_order import last_pause
+from batchq.domain.lifecycle.stopping import last_pause
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.translation import events_of_inspection, is_first, launch_spec, with_checkpoints
@@ -29,11 +29,11 @@ from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     ContainerGone,
     ContainerUnusable,
-    EngineUnknown,
-    EngineUnreachable,
     ImageMissing,
     ImageUnavailable,
     NameTaken,
+    RuntimeUnknown,
+    RuntimeUnreachable,
     StartHadNoEffect,
     StartInterrupted,
     StartRefused,
@@ -110,7 +110,7 @@ class Start:
             try:
                 await self._wait_for_permission()
                 return await self._try()
-            except (EngineUnknown, Unavailable) as unknown:
+            except (RuntimeUnknown, Unavailable) as unknown:
                 log.warning("container %s: not started yet, the start is retried: %s", self._tag, unknown)
                 self._enter(StartPhase.UNANSWERED, str(unknown))
                 await self._sleep(self._pause)
@@ -166,7 +166,7 @@ class Start:
     async def _try(self) -> tuple[on.AttemptEvent, ...]:
         """Create and start the container once.
 
-        Raises StartRefused, EngineUnknown, ImageUnavailable, NameTaken, Unavailable.
+        Raises StartRefused, RuntimeUnknown, ImageUnavailable, NameTaken, Unavailable.
         """
         if self.abandoned.is_set():
             return await self._abandon()
@@ -246,7 +246,7 @@ class Start:
             await self._runtime.start(self._tag)
         except ContainerGone:
             return await self._inspect()
-        except (EngineUnreachable, StartHadNoEffect):
+        except (RuntimeUnreachable, StartHadNoEffect):
             self._start_requested = requested_before
             raise
         except StartInterrupted as interrupted:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, tags_under_way
-from batchq.engine.mailbox import EngineLost, SurveyCompleted
+from batchq.engine.mailbox import RuntimeLost, SurveyCompleted
 from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import Committed
-from batchq.errors import EngineUnknown
+from batchq.errors import RuntimeUnknown
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerRuntime, ContainerState, Created, DeathReport, Inspection, LaunchSpec
 
@@ -34,7 +34,7 @@ class Watcher:
         survey_interval: float,
         expected: Callable[[], frozenset[Tag]],
         on_death: Callable[[Tag | DeathReport], None],
-        post: Callable[[SurveyCompleted | EngineLost], None],
+        post: Callable[[SurveyCompleted | RuntimeLost], None],
     ) -> None:
         self._runtime = runtime
         self._clock = clock
@@ -66,7 +66,7 @@ class Watcher:
                     async for death in deaths:
                         self._on_death(death)
                 self._survey_due.set()
-            except EngineUnknown as unknown:
+            except RuntimeUnknown as unknown:
                 log.debug("the container engine's event stream failed: %s", unknown)
             await self._clock.sleep(RECONNECT_DELAY)
 
@@ -89,7 +89,7 @@ class Watcher:
             capacity = await self._runtime.capacity()
             lost_before = await self._runtime.lost_before()
             engine = await self._runtime.identity()
-        except EngineUnknown as unknown:
+        except RuntimeUnknown as unknown:
             self._engine_lost(str(unknown))
             return
         if self.engine_failure is not None:
@@ -121,7 +121,7 @@ class Watcher:
         if self.engine_failure != why:
             log.warning("the container engine does not answer; no container is started until it does: %s", why)
         self.engine_failure = why
-        self._post(EngineLost())
+        self._post(RuntimeLost())
 
     async def _until_due(self) -> None:
         """Wait for the interval, or until a survey is due; only RECONNECT_DELAY while the engine does not answer."""
@@ -129,7 +129,7 @@ class Watcher:
         await wait_at_most(pause, self._survey_due, self._clock)
 
 
-class EngineCheck:
+class RuntimeCheck:
     """Compares engine ids. An absent container is lost only if it is absent from the engine on which it was placed."""
 
     def __init__(self) -> None:
@@ -188,14 +188,14 @@ class EngineCheck:
 
 
 class VerifiedRuntime:
-    """Raises EngineUnknown from each call while an engine other than the known one answers."""
+    """Raises RuntimeUnknown from each call while an engine other than the known one answers."""
 
-    def __init__(self, runtime: ContainerRuntime, check: EngineCheck) -> None:
+    def __init__(self, runtime: ContainerRuntime, check: RuntimeCheck) -> None:
         self._runtime = runtime
         self._check = check
 
     async def verify(self) -> None:
-        """Raise EngineUnknown if another engine answers. Before the first survey this asks the engine for its id."""
+        """Raise RuntimeUnknown if another engine answers. Before the first survey this asks the engine for its id."""
         if not self._check.accepted:
             await self._compare_ids()
             self._check.accepted = True
@@ -239,4 +239,4 @@ class VerifiedRuntime:
         if self._check.foreign_id is None and self._check.matches((await self._runtime.identity()).id):
             return
         self._check.accepted = False
-        raise EngineUnknown("a different container engine answers than the one on which jobs run")
+        raise RuntimeUnknown("a different container engine answers than the one on which jobs run")

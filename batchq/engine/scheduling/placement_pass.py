@@ -30,7 +30,7 @@ from batchq.domain.scheduling.capacity import (
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, max_usable_millicpus
 from batchq.domain.scheduling.quotas import ClosedAccounts
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import NO_SEARCH, QueueSearchPosition, Searches, Skip, WaitingJobs
+from batchq.engine.scheduling.queue_reader import NO_SEARCH, Exclusions, QueueSearchPosition, Searches, WaitingJobs
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore
@@ -318,7 +318,7 @@ def new_pass(
     *,
     capacity: FreeCapacity,
     usage: Mapping[ShareKey, ShareUse],
-    skip: Skip,
+    skip: Exclusions,
     empty_queues: Collection[QueueName] = (),
 ) -> PlacementPass:
     """A pass that places no job in `skip`. `empty_queues`: queues without waiting stored jobs, which are not read."""

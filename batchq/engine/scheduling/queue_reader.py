@@ -27,7 +27,7 @@ from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.queue import QueueReader
 
 
-class Skip(Struct, frozen=True, kw_only=True):
+class Exclusions(Struct, frozen=True, kw_only=True):
     """Jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
 
     #: Children to which an order of their array has not been applied yet, as intervals of `Job.order`.
@@ -63,7 +63,7 @@ class WaitingJobs:
         self,
         unit: UnitOfWork,
         queues: QueueReader,
-        skip: Skip,
+        skip: Exclusions,
         closed: ClosedAccounts,
         *,
         empty_queues: Collection[QueueName] = (),

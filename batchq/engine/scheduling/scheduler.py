@@ -16,7 +16,7 @@ from batchq.domain.explanation.facts import BlockedHead
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.capacity import Candidate, Cluster, FreeCapacity, is_queued_for_placement
-from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, active_shares, may_open
+from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, active_shares, can_open_share
 from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
@@ -24,7 +24,7 @@ from batchq.engine.account_limits import AccountPolicies, QueuedJobs
 from batchq.engine.scheduling.blocked import BlockedJobs, TimeLimits, read_promises
 from batchq.engine.scheduling.placement_pass import NOTHING_QUEUED, PassResult, new_pass, recheck_unschedulable
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, WaitingJobs, next_searches
+from batchq.engine.scheduling.queue_reader import NO_SEARCH, Exclusions, Searches, WaitingJobs, next_searches
 from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
@@ -183,7 +183,7 @@ class Scheduler:
         self._staged = replace(self._staged, unschedulable_after=after)
         return after is None
 
-    async def place(self, unit: UnitOfWork, host: Resources, *, skip: Skip, capacity_freed: bool) -> bool:
+    async def place(self, unit: UnitOfWork, host: Resources, *, skip: Exclusions, capacity_freed: bool) -> bool:
         """Place the jobs that fit; False if another pass must follow.
 
         That is so if the pass stopped at a limit of the unit of work, placed many jobs, or a head has failed meanwhile.
@@ -261,7 +261,7 @@ class Scheduler:
         """
         if spec.share_identifier is not None:
             key = ShareKey(spec.queue, spec.share_identifier)
-            if not may_open(self._share_usage.shares, key, unit.new_share_keys()):
+            if not can_open_share(self._share_usage.shares, key, unit.new_share_keys()):
                 raise Invalid(f"JobQueue {spec.queue} has {MAX_SHARES} active share identifiers, which is the maximum.")
         self.queued_jobs.admit(unit, spec)
 
@@ -296,7 +296,7 @@ class Scheduler:
             (slot if isinstance(slot, str) else slot[0], code(head.reason), head.since) for slot, head in heads
         )
 
-    async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
+    async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Exclusions) -> Snapshot:
         """The next jobs of a queue in the order in which they would start if capacity became free for each in turn.
 
         Also the resources that its running jobs hold. Unschedulable jobs are not included.

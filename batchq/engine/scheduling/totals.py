@@ -17,7 +17,7 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, decay_window, updated_usage
-from batchq.domain.scheduling.resources import taken
+from batchq.domain.scheduling.resources import newly_consumed
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import Changes, JobStore
@@ -153,7 +153,7 @@ class ShareUsageTotals:
     def _used_up(self, changes: Sequence[Change]) -> dict[ConsumableName, int]:
         known = self._catalog.consumables
         used_up: dict[ConsumableName, int] = {}
-        for need in (need for change in changes for need in taken(change.before, change.after)):
+        for need in (need for change in changes for need in newly_consumed(change.before, change.after)):
             name = need.resource
             if name in known and known[name].kind is ResourceKind.NON_REPLENISHABLE:
                 used_up[name] = used_up.get(name, self.used_up.get(name, 0)) + need.quantity

@@ -10,7 +10,7 @@ from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes
 from batchq.api.serving import app as api
 from batchq.domain.job import Status
-from batchq.logs.service import GROUP, LogService
+from batchq.logs.service import GROUP, CloudWatchLogs
 from batchq.ports.jobs import Changes
 from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
@@ -32,7 +32,7 @@ class LogBackend:
         self.store = InlineStore()
         self.engine = Engine()
         self.clock = StillClock()
-        self.logs = LogService(
+        self.logs = CloudWatchLogs(
             store=self.store, archive=archive, runtime=self.engine, clock=self.clock, quota=UNLIMITED
         )
 

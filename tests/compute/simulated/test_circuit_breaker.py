@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.compute.docker.operation_pools import MAX_PAUSE, SilentContainers
+from batchq.compute.docker.operation_pools import MAX_PAUSE, UnresponsiveContainers
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
 
@@ -18,7 +18,7 @@ def tag():
 
 @pytest.fixture
 def breakers(tag):
-    it = SilentContainers()
+    it = UnresponsiveContainers()
     it.trip(tag)
     return it
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault
-from batchq.errors import ContainerGone, EngineUnknown, NameTaken, StartRefused
+from batchq.errors import ContainerGone, NameTaken, RuntimeUnknown, StartRefused
 from batchq.ports.runtime import ContainerState, LaunchSpec
 from tests.support import builders
 from tests.support.containers import launch, output, started, tag_of
@@ -170,7 +170,7 @@ async def test_planned_calls_fail_without_effect(runtime):
     runtime.faults.plan("create", NO_EFFECT, times=2)
 
     for _ in range(2):
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             await runtime.create(it)
 
     assert await runtime.survey() == ()
@@ -182,7 +182,7 @@ async def test_a_call_may_take_effect_without_a_reply(runtime):
     await runtime.create(it)
     runtime.faults.plan("start", LOST_REPLY)
 
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         await runtime.start(it.tag)
 
     assert (await runtime.inspect(it.tag)).state is RUNNING
@@ -192,7 +192,7 @@ async def test_a_call_may_take_effect_without_a_reply(runtime):
 async def test_a_call_may_take_effect_late_even_after_the_runtime_is_closed(runtime, clock, closes):
     it = launch(LONG)
     runtime.faults.plan("create", LATE)
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         await runtime.create(it)
     assert await runtime.survey() == ()
     if closes:
@@ -207,8 +207,8 @@ async def test_no_call_to_an_unreachable_engine_succeeds(runtime):
     runtime.faults.unreachable = True
 
     for call in (runtime.survey, runtime.capacity, lambda: runtime.create(launch()), lambda: output(runtime, None)):
-        with pytest.raises(EngineUnknown):
+        with pytest.raises(RuntimeUnknown):
             await call()
-    with pytest.raises(EngineUnknown):
+    with pytest.raises(RuntimeUnknown):
         async with runtime.deaths():
             pass

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from batchq.api.auth.authentication import is_still_admitted
 from batchq.api.console.context import ConsoleContext
-from batchq.api.console.live_updates import HintStream
-from batchq.api.console.pages import PageTable, Visit
+from batchq.api.console.pages import PageRequest, PageTable
+from batchq.api.console.refresh import HintStream
 from batchq.api.http.http import RequestQuery, begin_stream
 
 CHECK_INTERVAL = 15.0  # seconds between two checks of the session, each of which sends a comment
@@ -37,7 +37,7 @@ class LiveQuery(RequestQuery):
 
 
 @pages.get("/live")
-async def live(context: ConsoleContext, visit: Visit[LiveQuery]) -> web.StreamResponse:
+async def live(context: ConsoleContext, visit: PageRequest[LiveQuery]) -> web.StreamResponse:
     request = visit.http
     last = request.headers.get("Last-Event-ID", "")  # sent when a browser connects again, with the first query
     after = int(last) if last.isascii() and last.isdecimal() and len(last) <= len(str(MAX_NUMBER)) else None

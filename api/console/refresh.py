@@ -42,7 +42,7 @@ FIRST_CALM, MAX_CALM = 5, 30  # seconds between two fetches of a page
 SHARED_FOR = 1.0  # seconds between two renderings of a fragment
 
 
-class Pressure:
+class Load:
     """Measures the time that rendering takes, and the delay of the event loop."""
 
     def __init__(self, delay: Callable[[], timedelta]) -> None:
@@ -71,7 +71,7 @@ class Pressure:
             self._seconds -= self._renderings.popleft()[1]
 
 
-class Hint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChangeNotice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What has changed."""
 
     #: The number of the newest change.
@@ -110,14 +110,14 @@ class HintStream:
             return None
         if self._missed or unread > len(group.frames):
             self._missed = False
-            return Hint(n=group.number, jobs=()).frame
+            return ChangeNotice(n=group.number, jobs=()).frame
         return b"".join(list(group.frames)[-unread:])
 
 
 class Hints:
     """The streams of all clients."""
 
-    def __init__(self, *, events: EventService, clock: Clock, pressure: Pressure) -> None:
+    def __init__(self, *, events: EventService, clock: Clock, pressure: Load) -> None:
         self._events = events
         self._clock = clock
         self._pressure = pressure
@@ -201,12 +201,12 @@ class _Group:
         self.changed.clear()
 
 
-def _hint(page: FeedPage, calm: int) -> Hint:
+def _hint(page: FeedPage, calm: int) -> ChangeNotice:
     if page.gap:
-        return Hint(n=page.next, jobs=(), calm=calm)
+        return ChangeNotice(n=page.next, jobs=(), calm=calm)
     queues = sorted({entry.queue for entry in page.entries})
     jobs = tuple(dict.fromkeys(entry.entry.job_id for entry in page.entries))
-    return Hint(n=page.next, queues=tuple(queues), jobs=jobs[:MAX_JOBS], more=len(jobs) > MAX_JOBS, calm=calm)
+    return ChangeNotice(n=page.next, queues=tuple(queues), jobs=jobs[:MAX_JOBS], more=len(jobs) > MAX_JOBS, calm=calm)
 
 
 class Fragment(Struct, frozen=True, kw_only=True):

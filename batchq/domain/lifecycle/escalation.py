@@ -19,14 +19,14 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.ids import Tag
-from batchq.domain.stop_orders import SignalStep, StopLadder
+from batchq.domain.stop_values import SignalStep, StopSequence
 from batchq.domain.training import CheckpointRules
 
 #: The time between two kills of a container that does not exit.
 KILL_AGAIN = timedelta(seconds=5)
 
 #: A stop order, or a container of an attempt with several.
-Stopped = TypeVar("Stopped", bound=StopLadder)
+Stopped = TypeVar("Stopped", bound=StopSequence)
 
 
 def ladder(
@@ -47,17 +47,17 @@ def ladder(
     return request, SignalStep(signal=signal, wait=grace)
 
 
-def under_way(stop: StopLadder) -> SignalStep | None:
+def under_way(stop: StopSequence) -> SignalStep | None:
     """The step under way; None once SIGKILL is due."""
     return stop.steps[stop.step] if stop.step < len(stop.steps) else None
 
 
-def unsent(stop: StopLadder) -> SignalStep | None:
+def unsent(stop: StopSequence) -> SignalStep | None:
     """The step under way if the delivery of its signal is not stored, else None."""
     return under_way(stop) if stop.next_step_at is None else None
 
 
-def awaits_checkpoint(stop: StopLadder) -> bool:
+def awaits_checkpoint(stop: StopSequence) -> bool:
     """Whether a checkpoint ends the step under way."""
     step = under_way(stop)
     return step is not None and step.until_checkpoint
@@ -74,7 +74,7 @@ def requested(stop: Stopped, step: int, now: datetime) -> Stopped:
     return replace(stop, checkpoint_requested_at=now)
 
 
-def may_repeat_at(stop: StopLadder, unanswered_at: datetime | None) -> datetime | None:
+def may_repeat_at(stop: StopSequence, unanswered_at: datetime | None) -> datetime | None:
     """When to send the checkpoint signal again if its delivery is not known; None: no such signal was sent.
 
     A program that got the first signal has had the whole time for a checkpoint by then. `unanswered_at`: when the call
@@ -143,7 +143,9 @@ def killed(stop: Stopped, now: datetime) -> Stopped:
     return replace(stop, step=len(stop.steps), killed_at=stop.killed_at or now, next_step_at=now + KILL_AGAIN)
 
 
-def next_effect(tag: Tag, before: StopLadder | None, after: StopLadder) -> do.StopContainer | do.KillContainer | None:
+def next_effect(
+    tag: Tag, before: StopSequence | None, after: StopSequence
+) -> do.StopContainer | do.KillContainer | None:
     """The signal that a change of the ladder of a running container requires; None: no signal.
 
     `before` None: every signal that is due is required. So it is when the order is new, when the container has begun to
@@ -159,13 +161,13 @@ def next_effect(tag: Tag, before: StopLadder | None, after: StopLadder) -> do.St
     return None
 
 
-def latest_kill(stop: StopLadder, now: datetime) -> datetime:
+def latest_kill(stop: StopSequence, now: datetime) -> datetime:
     """The time of SIGKILL, or of the next one, if no step ends early. Unsent signals count as delivered at `now`."""
     later = sum((step.wait for step in stop.steps[stop.step + 1 :]), timedelta())
     step = under_way(stop)
     return (stop.next_step_at or now + (timedelta() if step is None else step.wait)) + later
 
 
-def longest_wait(stop: StopLadder) -> timedelta:
+def longest_wait(stop: StopSequence) -> timedelta:
     """The longest time that `next_step_at` may lie in the future."""
     return max((KILL_AGAIN, *(step.wait for step in stop.steps)))

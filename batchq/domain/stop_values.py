@@ -43,7 +43,7 @@ class SignalStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     until_checkpoint: bool = False
 
 
-class StopLadder(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StopSequence(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The signals that a container receives until it exits, and their progress. `lifecycle.ladder` has the rules.
 
     In an attempt with one container the ladder is that of the stop order. In an attempt with several each container has
@@ -65,7 +65,7 @@ class StopLadder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     killed_at: datetime | None = None
 
 
-class StopOrder(StopLadder, frozen=True, kw_only=True, omit_defaults=True):
+class StopOrder(StopSequence, frozen=True, kw_only=True, omit_defaults=True):
     """An order to cancel or stop a job, stored beside the status: who gave it, when and why, and its progress."""
 
     kind: StopKind

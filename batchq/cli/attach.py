@@ -31,7 +31,7 @@ from batchq.cli.output import (
 from batchq.cli.quantities import elapsed, format_duration
 from batchq.cli.server_requests import FINISHED, fetch_explanation, fetch_job_documents, fetch_log_lines
 from batchq.domain.ids import short_id
-from batchq.domain.stop_words import DONE, outcome_text
+from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.system.escapes import escape
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, AttemptContainer, Job, Status
-from batchq.domain.lifecycle import ladder
-from batchq.domain.stop_orders import SignalStep, StopKind, StopLadder, StopOrder, StopProgress, StopStep
+from batchq.domain.lifecycle import escalation
+from batchq.domain.stop_values import SignalStep, StopKind, StopOrder, StopProgress, StopSequence, StopStep
 
 FORCED = "forced"  # why a final checkpoint is missing
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
@@ -62,7 +62,7 @@ def with_ladder(
         and (job.status is Status.RUNNING or job.array_state is not None)
     )
     wait = job.spec.stop_grace if grace is None else grace
-    steps = ladder.ladder(job.spec.checkpoints, signal=signal, grace=wait, checkpoint=requested)
+    steps = escalation.ladder(job.spec.checkpoints, signal=signal, grace=wait, checkpoint=requested)
     return replace(order, steps=steps, final_checkpoint_requested=requested)
 
 
@@ -79,7 +79,9 @@ def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     ordered = _with_end(job, terminate_order(job, event, now))
     if job.stop is None or not (event.grace is not None or event.signal):
         return ordered
-    return with_changed_order(ordered, lambda order: ladder.with_last_step(order, _last_step(job, order, event), now))
+    return with_changed_order(
+        ordered, lambda order: escalation.with_last_step(order, _last_step(job, order, event), now)
+    )
 
 
 def _last_step(job: Job, order: StopOrder, event: on.TerminateRequested) -> SignalStep:
@@ -87,7 +89,7 @@ def _last_step(job: Job, order: StopOrder, event: on.TerminateRequested) -> Sign
     signal = event.signal or (order.steps[-1].signal if order.steps else None)
     grace = job.spec.stop_grace if event.grace is None else event.grace
     rules, checkpoint = job.spec.checkpoints, order.final_checkpoint_requested
-    return ladder.ladder(rules, signal=signal, grace=grace, checkpoint=checkpoint)[-1]
+    return escalation.ladder(rules, signal=signal, grace=grace, checkpoint=checkpoint)[-1]
 
 
 def latest_order(job: Job) -> StopOrder | None:
@@ -346,7 +348,7 @@ def _steps(
         yield replace(ordered, progress=StopProgress.KILLED)
 
 
-def mark_unkillable(job: Job, killed: StopLadder | None, now: datetime) -> Job:
+def mark_unkillable(job: Job, killed: StopSequence | None, now: datetime) -> Job:
     """Set the status reason UNKILLABLE if the first kill of `killed` was UNKILLABLE_AFTER ago or earlier."""
     if killed is None or killed.killed_at is None or now - killed.killed_at < UNKILLABLE_AFTER:
         return job

@@ -54,7 +54,7 @@ COLUMNS = frozenset(
 )
 
 
-class Stretch(Struct, frozen=True, kw_only=True):
+class IndexRange(Struct, frozen=True, kw_only=True):
     """A stretch of an index, or of the table, that is read downwards."""
 
     #: The table, with its index.
@@ -72,11 +72,11 @@ class Stretch(Struct, frozen=True, kw_only=True):
     by_end: bool = False
 
 
-def small_source(connection: Connection, query: JobSearchQuery) -> Stretch | None:
+def small_source(connection: Connection, query: JobSearchQuery) -> IndexRange | None:
     """The rows of a query that names its jobs, or whose owner has few; None if there may be many."""
     if query.ids is not None:
         where = "jobs.id IN (SELECT value FROM json_each(:ids))"
-        return Stretch(source="jobs", where=where, parameters={"ids": json_texts(query.ids)})
+        return IndexRange(source="jobs", where=where, parameters={"ids": json_texts(query.ids)})
     if query.id_prefix is not None:
         return _with_prefix(query.id_prefix, children=includes_children(query))
     if query.order_by is not SearchOrder.ENDED:
@@ -94,7 +94,7 @@ def bounded_position(connection: Connection, query: JobSearchQuery) -> JobSearch
     return replace(query, before=min(top, query.before or TOP))
 
 
-def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch]:
+def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[IndexRange]:
     """The stretches that together contain all jobs of a query for which `small_source` returned None."""
     if query.order_by is SearchOrder.ENDED:
         return [_by_end(query)]
@@ -105,10 +105,10 @@ def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch
     if query.children and effective_statuses(query) <= ACTIVE:
         return [_active(status) for status in sorted(effective_statuses(query))]
     if includes_children(query):
-        return [Stretch(source="jobs NOT INDEXED", cost=ROW_COST)]
+        return [IndexRange(source="jobs NOT INDEXED", cost=ROW_COST)]
     found = _of_owners(connection, query) or _of_queues(connection, query)
     if found is None:
-        found = [Stretch(source="jobs NOT INDEXED", cost=ROW_COST)]
+        found = [IndexRange(source="jobs NOT INDEXED", cost=ROW_COST)]
     if query.created_after is None:
         return found
     lowest = {"lowest": _first_created(connection, query.created_after)}
@@ -121,22 +121,22 @@ def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch
 # -------------------------------------------------------------------------------------------------------- few jobs
 
 
-def _with_prefix(prefix: str, *, children: bool) -> Stretch:
+def _with_prefix(prefix: str, *, children: bool) -> IndexRange:
     """The jobs whose ids begin with `prefix`. Without children, the index is searched from whole job to whole job."""
     parameters: dict[str, Value] = {"prefix": rows.text(prefix), "beyond": rows.text(prefix) + rows.AFTER_ANY_SUFFIX}
     if children:
-        return Stretch(source="jobs", where="jobs.id >= :prefix AND jobs.id < :beyond", parameters=parameters)
-    return Stretch(source="jobs", where=f"jobs.id IN ({SQL['whole_jobs_with_prefix']})", parameters=parameters)
+        return IndexRange(source="jobs", where="jobs.id >= :prefix AND jobs.id < :beyond", parameters=parameters)
+    return IndexRange(source="jobs", where=f"jobs.id IN ({SQL['whole_jobs_with_prefix']})", parameters=parameters)
 
 
-def _children_of(connection: Connection, parent: JobId) -> Stretch:
+def _children_of(connection: Connection, parent: JobId) -> IndexRange:
     orders = job_reads.orders_of_children(connection, parent)
     parameters: dict[str, Value] = {"first": orders.start, "last": orders.stop - 1}
     where = "jobs.ord BETWEEN :first AND :last"
-    return Stretch(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
+    return IndexRange(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
 
 
-def _finished_of(connection: Connection, query: JobSearchQuery) -> Stretch | None:
+def _finished_of(connection: Connection, query: JobSearchQuery) -> IndexRange | None:
     """The finished jobs of the owners of a query; None without owners, or if there are many."""
     columns = _columns(query)
     if columns is None or len(columns) > MAX_STRETCHES:
@@ -149,13 +149,13 @@ def _finished_of(connection: Connection, query: JobSearchQuery) -> Stretch | Non
         if count == MAX_COUNTED or len(orders) > MAX_SORTED:
             return None
     where = "jobs.ord IN (SELECT value FROM json_each(:orders))"
-    return Stretch(source="jobs", where=where, parameters={"orders": json.dumps(orders)})
+    return IndexRange(source="jobs", where=where, parameters={"orders": json.dumps(orders)})
 
 
 # --------------------------------------------------------------------------------------------------------- by index
 
 
-def _by_end(query: JobSearchQuery) -> Stretch:
+def _by_end(query: JobSearchQuery) -> IndexRange:
     statuses = effective_statuses(query)
     implied = {frozenset({"parent_ord"})} | ({frozenset({"status"})} if statuses == FINISHED else set())
     parameters: dict[str, Value] = {}
@@ -168,7 +168,7 @@ def _by_end(query: JobSearchQuery) -> Stretch:
     if query.ended_after is not None:
         where += " AND finished_at >= :ended_from"
         parameters = {"ended_from": rows.integer((query.ended_after + 1) * 1000)}
-    return Stretch(
+    return IndexRange(
         source=f"jobs INDEXED BY {index}",
         where=where,
         parameters=parameters,
@@ -178,15 +178,15 @@ def _by_end(query: JobSearchQuery) -> Stretch:
     )
 
 
-def _active(status: Status) -> Stretch:
+def _active(status: Status) -> IndexRange:
     """Jobs and children with an attempt under way."""
     where = "status IN ('STARTING', 'RUNNING') AND status = :status"  # the first is that of the partial index
     parameters: dict[str, Value] = {"status": status.value}
     columns = frozenset({"status", "ord"})
-    return Stretch(source="jobs INDEXED BY jobs_active", where=where, parameters=parameters, columns=columns)
+    return IndexRange(source="jobs INDEXED BY jobs_active", where=where, parameters=parameters, columns=columns)
 
 
-_HELD = Stretch(
+_HELD = IndexRange(
     source="jobs INDEXED BY jobs_held",
     where=f"jobs.passed_over = {rows.HELD}",
     columns=frozenset({"passed_over", "ord", "account", "owner", "queue", "status", "name", "parent_ord"}),
@@ -208,26 +208,26 @@ def _columns(query: JobSearchQuery) -> list[VisibleColumn] | None:
     return [column for column in columns if column[0] == "owner" or column[1] in query.accounts]
 
 
-def _of_owners(connection: Connection, query: JobSearchQuery) -> list[Stretch] | None:
+def _of_owners(connection: Connection, query: JobSearchQuery) -> list[IndexRange] | None:
     """A stretch for each owner or account, queue and status; None without owners, or if there are too many."""
     columns = _columns(query)
     if columns is None or len(columns) > MAX_STRETCHES:
         return None
-    found = list[Stretch]()
+    found = list[IndexRange]()
     statuses = _stored_statuses(query)
     for column, value in columns:
         for queue in _queues(connection, query, f"queues_of_{column}", {"value": value}):
             found += [_of_owner(query, column, value, queue, status) for status in statuses]
         if len(found) > MAX_STRETCHES:
             return None
-    return found or [Stretch(source="jobs NOT INDEXED", where="FALSE")]
+    return found or [IndexRange(source="jobs NOT INDEXED", where="FALSE")]
 
 
-def _of_owner(query: JobSearchQuery, column: str, value: str, queue: str, status: Status) -> Stretch:
+def _of_owner(query: JobSearchQuery, column: str, value: str, queue: str, status: Status) -> IndexRange:
     seen = query.visibility
     visible = seen is None or (value == seen.user if column == "owner" else value in seen.accounts)
     implied = {frozenset({"parent_ord"}), frozenset({"queue"}), frozenset({column})}
-    return Stretch(
+    return IndexRange(
         source=f"jobs INDEXED BY jobs_by_{column}",
         where=f"jobs.{column} = :value AND jobs.queue = :queue AND jobs.status = :status AND jobs.parent_ord IS NULL",
         parameters={"value": value, "queue": queue, "status": status.value},
@@ -236,7 +236,7 @@ def _of_owner(query: JobSearchQuery, column: str, value: str, queue: str, status
     )
 
 
-def _of_queues(connection: Connection, query: JobSearchQuery) -> list[Stretch] | None:
+def _of_queues(connection: Connection, query: JobSearchQuery) -> list[IndexRange] | None:
     """A stretch for each queue, or for each queue and status; None if there are too many."""
     queues = _queues(connection, query, "queues", {})
     statuses = _stored_statuses(query)
@@ -251,8 +251,8 @@ def _reads_index_of_queues(query: JobSearchQuery) -> bool:
     return query.names is not None or query.definitions is not None
 
 
-def _of_status(queue: str, status: Status) -> Stretch:
-    return Stretch(
+def _of_status(queue: str, status: Status) -> IndexRange:
+    return IndexRange(
         source="jobs INDEXED BY jobs_by_status",
         where="jobs.queue = :queue AND jobs.status = :status AND jobs.parent_ord IS NULL",
         parameters={"queue": queue, "status": status.value},
@@ -261,8 +261,8 @@ def _of_status(queue: str, status: Status) -> Stretch:
     )
 
 
-def _of_queue(queue: str) -> Stretch:
-    return Stretch(
+def _of_queue(queue: str) -> IndexRange:
+    return IndexRange(
         source="jobs INDEXED BY jobs_by_queue",
         where="jobs.queue = :queue AND jobs.parent_ord IS NULL",
         parameters={"queue": queue},

@@ -13,7 +13,7 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
-from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect, Visit
+from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageRequest, PageTable, Redirect
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
 from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller, Permission
@@ -26,7 +26,7 @@ from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.views import shown_container_reason
 from batchq.domain.scheduling.dependencies import standing
-from batchq.domain.stop_words import ORDER_WORDS
+from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.domain.training import MetricValue
 from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint
@@ -68,7 +68,7 @@ class JobResults(Struct, frozen=True, kw_only=True):
 
 @pages.get(JOB)
 @pages.get(NODE)
-async def job_page(context: ConsoleContext, visit: Visit[None]) -> Page:
+async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
     caller, job_id = visit.caller, job_id_of(visit.path)
     job = await context.jobs.find(job_id, caller=caller)
     if job is None and await context.checkpoints.outlive(job_id, caller=caller):
@@ -248,7 +248,7 @@ class ChildrenQuery(RequestQuery):
 
 
 @pages.get(f"{JOB}/children")
-async def children_page(context: ConsoleContext, visit: Visit[ChildrenQuery]) -> PageAnswer:
+async def children_page(context: ConsoleContext, visit: PageRequest[ChildrenQuery]) -> PageAnswer:
     query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
     array = await context.jobs.find(job_id, caller=caller)
     if array is None or not is_parent(array):

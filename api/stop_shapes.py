@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from msgspec import Struct, to_builtins
 
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.stop_order import latest_order
-from batchq.domain.stop_orders import Hold, StopKind, StopOrder, StopProgress, StopStep
+from batchq.domain.lifecycle.stopping import latest_order
+from batchq.domain.stop_values import Hold, StopKind, StopOrder, StopProgress, StopStep
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.history import HoldChange
 
 
-class StopOrderAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class StopOrderResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """An order to cancel or stop a job."""
 
     #: PAUSE, CANCEL and TERMINATE are requests of users; TIMEOUT is the job's own; FORCE_FAIL is an administrator's.
@@ -46,7 +46,7 @@ class StopOrderAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     killed_at: int | None = None
 
 
-class StopStepAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class StopStepResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A step of a stop order in the history of a job."""
 
     progress: StopProgress
@@ -65,8 +65,8 @@ class StopStepAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     container: str | None = None
 
 
-def stop_order_answer(order: StopOrder) -> StopOrderAnswer:
-    return StopOrderAnswer(
+def stop_order_answer(order: StopOrder) -> StopOrderResponse:
+    return StopOrderResponse(
         kind=order.kind,
         user=order.user or None,
         at=milliseconds(order.ordered_at),
@@ -97,8 +97,8 @@ def stop_orders_members(job: Job) -> Mapping[str, object]:
     return every if latest is None else {"stopOrder": to_builtins(stop_order_answer(latest)), **every}
 
 
-def stop_step_answer(step: StopStep) -> StopStepAnswer:
-    return StopStepAnswer(
+def stop_step_answer(step: StopStep) -> StopStepResponse:
+    return StopStepResponse(
         progress=step.progress,
         kind=step.kind,
         user=step.user or None,
@@ -110,7 +110,7 @@ def stop_step_answer(step: StopStep) -> StopStepAnswer:
     )
 
 
-class HoldAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class HoldResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Why a job is held: it does not start until it is released or resumed."""
 
     #: The caller's reason.
@@ -123,26 +123,26 @@ class HoldAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     paused: bool = False
 
 
-class HoldChangeAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class HoldChangeResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """An entry of a job's history: the job was held or released."""
 
     #: The hold; absent if the job was released.
-    held: HoldAnswer | None = None
+    held: HoldResponse | None = None
     #: The user who released or resumed it; absent for a hold, and for the server itself.
     released_by: str | None = None
 
 
-def hold_answer(hold: Hold | None) -> HoldAnswer | None:
+def hold_answer(hold: Hold | None) -> HoldResponse | None:
     """None for a job that is not held."""
     if hold is None:
         return None
-    return HoldAnswer(
+    return HoldResponse(
         reason=hold.reason, user=hold.user or None, held_at=milliseconds(hold.held_at), paused=hold.paused
     )
 
 
-def hold_change_answer(change: HoldChange | None) -> HoldChangeAnswer | None:
+def hold_change_answer(change: HoldChange | None) -> HoldChangeResponse | None:
     """None for an entry that is not about a hold."""
     if change is None:
         return None
-    return HoldChangeAnswer(held=hold_answer(change.hold), released_by=change.released_by or None)
+    return HoldChangeResponse(held=hold_answer(change.hold), released_by=change.released_by or None)
