@@ -9,6 +9,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from aiohttp.web_app import _cached_build_middleware
 from docker.errors import DockerException
 from hypothesis import HealthCheck, settings
 
@@ -50,6 +51,8 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         running.pop()
+        # aiohttp keeps the handlers of a thousand applications, and with them the servers of tests that have ended.
+        _cached_build_middleware.cache_clear()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -145,7 +145,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     plan: TrainingPlan = TrainingPlan()
     #: The prices at the submission; None: the server had none, and the cost of the job is not known.
     prices: Prices | None = None
-    #: The job that this one repeats, from the tag `batchq:rerun-of`; None: the submitter could not see such a job.
+    #: The job that this one repeats, from the tag `batchq:rerun-of`; None: it repeats none.
     rerun_of: JobId | None = None
 
     @property

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, UserName, Visibility
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.bulk_stop import JobFilter
-from batchq.domain.catalog import Tags
 from batchq.domain.ids import JobId, node_of, parent_of, stream_name
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.arrays import is_parent, is_passing_hold, size, unspawned_child
@@ -25,7 +24,6 @@ from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
-from batchq.services.client_requests import RERUN_OF
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
 _VERSION = "8"  # RFC 9562: a UUID whose bits the application chooses
@@ -104,12 +102,6 @@ class PendingOrdersView:
             return False
         array = await self.job(job.child.parent, visibility=None)
         return array is not None and array.hold is not None and is_passing_hold(array, job.child.index)
-
-    async def repeated_job(self, tags: Tags, *, visibility: Visibility | None) -> JobId | None:
-        """The job that a submission with these tags repeats; None without one, or if it is hidden."""
-        named = dict(tags).get(RERUN_OF)
-        job = None if named is None else await self.job(JobId(named), visibility=visibility)
-        return None if job is None else job.id
 
     async def missing(self, job_id: JobId, *, visibility: Visibility | None) -> NotFound:
         """The error for a job that `job` does not find; it names an array that ended before it created the child."""

@@ -26,7 +26,7 @@ from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
-from batchq.services import submissions
+from batchq.services import client_requests, submissions
 from batchq.services.catalog import CatalogService
 from batchq.services.job_reads import PendingOrdersView
 from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
@@ -80,10 +80,9 @@ class JobService:
             submission.definition_name, submission.definition_revision, caller=caller
         )
         spec = await self.checked_spec(submission, definition, queue, caller=caller)
-        rerun_of = await self._projected.repeated_job(submission.tags, visibility=caller.visibility)
         return await self._engine.submit(
             job_id=submission.job_id or JobId(str(uuid4())),
-            spec=replace(spec, prices=self._prices, rerun_of=rerun_of),
+            spec=replace(spec, prices=self._prices),
             tags=submission.tags,
             key=submission.key,
             caller=caller,
@@ -101,9 +100,10 @@ class JobService:
         """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
         spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
         container_policy.require_allowed_containers(spec, caller)
-        first = list(submissions.first_job_ids(submission).values())
-        first_jobs = await self._visible_jobs(first, caller) if first else {}
-        spec = replace(spec, authors=submissions.authors_of(submission, definition, first_jobs, owner=caller.owner))
+        origins = submissions.first_job_ids(submission)
+        first_jobs = await self._visible_jobs(list(origins.values()), caller) if origins else {}
+        authors = submissions.authors_of(submission, definition, first_jobs, owner=caller.owner)
+        spec = replace(spec, authors=authors, rerun_of=origins.get(client_requests.RERUN_OF))
         container_policy.require_allowed_authors(spec, self._engine.accounts.author_policies(spec.authors))
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec))

@@ -184,6 +184,7 @@ class JobServer:
         app = web.Application(middlewares=[self._away])
         app.router.add_post("/v1/registerjobdefinition", self._register)
         app.router.add_post("/v1/describejobdefinitions", self._definitions)
+        app.router.add_post("/v1/batchq/whoami", self._whoami)
         app.router.add_post("/v1/submitjob", self._submit)
         app.router.add_post("/v1/describejobs", self._describe)
         app.router.add_get("/v1/batchq/jobs/{id}/log", self._log)
@@ -201,6 +202,9 @@ class JobServer:
     async def _register(self, request):
         name = (await request.json())["jobDefinitionName"]
         return web.json_response({"jobDefinitionName": name, "revision": 1})
+
+    async def _whoami(self, _):
+        return web.json_response({"user": "ada", "account": "lab", "role": "USER"})
 
     async def _definitions(self, _):
         return web.json_response({"jobDefinitions": []})

@@ -87,7 +87,12 @@ def test_a_container_created_under_a_wider_policy_is_not_started(tmp_path):
     launched = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
 
     check_launch(launched, server, Network.SHARED, is_new=False, inspect=lambda: made(sources=[str(tmp_path / "lab")]))
-    refuses(launched, made(sources=[str(tmp_path / "other")]), "not below a path that its account", policy=server)
+    refuses(
+        launched,
+        made(sources=[str(tmp_path / "other")]),
+        "path that the accounts of the job permit",
+        policy=server,
+    )
     refuses(launched, made(NetworkMode="host"), "host network", policy=server)
 
 

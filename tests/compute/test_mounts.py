@@ -122,7 +122,7 @@ def test_a_path_that_must_exist_is_refused_where_the_server_creates_others(allow
 def test_a_missing_path_of_a_mount_that_creates_it_is_created(allowed):
     with closing(
         mounts.open_mount(
-            mount(allowed / "a", create=True), ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,)), None
+            mount(allowed / "a", create=True), ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,)), []
         )
     ) as opened:
         assert opened.created

@@ -9,7 +9,7 @@ from batchq.api.console.pages import HEADERS, NOT_FOUND
 from batchq.api.console.templates import STATIC, static_path
 
 TEMPLATES = sorted((STATIC.parent / "templates").iterdir())
-MAX_BYTES, MAX_LINES = 15 * 1024, 400
+MAX_BYTES, MAX_LINES = 16 * 1024, 400
 INLINE = {
     "the filter safe": re.compile(r"\|\s*safe\b"),
     "a style": re.compile(r"\sstyle\s*=|<style"),

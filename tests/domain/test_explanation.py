@@ -38,7 +38,7 @@ EXPLAINED = {
     Code.WAITS_FOR_GPUS: {"no_room"},
     Code.WAITS_FOR_UNITS: {"no_room"},
     Code.NOT_EXITING: {"UNKILLABLE"},
-    Code.EXIT_CODE: {"EXITED"},
+    Code.EXIT_CODE: {"EXITED", "ALGORITHM_ERROR"},
     Code.OUT_OF_MEMORY: {"OUT_OF_MEMORY"},
     Code.TIMED_OUT: {"TIMED_OUT"},
     Code.IMAGE_UNAVAILABLE: {"NOT_STARTED"},

@@ -23,7 +23,7 @@ MAX_PACKAGE_LINES = {
     "batchq/accounts": 1_050,
     "batchq/cli": 6_950,
     "batchq/doctor": 750,
-    "batchq/domain": 10_500,
+    "batchq/domain": 10_650,
     "batchq/engine": 7_200,
     "batchq/logs": 1_350,
     "batchq/ports": 1_450,

@@ -3,6 +3,7 @@
 The run fails if a process that ran tests had more than MAX_MEMORY, or if the folders of passed tests cannot be removed.
 """
 
+import gc
 import subprocess
 import traceback
 from collections import Counter
@@ -13,6 +14,7 @@ from tests.support.processes import peak_memory_of
 
 MAX_MEMORY = 600  # MiB, resident
 MAX_LEVELS = 50  # directories below the base temporary directory: `shutil.rmtree` fails at about a thousand
+COLLECTED_GROWTH = 16  # MiB of growth after which garbage is collected: Python counts objects, not their sizes
 SHOWN = 5  # the tests that raised the peak of a process most
 
 
@@ -28,6 +30,8 @@ class RunReport:
         self._is_worker = hasattr(config, "workerinput")
         #: The MiB by which each test raised the peak memory of this process.
         self._growth = Counter()
+        #: The peak memory of this process in MiB when garbage was collected last.
+        self._collected_at = 0
         #: For each process that ran tests: its peak memory in MiB, and the tests that raised it most.
         self._processes = {}
         #: Tracebacks of hooks at the end of the run.
@@ -39,7 +43,11 @@ class RunReport:
         try:
             return (yield)
         finally:
-            self._growth[item.nodeid] += peak_memory_of("self") - before
+            peak = peak_memory_of("self")
+            self._growth[item.nodeid] += peak - before
+            if peak > self._collected_at + COLLECTED_GROWTH:
+                gc.collect()
+                self._collected_at = peak
 
     def pytest_runtest_logreport(self, report):
         """A run that is killed has printed the failures until then."""
