@@ -16,7 +16,7 @@ NEEDS_NOTHING := not docker and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-clients faults faults-night trainer demo bench mutants simulate fuzz million format clean
+.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-clients test-engines faults faults-night trainer demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ test: install ## Everything: format, lint, types, imports, all local tests, then
 test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients
 	$(BIN)/pytest -q -m clients -n 4 --dist loadfile tests/clients
+
+test-engines: install ## The demo and docker tests on other engines (Podman, newer Docker), as root; ONLY=podman-4,... Minutes each.
+	$(BIN)/python -m tests.engines --only "$(ONLY)"
 
 faults: install engine ## Inject every fault of the catalogue and print a table of the outcomes; minutes.
 	@.ci/tools

@@ -135,6 +135,15 @@ class Settings(BaseSettings):
     registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
     #: The network mode of jobs whose compute environment sets none.
     network: Network = Network.SHARED
+    container_runtime: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
+            description="OCI runtime of containers whose compute environment names none.",
+        ),
+    ] = None
+    #: Whether jobs may mount the engine's socket, with which they control the machine as root.
+    engine_socket: bool = False
     #: A JSON object of secrets by their `valueFrom`; None: no such file.
     secrets_file: Path | None = None
     #: The prices of resources, TOML; None: the costs of jobs are not known.

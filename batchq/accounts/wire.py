@@ -53,6 +53,8 @@ class SetAllowance(AdminRequest):
     #: Host paths that containers may mount, with all paths below them.
     volumes: Paths = []
     host_network: bool = False
+    #: Whether containers may mount the engine's socket, with which they control the machine as root.
+    engine_socket: bool = False
     #: Whether containers may run as root; null: only without `volumes`.
     root: bool | None = None
     #: Log drivers of the engine beside json-file and awslogs.
@@ -149,6 +151,7 @@ class PolicyResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     devices: tuple[str, ...]
     volumes: tuple[str, ...]
     host_network: bool
+    engine_socket: bool
     #: Whether containers may run as root. In a stored policy null: only without `volumes`.
     root: bool | None
     log_drivers: tuple[str, ...]

@@ -33,6 +33,12 @@ _CONTAINER_POLICY: Final[Flags] = {
         "host paths that containers may mount, with all paths below them, comma-separated",
     ),
     "hostNetwork": ("--host-network", yes_or_no, "YES|NO", "whether containers may use the network of the host"),
+    "engineSocket": (
+        "--engine-socket",
+        yes_or_no,
+        "YES|NO",
+        "whether containers may mount the engine's socket: such a container is root on the machine",
+    ),
     "root": ("--root-user", yes_or_no, "YES|NO", "whether containers may run as root (yes; with --volumes: no)"),
     "logDrivers": (
         "--log-drivers",

@@ -70,6 +70,13 @@ def _add_job_flags(command: ArgumentParser) -> None:
     )
     flag("--registries", type=comma_list, help="registries of jobs' images, with or without a path, comma-separated")
     flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")
+    flag("--container-runtime", help="OCI runtime of containers whose compute environment names none (the engine's)")
+    flag(
+        "--engine-socket",
+        action="store_true",
+        default=None,
+        help="let jobs mount the engine's socket, which makes them root on this machine",
+    )
     flag("--secrets-file", type=Path, help="JSON file of secrets, by their valueFrom (none)")
     flag("--prices", type=Path, help="TOML file of prices, for the costs of jobs and budgets (none)")
 

@@ -52,6 +52,12 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     """A container engine that answers."""
 
     address: str
+    #: Whether the engine is Podman, and not Docker.
+    is_podman: bool = False
+    #: The OCI runtime of containers whose compute environment names none; empty if the engine does not report it.
+    default_runtime: str = ""
+    #: The OCI runtimes that a container can use.
+    runtimes: tuple[str, ...] = ()
     #: The engine's id; None if it has no permanent id.
     id: str | None = None
     version: str

@@ -4,6 +4,7 @@
 The functions check a change of the catalog: each raises Invalid or NotFound, with AWS's text where it is known.
 """
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -65,6 +66,16 @@ def network_of(tags: Tags) -> Network | None:
     """The network mode that the tags name; None without the tag, or with an unknown mode."""
     mode = dict(tags).get(NETWORK_TAG)
     return next((network for network in Network if network == mode), None)
+
+
+RUNTIME_TAG = "batchq:container-runtime"  # a tag of compute environments: the OCI runtime of the engine for its jobs
+_RUNTIME_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def oci_runtime_of(tags: Tags) -> str | None:
+    """The OCI runtime that the tags name; None without the tag, or with an invalid name."""
+    name = dict(tags).get(RUNTIME_TAG, "")
+    return name if _RUNTIME_NAME.fullmatch(name) else None
 
 
 class ComputeEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -295,10 +306,12 @@ def tagged(before: Tags, laid_over: Tags) -> Tags:
 
 
 def environment_tagged(before: Tags, laid_over: Tags) -> Tags:
-    """As `tagged`, for a compute environment. Raises Invalid if NETWORK_TAG names an unknown network mode."""
+    """As `tagged`, for a compute environment. Raises Invalid for an invalid value of NETWORK_TAG or RUNTIME_TAG."""
     tags = tagged(before, laid_over)
     if NETWORK_TAG in dict(tags) and network_of(tags) is None:
         raise Invalid(f"The tag {NETWORK_TAG} must be one of {', '.join(Network)}.")
+    if RUNTIME_TAG in dict(tags) and oci_runtime_of(tags) is None:
+        raise Invalid(f"The tag {RUNTIME_TAG} must be the name of an OCI runtime of the engine, such as crun.")
     return tags
 
 

@@ -35,7 +35,7 @@ from batchq.engine.mailbox import BulkStopRequest, JobEvent, LeaveSafeMode, Mail
 from batchq.engine.scheduler_state import Health, scheduler_state
 from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.errors import BatchqError, StaleRead
-from batchq.ports.catalog import CatalogView, Snapshot, network_on
+from batchq.ports.catalog import CatalogView, Snapshot, network_on, oci_runtime_on
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore, SubmissionKey
@@ -139,6 +139,7 @@ class Engine:
         return Executor(
             runtime=verified,
             network_on=partial(network_on, self._catalog),
+            oci_runtime_on=partial(oci_runtime_on, self._catalog),
             accounts=self.accounts,
             checkpoints=self._checkpoints,
             breaker=self._breaker,

@@ -23,6 +23,7 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
     network_of,
+    oci_runtime_of,
 )
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import Status
@@ -48,6 +49,12 @@ def network_on(catalog: CatalogView, environment: str) -> Network | None:
     """The network settings of a compute environment; None without any, or if the environment no longer exists."""
     found = catalog.environments.get(EnvironmentName(environment))
     return None if found is None else network_of(found.tags)
+
+
+def oci_runtime_on(catalog: CatalogView, environment: str) -> str | None:
+    """The OCI runtime of a compute environment; None: the server's, also if the environment no longer exists."""
+    found = catalog.environments.get(EnvironmentName(environment))
+    return None if found is None else oci_runtime_of(found.tags)
 
 
 class NeedQuery(Struct, frozen=True, kw_only=True):

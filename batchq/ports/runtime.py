@@ -113,6 +113,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
     #: the containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None
+    #: The name of the engine's OCI runtime, such as `crun`; None: the server's default.
+    oci_runtime: str | None = None
     #: The host path of the job's checkpoint directory, mounted at `domain.training.MOUNT_POINT`; None: it has none.
     checkpoint_directory: str | None = None
     #: What the accounts of the job's owner and authors may use of the machine. Each policy applies; without any the

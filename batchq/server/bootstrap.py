@@ -156,9 +156,11 @@ def check_secrets(settings: Settings) -> None:
 
 
 def check_engine(settings: Settings) -> None:
-    """Raise StartImpossible for an invalid DOCKER_HOST, before a data directory is created."""
+    """Raise StartImpossible for an invalid DOCKER_HOST or `--container-runtime`, before a data directory is created."""
     if settings.runtime is Runtime.DOCKER:
         ClientFactory(None)
+        if settings.container_runtime is not None:
+            host.check_runtime(settings.container_runtime)
 
 
 def make_runtime(settings: Settings, *, instance: str, clock: Clock, observer: Observer) -> ContainerRuntime:
@@ -179,6 +181,8 @@ def make_policy(settings: Settings) -> ServerPolicy:
         private=settings.private_paths,
         given=AccountsFile(settings.data).volumes if uses_accounts(settings) else tuple,
         registries=settings.registries,
+        oci_runtime=settings.container_runtime,
+        engine_socket=settings.engine_socket,
     )
 
 

@@ -139,7 +139,9 @@ def _addresses(host: str) -> set[str]:
 
 def _check_existing(inspected: object, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> None:
     check_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowances)
-    for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
+    # Podman reports mounts beside `HostConfig` only.
+    mounted = member(inspected, "HostConfig", "Mounts", of=object) or member(inspected, "Mounts", of=object)
+    for source in _sources(mounted):
         mounts.check_name(source, Path(source).resolve(), policy, allowances)
     user = member(inspected, "Config", "User", of=object)
     if not permits_root(allowances) and user_and_group(str(user)) != user:
@@ -152,6 +154,6 @@ def _check_existing(inspected: object, policy: ServerPolicy, allowances: Sequenc
 
 
 def _sources(mounted: object) -> Iterable[str]:
-    """The host paths that are mounted by name. `mounted` is `HostConfig.Mounts` of an inspection, which may be null."""
+    """The host paths that are mounted by name. `mounted` are the mounts of an inspection; may be null."""
     listed = mounted if isinstance(mounted, list) else []
     return (member(item, "Source", of=str) for item in listed if member(item, "Type", of=str) == "bind")

@@ -22,6 +22,7 @@ from docker.utils import convert_filters, kwargs_from_env, parse_host
 from batchq.compute.docker.connection import EngineConnection, Headers, Parameters, with_query
 from batchq.compute.docker.errors import BAD_REQUEST
 from batchq.compute.docker.inspection import member
+from batchq.compute.docker.podman import is_podman
 from batchq.errors import StartImpossible
 
 CONNECT_TIMEOUT = 5.0  # seconds: the timeout of the connection
@@ -57,6 +58,9 @@ class Client(docker.APIClient):
 
     The SDK itself sets no timeout for a pull and for the event stream.
     """
+
+    #: Whether the engine is Podman, as of the negotiation of the API version.
+    is_podman = False
 
     def __init__(self, *, receive_timeout: float, **address: Any) -> None:  # noqa: ANN401 - the SDK's own
         """`receive_timeout` is the timeout of each send and receive, in seconds; `address` is passed on to the SDK."""
@@ -110,7 +114,7 @@ class Client(docker.APIClient):
         target = with_query(url.removeprefix(self.base_url), params)
         return self._connection.open_stream("GET", target, receive_timeout=receive_timeout)
 
-    def subscribe(self, filters: dict[str, str], **period: str) -> EventStream:
+    def subscribe(self, filters: Mapping[str, str | list[str]], **period: str) -> EventStream:
         """Subscribe to the engine's events from now on, or from `since` to `until`, in seconds. Raises APIError."""
         if self._socket is None:
             return self.events(filters=filters, decode=True, **period)  # type: ignore[call-overload,no-any-return]  # the stubs know whole seconds only
@@ -162,14 +166,20 @@ class ClientFactory:
             raise StartImpossible(f"invalid engine address in DOCKER_HOST or its related variables: {error}") from None
         #: The negotiated API version; None: not negotiated yet.
         self._version: str | None = None
+        #: Whether the engine is Podman; valid once a version is negotiated.
+        self._is_podman = False
         #: The cached result of `shares_files`.
         self._shares_files: bool | None = None
 
     def shares_files(self) -> bool:
-        """Whether the engine is in the same mount and PID namespace as this process. Raises OSError."""
+        """Whether the engine can mount an open descriptor of this process. Raises OSError.
+
+        It must be in the same mount and PID namespace. Podman ignores the options of an anonymous volume: it would
+        mount an empty folder.
+        """
         if self._shares_files is None:
             path = self.socket
-            self._shares_files = path is not None and shares_namespaces(path)
+            self._shares_files = path is not None and not self._is_podman and shares_namespaces(path)
         return self._shares_files
 
     @property
@@ -184,11 +194,13 @@ class ClientFactory:
         `receive_timeout` is the timeout of a new client in seconds; `current` is closed if it is replaced.
         """
         version = self._version = self._version or self._negotiate(min(receive_timeout, VERSION_TIMEOUT))
-        if current is not None and current.api_version == version:
+        if current is not None and current.api_version == version and current.is_podman == self._is_podman:
             return current
         if current is not None:
             current.close()
-        return self._new_client(version, receive_timeout=receive_timeout)
+        client = self._new_client(version, receive_timeout=receive_timeout)
+        client.is_podman = self._is_podman
+        return client
 
     def reset_version(self) -> None:
         """Negotiate the API version again with the next client: the engine may have been replaced."""
@@ -198,7 +210,9 @@ class ClientFactory:
         with closing(self._new_client(MAX_API_VERSION, receive_timeout=timeout)) as client:
             engine: object = client.version(api_version=False)
         version = common_version(member(engine, "ApiVersion", of=str), member(engine, "MinAPIVersion", of=object))
-        log.info("Docker engine %s, API %s", member(engine, "Version", of=object), version)
+        self._is_podman = is_podman(engine)
+        name = "Podman" if self._is_podman else "Docker"
+        log.info("%s engine %s, API %s", name, member(engine, "Version", of=object), version)
         return version
 
     def _new_client(self, version: str, *, receive_timeout: float) -> Client:

@@ -4,7 +4,7 @@ A container is addressed by its name only until its id is known: a name can late
 cannot. If the reply to a call does not show its effect, the container is inspected.
 """
 
-import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from datetime import datetime
@@ -17,8 +17,8 @@ from requests.exceptions import RequestException
 
 from batchq.compute.docker import admission
 from batchq.compute.docker.client import Client
+from batchq.compute.docker.container_requests import inspect_state, list_instance, remove_by_id
 from batchq.compute.docker.create_request import (
-    INSTANCE,
     LaunchInputs,
     Namespaces,
     build_create_request,
@@ -28,14 +28,16 @@ from batchq.compute.docker.errors import (
     CONFLICT,
     NOT_FOUND,
     create_error,
+    create_refused,
     is_interrupted,
+    is_server_error,
     message_of,
     redact_error,
     start_error,
     translate_errors,
     was_not_sent,
 )
-from batchq.compute.docker.host import free_gpus, may_have_run, supports_swappiness
+from batchq.compute.docker.host import free_gpus, may_have_run, runtime_refusal, supports_swappiness
 from batchq.compute.docker.images import image_user
 from batchq.compute.docker.inspection import (
     member,
@@ -65,8 +67,8 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
 
-log = logging.getLogger(__name__)
 ABSENT = (None, ContainerState.GOING)
+MAX_REMOVED_IDS = 1000
 
 
 class Containers:
@@ -87,6 +89,8 @@ class Containers:
         self._policy = policy
         self._secrets = secrets
         self._ids: dict[Tag, str] = {}
+        #: The ids that were removed last; Podman may have kept a record of them.
+        self._removed_ids: deque[str] = deque(maxlen=MAX_REMOVED_IDS)
         #: The ids that `create` returned, until the start.
         self._created_ids: dict[Tag, str] = {}
         #: Containers that this process created, and whose start it has not requested.
@@ -100,6 +104,8 @@ class Containers:
         self._shares_files = shares_files
         #: The engine's root directory; None: not asked for yet.
         self._root_dir: Path | None = None
+        #: OCI runtimes that the engine has.
+        self._known_runtimes: set[str] = set()
 
     def create(self, client: Client, launch: LaunchSpec) -> Created:
         self._log_secrets[launch.tag] = self._secrets.resolved_values(launch.spec.logging.secret_options)
@@ -160,16 +166,16 @@ class Containers:
         if state_of_container(tag, inspected) is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         self._signal(client, tag, signal or stop_signal(inspected))
-        if member(inspected, "State", "Paused", of=object) is True:  # Docker itself resumes it; other engines do not
-            with suppress(APIError):  # it runs already, or has ended; if not, the kill after the grace period ends it
-                client.unpause(self.id_of(client, tag))
+        self._resume_if_paused(client, tag, inspected)
 
     def kill(self, client: Client, tag: Tag) -> None:
         self._signal(client, tag, "SIGKILL")
 
     def remove(self, client: Client, tag: Tag) -> None:
         try:
-            client.remove_container(self.id_of(client, tag), v=True, force=True)
+            container_id = self.id_of(client, tag)
+            self._removed_ids.append(container_id)
+            remove_by_id(client, container_id)
         except (ContainerGone, NotFound):
             pass
         except APIError as error:
@@ -187,8 +193,10 @@ class Containers:
 
     def survey(self, client: Client) -> tuple[Inspection, ...]:
         """Every container of this instance, from a list: the engine returns it even if an inspection would hang."""
-        rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
-        seen = parse_survey(rows, self._instance, lambda container_id, tag: _inspect_state(client, container_id, tag))
+        rows = list_instance(
+            client, self._instance, lambda text: text in self._removed_ids or text in self._ids.values()
+        )
+        seen = parse_survey(rows, self._instance, lambda container_id, tag: inspect_state(client, container_id, tag))
         # Replaced, not updated: the id of a container that was removed during the survey would never be deleted.
         self._ids = {inspection.tag: container_id for container_id, inspection in seen.items()}
         return tuple(seen.values())
@@ -268,10 +276,10 @@ class Containers:
         except APIError as error:
             if self._placement.pause_container_is_gone(client, namespaces):
                 raise RuntimeUnknown(f"create: {message_of(error)}") from error
-            if error.status_code == CONFLICT:
+            redact_error(error, self._log_secrets.get(launch.tag, ()))
+            if error.status_code == CONFLICT or is_server_error(error):  # Podman replies 500 if the name is in use
                 existing = self._resolve_name_conflict(client, launch, error)
                 return existing or self._request_create(client, launch, namespaces)
-            redact_error(error, self._log_secrets.get(launch.tag, ()))
             raise create_error(error) from error
         container_id = member(created, "Id", of=str)
         self._ids[launch.tag] = container_id
@@ -290,9 +298,20 @@ class Containers:
             mounts=mounts,
             devices=devices,
             user=admission.user_of(launch, lambda: image_user(client, spec.image)),
+            oci_runtime=self._choose_runtime(client, launch),
             gpus=free_gpus(client, spec.resources.gpus) if spec.resources.gpus else (),
             supports_swappiness=spec.swappiness is None or supports_swappiness(client),
         )
+
+    def _choose_runtime(self, client: Client, launch: LaunchSpec) -> str | None:
+        """The OCI runtime for the launch; None: the engine's default. Raises StartRefused with the engine's list."""
+        name = launch.oci_runtime or self._policy.oci_runtime
+        if name is not None and name not in self._known_runtimes:
+            refusal = runtime_refusal(client.info(), name)
+            if refusal is not None:
+                raise create_refused(refusal)
+            self._known_runtimes.add(name)
+        return name
 
     def _resolve_mounts(self, client: Client, launch: LaunchSpec) -> ResolvedMounts:
         if all(mount.host_path is None for mount in launch.spec.mounts):
@@ -305,12 +324,14 @@ class Containers:
     def _resolve_name_conflict(self, client: Client, launch: LaunchSpec, conflict: APIError) -> Created | None:
         """The container that an earlier create of this launch made; None if it could not start and was removed.
 
-        Raises NameTaken if the container is a foreign one.
+        Raises NameTaken if the container is a foreign one. Without such a container a server error has another cause.
         """
         tag = launch.tag
         try:
             inspected = client.inspect_container(container_name(self._instance, tag))
         except NotFound:
+            if conflict.status_code != CONFLICT:
+                raise create_error(conflict) from conflict
             raise RuntimeUnknown(f"create: {message_of(conflict)} The container does not exist.") from conflict
         if tag_in(inspected, self._instance) != tag:
             raise NameTaken(f"{message_of(conflict)} The container does not belong to this server.") from conflict
@@ -355,11 +376,21 @@ class Containers:
         try:
             client.kill(self.id_of(client, tag), signal)
         except APIError as error:
-            if error.status_code not in {CONFLICT, NOT_FOUND}:
+            if error.status_code not in {CONFLICT, NOT_FOUND} and not is_server_error(error):
                 raise
-            if state_of_container(tag, self._inspect(client, tag)) is ContainerState.RUNNING:
+            inspected = self._inspect(client, tag)
+            if state_of_container(tag, inspected) is ContainerState.RUNNING:
+                self._resume_if_paused(client, tag, inspected)
                 raise
+            if is_server_error(error):  # Podman waits for the end of a paused container, and reports a timeout
+                return
             raise ContainerGone(message_of(error)) from error
+
+    def _resume_if_paused(self, client: Client, tag: Tag, inspected: object) -> None:
+        """Resume a container that was sent a signal. Docker itself resumes it; Podman does not."""
+        if member(inspected, "State", "Paused", of=object) is True:
+            with suppress(APIError):  # it runs already, or has ended; if not, the next kill ends it
+                client.unpause(self.id_of(client, tag))
 
     def _inspect(self, client: Client, tag: Tag) -> object | None:
         """The engine's inspection; None: this instance has no such container."""
@@ -371,13 +402,3 @@ class Containers:
             return None
         self._ids[tag] = member(inspected, "Id", of=str)
         return inspected
-
-
-def _inspect_state(client: Client, container_id: str, tag: Tag) -> ContainerState:
-    """Inspect a container whose state in a list is unknown. If that fails it counts as running, which ends nothing."""
-    try:
-        with translate_errors("inspect"):
-            return parse_inspection(tag, client.inspect_container(container_id)).state
-    except RuntimeUnknown as unknown:
-        log.warning("container %s: state unknown, counts as running: %s", tag, unknown)
-        return ContainerState.RUNNING

@@ -81,6 +81,8 @@ class LaunchInputs(Struct, frozen=True, kw_only=True):
     user: str | None = None
     #: The device ids of its GPUs.
     gpus: tuple[str, ...] = ()
+    #: The engine's OCI runtime; None: its default.
+    oci_runtime: str | None = None
     #: None: the engine's default network.
     namespaces: Namespaces | None = None
     #: Whether the kernel supports swappiness of containers (cgroup v1).
@@ -175,6 +177,12 @@ def volume_name(instance: str, tag: Tag, volume: str) -> str:
     return f"{pause_container_name(instance, tag)}-{sha256(volume.encode()).hexdigest()[:12]}"
 
 
+def shared_volumes(instance: str, launch: LaunchSpec) -> Mapping[str, str]:
+    """The engine's names of the volumes that the containers of the launch's node share, by the names in the spec."""
+    volumes = (mount.volume for mount in launch.spec.mounts if mount.host_path is None and mount.volume is not None)
+    return {volume: volume_name(instance, launch.tag, volume) for volume in volumes}
+
+
 def build_create_request(
     launch: LaunchSpec, *, instance: str, policy: ServerPolicy, inputs: LaunchInputs
 ) -> Mapping[str, Any]:
@@ -230,6 +238,7 @@ def _host_config(launch: LaunchSpec, policy: ServerPolicy, inputs: LaunchInputs)
             "RestartPolicy": {"Name": "no"},
             "AutoRemove": False,
         }
+        | ({} if inputs.oci_runtime is None else {"Runtime": inputs.oci_runtime})
         | ({"ShmSize": spec.shared_memory_mib * MIB} if spec.shared_memory_mib is not None else {})
         | _dropped_capabilities(launch)
     )

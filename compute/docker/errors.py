@@ -20,6 +20,7 @@ from requests.exceptions import ReadTimeout, RequestException
 from urllib3.exceptions import HTTPError as TransportError
 from urllib3.exceptions import ReadTimeoutError
 
+from batchq.compute.docker import podman
 from batchq.errors import (
     ContainerGone,
     ContainerRuntimeError,
@@ -30,16 +31,21 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState
 
-# The prefixes of moby, containerd and runc (runc 1.0 names source files; older versions also quote the nested message).
+# The prefixes of moby, containerd, Podman (the name or path of the runtime) and runc (runc 1.0 names source files;
+# older versions also quote the nested message).
 _LAYERS = re.compile(
     r"(?:(?:"
     r"failed to create task for container|failed to create shim(?: task)?|"
+    r"(?:(?:/[\w.-]+)*/)?(?:crun|runc)(?=:)|"
     r"OCI runtime (?:create|start) failed|runc (?:create|start) failed|\w+_linux\.go:\d+|"
     r"unable to start container process|error during container init|"
     r"(?:starting container process|container init) caused"
     r"):? [\\\"]*)+"
 )
-_PROGRAM = re.compile(r'exec: [\\]*"|(?:crun: )?(?:executable file [`\'"]|open executable: )')
+_PROGRAM = re.compile(
+    r'exec: [\\]*"|(?:crun: )?(?:executable file [`\'"]|open executable: |'
+    r"the path [`'][^`']*[`'] (?:exists but it is not executable|is not a regular file))"  # crun 1.21
+)
 _PATH = r"(?:/[\w.-]+)+"
 _HOOK = r"(?:error )?running (?:\w+ )?hook #?\d+(?: caused)?: [\\\"]*"
 _CALL = "(?:mkdir|open|write|rename)"
@@ -185,6 +191,7 @@ def create_error(error: APIError) -> ContainerRuntimeError:
     # The engine replies 500 to many errors of the job and to full disks alike, so a 500 is only final if it repeats. So
     # is a 404: a missing network, or a missing container to share one with, may be created again.
     certain = error.status_code is not None and error.status_code < SERVER_ERROR and error.status_code != NOT_FOUND
+    certain = certain or podman.is_invalid_request(message_of(error))
     host_failed = is_about_host(message_of(error))
     return StartRefused(
         agent_reason("CannotCreateContainerError", error), certain=certain and not host_failed, host_failed=host_failed
@@ -204,6 +211,7 @@ def start_error(error: APIError, *, state: ContainerState | None, exit_code: int
         return StartInterrupted(message_of(error))
     if lower_layer_failed(error) or error.status_code == CONFLICT:
         return RuntimeUnknown(f"start: {message_of(error)}")
+    exit_code = exit_code or podman.exit_code_of_failed_start(message_of(error))
     return StartRefused(
         agent_reason("CannotStartContainerError", error),
         exit_code=exit_code or None,

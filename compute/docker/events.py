@@ -96,7 +96,12 @@ class DeathSubscription:
                 self._stream.close()
 
     def _read_events(self, client: Client) -> None:
-        filters = {"type": "container", "event": "die", "label": f"{INSTANCE}={self._instance}"}
+        # Podman 4 filters by the word `died` of its own API, and sends `die`.
+        filters: dict[str, str | list[str]] = {
+            "type": "container",
+            "event": ["die", "died"],
+            "label": f"{INSTANCE}={self._instance}",
+        }
         self._stream = client.subscribe(filters)
         self._listening.set_result(None)
         if self._closed:

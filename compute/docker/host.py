@@ -11,7 +11,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from batchq.compute.docker.errors import is_interrupted, is_timeout, translate_e
 from batchq.compute.docker.inspection import labels_of, member, parse_survey, reply_rows, state_of, time_of
 from batchq.doctor.facts import DiskSpace, RuntimeFacts, RuntimeFault, UnavailableRuntime
 from batchq.domain.container import Resources
-from batchq.errors import RuntimeUnknown
+from batchq.errors import RuntimeUnknown, StartImpossible
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, Inspection, RuntimeIdentity
 
@@ -67,6 +67,44 @@ def identity_in(engine: object) -> RuntimeIdentity:
     if not isinstance(name, str) or not name or not member(engine, "InitBinary", of=object):
         return RuntimeIdentity(id=None, time=time)
     return RuntimeIdentity(id=f"{name} {root}" if isinstance(root, str) and root else name, time=time)
+
+
+def default_runtime(engine: object) -> str:
+    """The name of the OCI runtime that the engine uses by default, from a reply to /info; empty: not reported."""
+    name = member(engine, "DefaultRuntime", of=object)
+    return Path(name).name if isinstance(name, str) else ""  # Podman reports a path if it is configured so
+
+
+def runtimes_of(engine: object) -> tuple[str, ...]:
+    """The names of the OCI runtimes that a create request can name, from a reply to /info.
+
+    Podman ignores the name in a create request, so only its default is used.
+    """
+    if not member(engine, "InitBinary", of=object):
+        return tuple(filter(None, [default_runtime(engine)]))
+    runtimes = member(engine, "Runtimes", of=object)
+    return tuple(sorted(runtimes)) if isinstance(runtimes, dict) else ()
+
+
+def runtime_refusal(engine: object, name: str) -> str | None:
+    """Why the engine with this reply to /info cannot run containers with the OCI runtime; None: it can."""
+    runtimes = runtimes_of(engine)
+    if name in runtimes:
+        return None
+    return f"the engine has no OCI runtime {name!r}; it has: {', '.join(runtimes) or 'none'}"
+
+
+def check_runtime(name: str, *, base_url: str | None = None) -> None:
+    """Raise StartImpossible if the engine lacks the OCI runtime. An engine that does not answer is checked later.
+
+    `base_url` is the engine's address, None: DOCKER_HOST, or Docker's default socket.
+    """
+    factory = ClientFactory(base_url)
+    with suppress(RuntimeUnknown), translate_errors("info"):
+        with closing(factory.get_client(None, receive_timeout=EXAMINE_TIMEOUT)) as client:
+            refusal = runtime_refusal(client.info(), name)
+        if refusal is not None:
+            raise StartImpossible(f"--container-runtime: {refusal}")
 
 
 def supports_swappiness(client: Client) -> bool:
@@ -241,6 +279,9 @@ def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, 
         api=client.api_version,
         cgroup=str(member(info, of=dict).get("CgroupVersion", "1")),
         live_restore=member(info, "LiveRestoreEnabled", of=object) is True,
+        is_podman=client.is_podman,
+        default_runtime=default_runtime(info),
+        runtimes=runtimes_of(info),
         missing_limits=tuple(what for name, what in RESOURCE_LIMITS.items() if member(info, name, of=object) is False),
         data_root=root,
         disk=_disk_space(root) if local else None,

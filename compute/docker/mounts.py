@@ -35,7 +35,7 @@ from batchq.compute.docker.host_paths import (
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain_path
+from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, is_engine_socket, plain_path
 from batchq.domain.container import CREATE_HOST_PATHS_TAG, Device, Mount
 from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown, StartRefused
@@ -214,6 +214,8 @@ def open_mount(mount: Mount, policy: ServerPolicy, allowances: Sequence[Containe
     Raises StartRefused, and RuntimeUnknown if the process has no free file descriptor.
     """
     host_path = _absolute(mount)
+    if names_socket(host_path, policy):
+        return _engine_socket(mount, policy, allowances)
     try:
         creates = mount.create or policy.missing_host_paths is MissingHostPaths.CREATE
         at, created = _open(host_path, policy, allowances, creates=creates and not mount.must_exist)
@@ -239,6 +241,8 @@ def mount_by_name(mount: Mount, policy: ServerPolicy, allowances: Sequence[Conta
     For an engine that does not share the mount and PID namespaces of this process.
     """
     host_path = _absolute(mount)
+    if names_socket(host_path, policy):
+        return _engine_socket(mount, policy, allowances)
     real = Path(plain_path(host_path))
     check_name(host_path, real, policy, allowances)
     return OpenMount(mount=replace(mount, host_path=str(real)), folder=None)
@@ -285,8 +289,35 @@ def check_path(given_path: str, real: Path, policy: ServerPolicy, allowances: Se
 
 def check_name(given_path: str, real: Path, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> None:
     """Check a path that the engine resolves by its name at the mount. Raises StartRefused."""
+    if names_socket(given_path, policy):
+        check_socket(given_path, policy, allowances)
+        return
     check_path(given_path, real, policy, allowances)
     _check_protected(given_path, real, policy)
+
+
+def names_socket(host_path: str, policy: ServerPolicy) -> bool:
+    """Whether the path is that of the engine's socket, or a usual one, which clients mount wherever the socket is."""
+    return is_engine_socket(host_path) or (policy.socket is not None and Path(plain_path(host_path)) == policy.socket)
+
+
+def check_socket(host_path: str, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> Path:
+    """The path of the engine's socket, if server and account permit its mount. Raises StartRefused."""
+    if not policy.engine_socket:
+        raise create_forbidden(
+            f"host path {host_path!r} is the engine's socket, which no job may mount on this server (--engine-socket)"
+        )
+    if any(not allowance.engine_socket for allowance in allowances):
+        raise create_forbidden(f"host path {host_path!r}, the engine's socket, is not permitted by the job's accounts")
+    if policy.socket is None:
+        raise create_forbidden(f"host path {host_path!r} does not exist: the engine is not reached by a unix socket")
+    return policy.socket
+
+
+def _engine_socket(mount: Mount, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> OpenMount:
+    """The mount of the engine's socket, by its name: only root can replace it."""
+    socket = check_socket(_absolute(mount), policy, allowances)
+    return OpenMount(mount=replace(mount, host_path=str(socket)), folder=None)
 
 
 def check_device(device: Device, allowances: Sequence[ContainerPolicy]) -> None:

@@ -14,6 +14,7 @@ is process 1. In C:
 """
 
 import hashlib
+import logging
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from threading import Lock
 from docker.errors import APIError, ImageNotFound, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
+from batchq.compute.docker import podman
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import tar_archive
 from batchq.compute.docker.errors import (
@@ -44,6 +46,8 @@ SUBNET_RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets in a range that is 
 SUBNET_PREFIX = 22  # AWS: a job has up to 1,000 nodes
 MAX_SUBNET_ATTEMPTS = 16  # subnets that are tried for one network
 ROUTES = Path("/proc/net/route")
+
+log = logging.getLogger(__name__)
 
 PAUSE_LABEL = "io.batchq.pause-image"
 PROGRAM = "/pause"
@@ -91,6 +95,10 @@ PROGRAMS: Mapping[str, tuple[int, bytes]] = {
 }
 
 
+class ContainerInUse(RuntimeUnknown):
+    """A container was not removed because other containers use its namespaces. Docker removes it in that state."""
+
+
 class NoSubnet(RuntimeUnknown):
     """All subnets are in use; one becomes free when a network is removed."""
 
@@ -106,7 +114,7 @@ def ensure_network(client: Client, name: str, labels: Mapping[str, str], *, inte
     try:
         return _create_in_free_subnet(client, name, labels, internal=internal)
     except APIError as error:
-        if error.status_code != CONFLICT:
+        if error.status_code != CONFLICT and not podman.network_exists(message_of(error)):
             raise
         return _oldest(list_networks(client, labels))  # created by an earlier request whose reply was lost
 
@@ -128,10 +136,23 @@ def list_volumes(client: Client, labels: Mapping[str, str]) -> list[object]:
     return volumes if isinstance(volumes, list) else []
 
 
+def ensure_volume(client: Client, name: str, labels: Mapping[str, str]) -> None:
+    """Create the volume unless it exists. Podman ignores labels in a mount of the create request of a container."""
+    client.create_volume(name, labels=dict(labels))
+
+
 def remove_container(client: Client, row: object) -> None:
-    """Remove a container of a list or an inspection, running or not, and its anonymous volumes."""
+    """Remove a container of a list or an inspection, running or not, and its anonymous volumes.
+
+    Raises ContainerInUse on Podman if other containers use its namespaces.
+    """
     with _ignore_missing():
-        client.remove_container(member(row, "Id", of=str), v=True, force=True)
+        try:
+            client.remove_container(member(row, "Id", of=str), v=True, force=True)
+        except APIError as error:
+            if podman.has_dependents(message_of(error)):
+                raise ContainerInUse(message_of(error)) from error
+            raise
 
 
 def remove_volume(client: Client, row: object) -> None:
@@ -201,7 +222,11 @@ def create_pause_container(client: Client, request: Mapping[str, object], name: 
     except ImageNotFound:
         with _IMAGE_LOCK:
             import_image(client)
+    try:
         return _create_container(client, request, name)
+    except ImageNotFound as error:
+        log.warning("image %s: not found by the engine after its import: %s", PAUSE_IMAGE, message_of(error))
+        raise create_refused(f"the engine imported image {PAUSE_IMAGE} under another name", certain=False) from error
 
 
 def import_image(client: Client) -> None:
@@ -211,10 +236,9 @@ def import_image(client: Client) -> None:
         why = f"no pause container for architecture {architecture[:100]}"
         raise create_refused(f"containers cannot share a node: {why}")
     changes = [f'ENTRYPOINT ["{PROGRAM}"]', f"LABEL {PAUSE_LABEL}=1"]
-    repository, _, tag = PAUSE_IMAGE.partition(":")
     layer = tar_archive({PROGRAM: elf(*PROGRAMS[architecture])}, mode=0o755)
     try:
-        client.import_image_from_data(layer, repository, tag, changes)
+        client.import_image_from_data(layer, PAUSE_IMAGE, None, changes)  # Podman 4 ignores a tag beside the name
     except APIError as error:
         raise StartRefused(agent_reason("CannotCreateContainerError", error), certain=False) from error
 
@@ -230,6 +254,7 @@ def pause_container_request(
     return {
         "Image": PAUSE_IMAGE,
         "Labels": dict(labels),
+        "StopTimeout": 0,  # seconds that Podman waits for a container whose removal is requested while it runs
         "NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [] if node is None else [node]}}},
         "HostConfig": {
             "NetworkMode": network,

@@ -20,6 +20,7 @@ from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import (
     CONTAINER_MODE,
     INSTANCE,
+    VOLUME,
     Namespaces,
     SharedNetwork,
     attempt_container_labels,
@@ -28,6 +29,7 @@ from batchq.compute.docker.create_request import (
     attempt_object_labels,
     node_names,
     pause_container_name,
+    shared_volumes,
 )
 from batchq.compute.docker.inspection import address_of, labels_of, member
 from batchq.compute.docker.shared_networks import SharedNetworks
@@ -80,6 +82,8 @@ class AttemptNetworks:
                 name = attempt_name(self._instance, launch.tag)
                 labels = attempt_object_labels(self._instance, launch.tag)
                 network = objects.ensure_network(client, name, labels, internal=internal)
+                for volume, name in shared_volumes(self._instance, launch).items():
+                    objects.ensure_volume(client, name, labels | {VOLUME: volume})
             names = node_names(int(launch.tag.node))
             if not launch.beside:
                 return Namespaces(network=network, node=names if launch.spec.named_nodes else names[:1])
@@ -122,7 +126,7 @@ class AttemptNetworks:
         tag, labels = launch.tag, attempt_object_labels(self._instance, launch.tag)
         name = pause_container_name(self._instance, tag)
         inspected = objects.find_pause_container(client, name, labels)
-        if inspected is not None and member(inspected, "HostConfig", "NetworkMode", of=str) != network:
+        if inspected is not None and not _is_on(inspected, network, attempt_name(self._instance, tag)):
             # Its network does not exist any more, so no container of the node can run.
             objects.remove_container(client, inspected)
             inspected = None
@@ -166,6 +170,7 @@ class NetworkPlacement:
 
     def __init__(self, instance: str, network: Network) -> None:
         """`network` is the default of launches."""
+        self._instance = instance
         self._network = network
         self.attempts = AttemptNetworks(instance)
         self.shared = SharedNetworks(instance)
@@ -196,7 +201,9 @@ class NetworkPlacement:
         if not launch.tag.container_key:
             return self.pause_container_runs(client, inspected)
         namespaces = self.namespaces_for(client, launch)
-        return namespaces is not None and _mode(inspected) == namespaces.network
+        if namespaces is None:
+            return False
+        return _is_on(inspected, namespaces.network, attempt_name(self._instance, launch.tag))
 
     def pause_container_runs(self, client: Client, inspected: object) -> bool:
         """Whether the pause container that the container is to join runs; true if it joins no container."""
@@ -244,6 +251,19 @@ class NetworkPlacement:
 
     def _joins(self, client: Client, mode: str) -> bool:
         return not mode.startswith(CONTAINER_MODE) or self.shared.runs(client, mode.removeprefix(CONTAINER_MODE))
+
+
+def _is_on(inspected: object, network: str, name: str) -> bool:
+    """Whether the container is on the network of its attempt, or joins the pause container in `network`.
+
+    `name` is the name of the attempt's network: for every container on a bridge Podman reports the mode `bridge`, and
+    lists networks by their names.
+    """
+    if _mode(inspected) == network:
+        return True
+    networks = member(inspected, "NetworkSettings", "Networks", of=object)
+    is_bridge = _mode(inspected) == "bridge" and not network.startswith(CONTAINER_MODE)
+    return is_bridge and isinstance(networks, dict) and name in networks
 
 
 def _mode(inspected: object) -> str:

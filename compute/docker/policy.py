@@ -30,6 +30,12 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
     given: Callable[[], Iterable[str]] = tuple
     #: The registries of this server's jobs, each with or without a path; None: any.
     registries: tuple[str, ...] | None = None
+    #: The OCI runtime of a launch that names none; None: the engine's default.
+    oci_runtime: str | None = None
+    #: Whether a container may mount the engine's socket, with which it controls the machine as root.
+    engine_socket: bool = False
+    #: The path of the engine's socket; None: the engine is not reached by a unix socket.
+    socket: Path | None = None
     #: The maximum number of processes and threads of a container: a quarter of Linux's lowest default of `pid_max`.
     pids: int = 8192
 

@@ -57,12 +57,13 @@ class DockerRuntime:
         """
         self._instance = instance
         self._factory = ClientFactory(base_url)
-        socket = (Path(self._factory.socket),) if self._factory.socket else ()
+        socket = Path(self._factory.socket) if self._factory.socket else None
+        private = policy.private if socket is None else (*policy.private, socket)
         self._placement = NetworkPlacement(instance, network)
         self._containers = Containers(
             instance=instance,
             placement=self._placement,
-            policy=replace(policy, private=policy.private + socket),
+            policy=replace(policy, private=private, socket=socket),
             secrets=secrets,
             lost_before=self._lost_before,
             shares_files=self._factory.shares_files,

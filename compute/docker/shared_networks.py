@@ -140,7 +140,12 @@ class SharedNetworks:
         if inspected is not None:
             if objects.is_running(inspected):
                 return member(inspected, "Id", of=str)
-            objects.remove_container(client, inspected)
+            try:
+                objects.remove_container(client, inspected)
+            except objects.ContainerInUse:  # Podman restarts it for the containers that use its namespaces
+                pause_id = member(inspected, "Id", of=str)
+                client.start(pause_id)
+                return pause_id
         self.may_exist = True
         network = objects.ensure_network(client, name, labels)
         request = objects.pause_container_request(network=network, labels=labels, names=node_names(0)[1:])
@@ -156,7 +161,10 @@ class SharedNetworks:
             labels = shared_network_labels(self._instance, shared)
             for row in objects.list_containers(client, labels):
                 if self._served_by(row) == shared:
-                    objects.remove_container(client, row)
+                    try:
+                        objects.remove_container(client, row)
+                    except objects.ContainerInUse:  # by a container that was created meanwhile
+                        return
             objects.remove_networks(client, labels)
 
     def _existing(self, client: Client) -> list[_ExistingNetwork]:

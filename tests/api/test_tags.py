@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.ports.catalog import network_on
+from batchq.ports.catalog import network_on, oci_runtime_on
 from tests.api.conftest import ARN
 
 UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
@@ -165,3 +165,17 @@ async def test_an_unknown_network_is_refused(server, default_queue, refused):
     assert text in await refused("CreateComputeEnvironment", environment)
 
     assert network_on(server.catalog, "it") is None
+
+
+async def test_a_tag_selects_the_container_runtime_of_an_environment(server, default_queue, boto, refused):
+    arn = ARN + "compute-environment/local"
+
+    await boto.tag_resource(resourceArn=arn, tags={"batchq:container-runtime": "crun"})
+    assert "the name of an OCI runtime" in await refused(
+        f"tags/{ARN}compute-environment/local", {"tags": {"batchq:container-runtime": "a/b"}}
+    )
+    of_tag = oci_runtime_on(server.catalog, "local")
+    await boto.untag_resource(resourceArn=arn, tagKeys=["batchq:container-runtime"])
+
+    assert of_tag == "crun"
+    assert oci_runtime_on(server.catalog, "local") is None

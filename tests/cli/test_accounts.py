@@ -113,6 +113,7 @@ def test_only_given_flags_change_settings_and_none_removes_one(group, batchq):
         "devices": [],
         "volumes": ["/data"],
         "hostNetwork": False,
+        "engineSocket": False,
         "root": None,
         "vcpus": 2,
         "memoryMib": None,

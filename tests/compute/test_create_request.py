@@ -245,6 +245,13 @@ def test_swappiness_is_dropped_with_a_warning_on_a_kernel_without_it(caplog):
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
+@pytest.mark.parametrize(("name", "requested"), [("crun", {"Runtime": "crun"}), (None, {})])
+def test_the_runtime_of_a_container_is_requested(name, requested):
+    made = host(inputs=LaunchInputs(oci_runtime=name))
+
+    assert {member: value for member, value in made.items() if member == "Runtime"} == requested
+
+
 @pytest.mark.parametrize(
     ("logging", "secret", "stored"),
     [

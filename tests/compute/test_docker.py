@@ -2,8 +2,10 @@
 
 import asyncio
 from functools import partial
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import container_labels, container_name
 from batchq.compute.docker.policy import Secrets, ServerPolicy
@@ -19,6 +21,7 @@ from tests.support.containers import (
     launch,
     new_tag,
     output,
+    output_of,
     over,
     started,
     tag_of,
@@ -153,6 +156,31 @@ async def test_a_refused_create_is_reported(runtime):
         await runtime.create(launch(mounts=(Mount(container_path="relative", host_path=None),)))
 
     assert refused.value.certain
+
+
+# Permissions of the server: the OCI runtime, and the engine's socket
+
+
+async def test_a_container_has_the_runtime_of_the_server(docker_engine, engine):
+    name = Path(engine.info()["DefaultRuntime"]).name  # Podman may report a path
+    policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(), oci_runtime=name)
+
+    async with docker_runtime(docker_engine, policy=policy) as runtime:
+        assert (await ended(runtime, QUICK)).exit_code == 0
+        with pytest.raises(StartRefused, match=rf"no OCI runtime 'nosuch'; it has: .*{name}"):
+            await runtime.create(replace(launch(), oci_runtime="nosuch"))
+
+
+async def test_the_engines_socket_is_mounted_where_the_server_permits_it(docker_engine):
+    mount = Mount(container_path="/var/run/docker.sock", host_path="/var/run/docker.sock")
+    it = launch(mounts=(mount,), command=shell("test -S /var/run/docker.sock && echo socket"))
+    policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(), engine_socket=True)
+
+    async with docker_runtime(docker_engine, policy=policy) as runtime:
+        assert await output_of(runtime, it) == ["socket"]
+    async with docker_runtime(docker_engine) as runtime:
+        with pytest.raises(StartRefused, match="which no job may mount on this server"):
+            await runtime.create(replace(it, tag=new_tag()))
 
 
 # D9, D10, SP22: signals

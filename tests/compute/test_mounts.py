@@ -3,6 +3,7 @@
 import os
 import stat
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,7 @@ def test_the_tls_key_is_never_mounted_wherever_it_was_moved(tmp_path, path):
         "/dev/mem",
         "/run/docker.sock",
         "/var/run/docker.sock",
+        "/run/podman/podman.sock",
         "/run",
         "/var/run",
         "/run/containerd/containerd.sock",
@@ -207,6 +209,38 @@ def test_a_socket_of_the_engine_elsewhere_is_never_mounted(tmp_path):
 
     refuses(socket, everything(private=(socket,)), "which no job may mount")
     refuses(socket.parent, everything(private=(socket,)), "which no job may mount")
+
+
+SOCKET = Path("/srv/engine.sock")
+PERMITS_SOCKET = {"private": (SOCKET,), "socket": SOCKET, "engine_socket": True}
+
+
+@pytest.mark.parametrize("open_one", [mounts.open_mount, mounts.mount_by_name])
+@pytest.mark.parametrize("path", ["/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock", str(SOCKET)])
+def test_the_socket_of_the_engine_is_mounted_where_server_and_account_permit_it(open_one, path):
+    opened = partial(open_one, mount(path), everything(**PERMITS_SOCKET))
+
+    assert opened([]).mount.host_path == str(SOCKET)
+    assert opened([ContainerPolicy(engine_socket=True)]).mount.host_path == str(SOCKET)
+    with pytest.raises(StartRefused, match="not permitted by the job's accounts"):
+        opened([ContainerPolicy(volumes=("/",))])
+    with pytest.raises(StartRefused, match="which no job may mount on this server"):
+        open_one(mount(path), everything(private=(SOCKET,), socket=SOCKET), [ContainerPolicy(engine_socket=True)])
+
+
+def test_the_socket_of_a_remote_engine_is_not_mounted():
+    refuses("/var/run/docker.sock", everything(engine_socket=True), "not reached by a unix socket")
+
+
+@pytest.mark.parametrize("path", ["/run", "/srv", "/run/podman"])
+def test_a_folder_of_the_socket_is_never_mounted(path):
+    refuses(path, everything(**PERMITS_SOCKET), "which no job may mount")
+
+
+def test_a_container_with_the_socket_is_refused_once_the_server_permits_it_no_more():
+    mounts.check_name(str(SOCKET), SOCKET, everything(**PERMITS_SOCKET), [])
+    with pytest.raises(StartRefused, match="--engine-socket"):
+        mounts.check_name(str(SOCKET), SOCKET, everything(private=(SOCKET,), socket=SOCKET), [])
 
 
 @pytest.mark.fault("SE43")

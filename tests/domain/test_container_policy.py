@@ -67,13 +67,26 @@ def test_paths_below_a_permitted_path_are_permitted(path):
         "/dev",
         "/dev/../dev/mem",
         "/run",
-        "/run/docker.sock",
-        "/var/run/docker.sock",
+        "/run/docker.sock/x",
+        "/run/podman",
         "/run/containerd/containerd.sock",
     ],
 )
 def test_engine_and_kernel_paths_are_never_permitted(path, allowance):
     assert "which no job may mount" in container_refusal(spec(container=mounting(path)), allowance, ROOT)
+
+
+SOCKETS = ["/run/docker.sock", "/var/run/docker.sock", "/run/../run/docker.sock", "/run/podman/podman.sock"]
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+def test_the_socket_of_the_engine_needs_a_permission_of_its_own(path):
+    requested = spec(container=mounting(path))
+
+    for refused in (STRICT, GENEROUS, ContainerPolicy(volumes=("/",))):
+        assert container_refusal(requested, refused, "lab") == f"Host path {path!r} is not allowed to account lab."
+    for permitted in (None, ContainerPolicy(engine_socket=True)):
+        assert container_refusal(requested, permitted, "lab") is None
 
 
 def test_paths_beside_the_engine_are_permitted():

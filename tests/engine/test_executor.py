@@ -48,6 +48,7 @@ class ExecutorHarness:
         self.executor = Executor(
             runtime=self.engine,
             network_on=lambda _: None,
+            oci_runtime_on=lambda _: None,
             accounts=NO_ACCOUNTS,
             checkpoints=Checkpoints(
                 store=InlineStore(),

@@ -1,9 +1,12 @@
 """A fake container engine: an HTTP server at a unix socket, and the errors that the SDK makes of its replies."""
 
+import json
+import re
 import threading
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingUnixStreamServer
+from urllib.parse import unquote_plus
 
 from docker.errors import APIError
 from requests import Response
@@ -66,3 +69,42 @@ def api_error(status, explanation, kind=APIError):
     response = Response()
     response.status_code = status
     return kind(f"{status} Client Error", response=response, explanation=explanation)
+
+
+PODMAN_VERSION = json.dumps(
+    {"ApiVersion": "1.41", "MinAPIVersion": "1.24", "Components": [{"Name": "Podman Engine"}], "Arch": "amd64"}
+).encode()
+
+
+class ScriptedReplies:
+    """Replies by method and path. `requests` are the methods with the paths and queries, without the API version.
+
+    `script` maps the beginning of a request, as `GET /info`, to replies: pairs of a status and a JSON value. Each reply
+    is sent once, the last one for ever. The longest beginning counts; other requests are answered 404.
+    """
+
+    def __init__(self, script, *, version=PODMAN_VERSION):
+        self._script = {begins: list(replies) for begins, replies in script.items()}
+        self._version = version
+        self.requests = []
+
+    def __call__(self, handler):
+        path = unquote_plus(re.sub(r"^/v[\d.]+", "", handler.path))
+        if path.startswith("/version"):
+            self._send(handler, 200, self._version)
+            return
+        request = f"{handler.command} {path}"
+        self.requests.append(request)
+        replies = max(
+            (it for it in self._script.items() if request.startswith(it[0])),
+            key=lambda it: len(it[0]),
+            default=("", []),
+        )[1]
+        status, value = (replies.pop(0) if len(replies) > 1 else replies[0]) if replies else (404, {"message": "none"})
+        self._send(handler, status, b"" if value is None else json.dumps(value).encode())
+
+    def _send(self, handler, status, content):
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)

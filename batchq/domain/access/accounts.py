@@ -78,6 +78,8 @@ class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     volumes: tuple[str, ...] = ()
     #: Whether a container may use the host's network.
     host_network: bool = False
+    #: Whether a container may mount the engine's socket, with which it controls the machine as root.
+    engine_socket: bool = False
     #: Whether a container may run as root; None: only without `volumes`, because root can leave set-uid files there.
     root: bool | None = None
     #: The most vCPUs that one job may request; None: without limit.

@@ -28,6 +28,10 @@ from batchq.errors import Invalid
 ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # gives root on the host
 KERNEL = ("/proc", "/sys", "/dev")
 LINKED = "/var/run/docker.sock"  # a mount of /var is permitted: /var/run is nearly always a link to /run
+# The usual paths of the engine's socket; at another path only the server knows it.
+SOCKETS = frozenset(
+    PurePosixPath(f"{var}/run/{name}") for var in ("", "/var") for name in ("docker.sock", "podman/podman.sock")
+)
 REALTIME = "rtprio"  # a ulimit: real-time processes precede all others of the host, whatever their CPU shares
 MAX_ID = 2**31 - 1  # the engine's largest user or group id
 _ID = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
@@ -105,6 +109,11 @@ def below(path: str, allowed: Iterable[str]) -> bool:
     return any(plain_path(path).is_relative_to(plain_path(text)) for text in allowed)
 
 
+def is_engine_socket(path: str) -> bool:
+    """Whether the path is a usual one of the engine's socket. The server may refuse its mount when the job starts."""
+    return plain_path(path) in SOCKETS
+
+
 def plain_path(path: str) -> PurePosixPath:
     """The absolute path as written, with `..` resolved. Links are not followed."""
     parts: list[str] = []
@@ -137,7 +146,8 @@ def _against_author(work: Runnable, author: Owner, policy: ContainerPolicy) -> I
 
 
 def _never(spec: ContainerSpec) -> Iterator[str]:
-    for path in (mount.host_path for mount in spec.mounts if mount.host_path is not None):
+    paths = (mount.host_path for mount in spec.mounts if mount.host_path is not None)
+    for path in (path for path in paths if not is_engine_socket(path)):
         for never in (*ENGINES, *KERNEL, LINKED):
             if below(path, [never]) or (never != LINKED and below(never, [path])):
                 yield f"Host path {path!r} is, holds or lies in {never}, which no job may mount."
@@ -150,7 +160,7 @@ def _beyond(spec: ContainerSpec, allowance: ContainerPolicy) -> Iterator[str]:
         if not below(device.host_path, allowance.devices):
             yield f"Device {device.host_path!r} of the host is not allowed"
     for path in (mount.host_path for mount in spec.mounts if mount.host_path is not None):
-        if not below(path, allowance.volumes):
+        if not (allowance.engine_socket if is_engine_socket(path) else below(path, allowance.volumes)):
             yield f"Host path {path!r} is not allowed"
     if spec.user is not None and not allowance.permits_root and user_and_group(spec.user) is None:
         yield f"User {spec.user!r} of a container, whose user and group are not numbers above 0, is not allowed"

@@ -28,7 +28,7 @@ from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.translation import events_of_inspection, is_known_to_run, is_urgent
+from batchq.engine.containers.translation import events_of_inspection, is_known_to_run, is_urgent, launch_spec
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown, RuntimeUnreachable, Unavailable
@@ -79,6 +79,7 @@ class Executor:
         *,
         runtime: ContainerCalls,
         network_on: Callable[[str], Network | None],
+        oci_runtime_on: Callable[[str], str | None],
         accounts: AccountPolicies,
         checkpoints: Checkpoints,
         breaker: StartBreaker,
@@ -92,6 +93,8 @@ class Executor:
         self._runtime = runtime
         #: The network settings of a compute environment, by name; None: default.
         self._network_on = network_on
+        #: The OCI runtime of a compute environment, by name; None: default.
+        self._oci_runtime_on = oci_runtime_on
         self._accounts = accounts
         self._checkpoints = checkpoints
         self._breaker = breaker
@@ -204,10 +207,11 @@ class Executor:
     def _prepare_start(self, tag: Tag, job: Job | None) -> Start:
         """Create the Start before its turn comes, so that it can be abandoned while it waits."""
         assert job is not None, f"the start of {tag} has no job"
+        environment = attempt_of(job).environment
         return Start(
             job=job,
             tag=tag,
-            network=self._network_on(attempt_of(job).environment),
+            launch=launch_spec(job, tag, self._network_on(environment), oci_runtime=self._oci_runtime_on(environment)),
             runtime=self._runtime,
             accounts=self._accounts,
             checkpoints=self._checkpoints.files,

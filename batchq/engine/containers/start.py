@@ -17,14 +17,13 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.container_policy import author_refusal, container_refusal
-from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartPhase, StartProgress
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import last_pause
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.translation import events_of_inspection, is_first, launch_spec, with_checkpoints
+from batchq.engine.containers.translation import events_of_inspection, is_first, with_checkpoints
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     ContainerGone,
@@ -41,7 +40,7 @@ from batchq.errors import (
 )
 from batchq.ports.checkpoints import CheckpointStore, Mark, Moment
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerCalls, ContainerState, Created
+from batchq.ports.runtime import ContainerCalls, ContainerState, Created, LaunchSpec
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class Start:
         *,
         job: Job,
         tag: Tag,
-        network: Network | None,
+        launch: LaunchSpec,
         runtime: ContainerCalls,
         accounts: AccountPolicies,
         checkpoints: CheckpointStore,
@@ -68,7 +67,7 @@ class Start:
         save: Callable[[on.ContainerCreated | on.ContainerDiscarded], Awaitable[None]],
     ) -> None:
         self._spec = job.spec
-        self._launch = replace(launch_spec(job, tag, network), account=accounts.network_account(job.spec))
+        self._launch = replace(launch, account=accounts.network_account(job.spec))
         self._tag = tag
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.

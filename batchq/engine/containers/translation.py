@@ -17,8 +17,8 @@ from batchq.ports.runtime import ContainerState, Inspection, LaunchSpec
 NEVER_RAN = "Container state lost"
 
 
-def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
-    """How to create a container of the current attempt. `network`: the network settings of its compute environment."""
+def launch_spec(job: Job, tag: Tag, network: Network | None = None, *, oci_runtime: str | None = None) -> LaunchSpec:
+    """How to create a container of the current attempt. `network` and `oci_runtime` are those of its environment."""
     attempt = attempt_of(job)
     single = LaunchSpec(
         tag=tag,
@@ -27,6 +27,7 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpe
         container_id=attempt.container_id,
         placed_on=attempt.environment,
         network=network,
+        oci_runtime=oci_runtime,
     )
     if not tag.container_key:
         return single

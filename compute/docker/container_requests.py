@@ -1,0 +1,67 @@
+"""Requests about containers whose replies need interpretation: removals, lists and states."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from docker.errors import APIError, NotFound
+
+from batchq.compute.docker import podman
+from batchq.compute.docker.client import Client
+from batchq.compute.docker.create_request import INSTANCE
+from batchq.compute.docker.errors import message_of, translate_errors
+from batchq.compute.docker.inspection import parse_inspection
+from batchq.domain.ids import Tag
+from batchq.errors import RuntimeUnknown
+from batchq.ports.runtime import ContainerState
+
+log = logging.getLogger(__name__)
+
+
+def remove_by_id(client: Client, container_id: str) -> None:
+    """Remove a container, running or not, with its anonymous volumes.
+
+    For a running container Podman 5 sends SIGTERM and waits ten seconds, so it is killed first.
+    """
+    if client.is_podman:
+        try:
+            client.remove_container(container_id, v=True, force=False)
+        except NotFound:
+            raise
+        except APIError:  # the container runs, or its removal fails for another reason
+            with suppress(APIError):
+                client.kill(container_id, "SIGKILL")
+        else:
+            return
+    client.remove_container(container_id, v=True, force=True)
+
+
+def list_instance(client: Client, instance: str, is_own: Callable[[str], bool]) -> object:
+    """List the containers of the instance, in any state.
+
+    Podman can lose the storage of a container and then refuses every list, until the container is removed. `is_own`
+    returns whether batchq created the container with this id: only such a container is removed.
+    """
+    filters = {"label": f"{INSTANCE}={instance}"}
+    try:
+        return client.containers(all=True, filters=filters)
+    except APIError as error:
+        container_id = podman.lost_record(message_of(error))
+        if container_id is None:
+            raise
+        if not is_own(container_id):
+            log.warning("no container can be listed until this command is run: podman rm -f %s", container_id)
+            raise
+        log.warning("container %s: removed, because the engine has lost its storage", container_id)
+        client.remove_container(container_id, v=True, force=True)
+    return client.containers(all=True, filters=filters)
+
+
+def inspect_state(client: Client, container_id: str, tag: Tag) -> ContainerState:
+    """Inspect a container whose state in a list is unknown. If that fails it counts as running, which ends nothing."""
+    try:
+        with translate_errors("inspect"):
+            return parse_inspection(tag, client.inspect_container(container_id)).state
+    except RuntimeUnknown as unknown:
+        log.warning("container %s: state unknown, counts as running: %s", tag, unknown)
+        return ContainerState.RUNNING

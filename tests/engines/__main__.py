@@ -1,0 +1,165 @@
+"""Run the demo and tests marked `docker` on several container engines, and print a matrix for docs/engines.md.
+
+    python -m tests.engines                       # the engines of DEFAULT
+    python -m tests.engines --only podman-4,docker-26
+    python -m tests.engines --only podman-4 --demo-only
+
+Each engine runs in namespaces of its own (`engine.py`); debootstrap installs it below /opt/engines at the first run. An
+engine that cannot be built or started is reported in its row. The exit status is 1 if any row has a failure.
+"""
+
+import argparse
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from msgspec import Struct
+
+from tests.engines.differences import ON_PODMAN
+from tests.engines.engine import EngineBuild, RunningEngine, started
+from tests.support.docker_api import docker_api
+
+ROOT = Path(__file__).parents[2]
+TESTS = tuple(
+    f"tests/compute/test_docker{name}.py" for name in ("", "_parts", "_networks", "_labels", "_mounts", "_pull")
+)
+TEST_TIMEOUT = 30 * 60.0  # seconds for the tests on one engine
+CRUN = ("--add-runtime", "crun=/usr/bin/crun", "--default-runtime", "crun")
+BUILDS = (
+    EngineBuild(name="podman-4", kind="podman"),
+    EngineBuild(name="podman-5", kind="podman", suite="trixie"),
+    EngineBuild(name="podman-sid", kind="podman", suite="sid"),
+    EngineBuild(name="docker-20", kind="docker"),
+    EngineBuild(name="docker-26", kind="docker", suite="trixie"),
+    EngineBuild(name="docker-26-crun", kind="docker", suite="trixie", flags=CRUN),
+    EngineBuild(name="docker-28", kind="docker", suite="sid"),
+    # As Docker 29: the containerd image store, and a higher minimum of the API version.
+    EngineBuild(
+        name="docker-29",
+        kind="docker",
+        suite="sid",
+        flags=("--feature", "containerd-snapshotter=true"),
+        environment={"DOCKER_MIN_API_VERSION": "1.44"},
+    ),
+)
+DEFAULT = ("podman-4", "podman-5", "docker-26", "docker-28", "docker-29")
+
+
+class Row(Struct, kw_only=True):
+    """The results of one engine."""
+
+    name: str
+    #: The engine with its version, API and OCI runtime; or why it did not start.
+    engine: str = ""
+    demo: str = "not run"
+    tests: str = "not run"
+    failures: list[str] = []
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"| {self.name} | {self.engine} | {self.demo} | {self.tests} | {self.seconds:.0f} s |"
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a running engine is stopped
+    chosen = [it for it in BUILDS if it.name in arguments.only]
+    rows = [examine(it, demo_only=arguments.demo_only, workers=arguments.workers) for it in chosen]
+    print("\n| name | engine | demo | tests marked `docker` | duration |\n|---|---|---|---|---|")
+    for row in rows:
+        print(row)
+        for failure in row.failures:
+            print(f"    {failure}")
+    return int(any(row.failures for row in rows))
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.engines", description=__doc__)
+    names = [it.name for it in BUILDS]
+    parser.add_argument(
+        "--only", type=lambda text: text.split(",") if text else DEFAULT, default=DEFAULT, help=f"of {', '.join(names)}"
+    )
+    parser.add_argument("--demo-only", action="store_true", help="run the demo without the tests")
+    parser.add_argument("--workers", default="2", help="processes of pytest (2)")
+    arguments = parser.parse_args()
+    unknown = set(arguments.only) - set(names)
+    if unknown:
+        parser.error(f"not an engine: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+def examine(build: EngineBuild, *, demo_only: bool, workers: str) -> Row:
+    """Build and start the engine, run the demo and the tests on it, and stop it."""
+    row, began = Row(name=build.name, failures=[]), time.monotonic()
+    print(f"== {build.name}", flush=True)
+    try:
+        with started(build) as engine:
+            row.engine = describe(engine)
+            make_images(engine)
+            row.demo = run_demo(engine, row.failures)
+            if not demo_only:
+                row.tests = run_tests(engine, row.failures, workers=workers)
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        row.engine = row.engine or "not started"
+        row.failures.append(f"{build.name}: {error}")
+    row.seconds = time.monotonic() - began
+    return row
+
+
+def describe(engine: RunningEngine) -> str:
+    with closing(docker_api(engine.url)) as client:
+        version, info = client.version(), client.info()
+    name = "Podman" if engine.build.kind == "podman" else "Docker"
+    runtime = Path(info["DefaultRuntime"]).name
+    return f"{name} {version['Version']}, API {version['ApiVersion']} (min {version['MinAPIVersion']}), {runtime}"
+
+
+def make_images(engine: RunningEngine) -> None:
+    """Make the test images. The command needs Debian's mirror, which the engine's network does not reach."""
+    subprocess.run([".ci/engine"], env=engine.environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def run(engine: RunningEngine, *words: str) -> str:
+    """The output of a command in the engine's network namespace. Raises CalledProcessError and OSError."""
+    command = engine.command("timeout", str(TEST_TIMEOUT), *words)
+    done = subprocess.run(command, env=engine.environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def run_demo(engine: RunningEngine, failures: list[str]) -> str:
+    try:
+        output = run(engine, sys.executable, "-m", "tests.demo")
+    except subprocess.CalledProcessError as error:
+        failures.append(f"demo: {error.stdout[-500:]}{error.stderr[-500:]}")
+        return "fails"
+    return output.splitlines()[-1]
+
+
+def run_tests(engine: RunningEngine, failures: list[str], *, workers: str) -> str:
+    """Run the tests, without those that Podman cannot pass, and return the summary."""
+    left_out = list(deselected()) if engine.build.kind == "podman" else []
+    flags = [it for name in left_out for it in ("--deselect", name)]
+    command = ["-m", "pytest", "-q", "-n", workers, "-m", "docker", *flags, *TESTS]
+    try:
+        output = run(engine, sys.executable, *command)
+    except subprocess.CalledProcessError as error:
+        output = error.stdout
+        print(output, file=sys.stderr)
+        failures += [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        if not failures:
+            failures.append(f"pytest: {error.stderr[-500:]}")
+    summary = next((it for it in reversed(output.splitlines()) if re.search(r"\d+ (passed|failed)", it)), "no summary")
+    return summary.partition(" in ")[0].strip("= ") + (f"; {len(left_out)} names left out" if left_out else "")
+
+
+def deselected() -> Iterator[str]:
+    return (f"tests/compute/{name}" for name in ON_PODMAN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

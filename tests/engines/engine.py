@@ -1,0 +1,237 @@
+"""A container engine for tests: built by debootstrap, started in namespaces of its own, and stopped at the end.
+
+The engine shares nothing with the machine's engine: mounts, network, iptables and containerd are separate. Root is
+required. Commands run in the engine's network namespace, so that addresses of containers and registries are valid.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+FOLDER = Path(os.environ.get("ENGINES", "/tmp/engines"))
+ROOTS = Path(os.environ.get("ENGINE_ROOTS", "/opt/engines"))
+SCRIPT = Path(__file__).with_name("serve_engine.sh")
+START_TIMEOUT, STOP_TIMEOUT = 60.0, 30.0  # seconds
+COMMON = ("iptables", "busybox-static", "ca-certificates", "crun")
+PACKAGES = {
+    "docker": ("docker.io", "docker-cli"),
+    "podman": ("podman", "netavark", "aardvark-dns", "conmon", "catatonit", "nftables"),
+}
+
+CONTAINERS_CONF = """\
+[containers]
+log_driver = "k8s-file"
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "{state}/crun"
+tmp_dir = "/run/libpod"
+volume_path = "{state}/volumes"
+[network]
+network_backend = "netavark"
+network_config_dir = "{state}/networks"
+"""
+STORAGE_CONF = """\
+[storage]
+driver = "overlay"
+graphroot = "{state}/data"
+runroot = "/run/containers/storage"
+"""
+POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}'
+# Podman 4 sets limits of a million files and processes, for which root needs CAP_SYS_RESOURCE; a container may lack it.
+# The name of the program begins the errors of a start, as it does for the real crun.
+RUNTIME = """\
+#!/bin/sh
+next=
+for argument; do
+    [ "$next" ] && bundle=$argument
+    next=
+    case $argument in --bundle | -b) next=1 ;; esac
+done
+[ -n "${bundle-}" ] && [ -f "$bundle/config.json" ] &&
+    sed -i -E 's/\\{"type":"RLIMIT_[A-Z]+","hard":[0-9]{7,},"soft":[0-9]{7,}\\},?//g' "$bundle/config.json"
+exec crun "$@"
+"""
+
+
+class EngineBuild(Struct, frozen=True, kw_only=True):
+    """An engine that can be built and started."""
+
+    #: The name of its folder and of its row in the matrix.
+    name: str
+    #: `docker` or `podman`.
+    kind: str
+    #: The release of Debian that has it; None: the packages of this machine.
+    suite: str | None = None
+    #: Flags of dockerd or podman.
+    flags: tuple[str, ...] = ()
+    #: Environment variables of the engine.
+    environment: Mapping[str, str] = {}
+
+    @property
+    def root(self) -> Path:
+        """The root directory of the installation."""
+        return Path("/") if self.suite is None else ROOTS / f"{self.kind}-{self.suite}"
+
+    @property
+    def program(self) -> str:
+        return "dockerd" if self.kind == "docker" else "podman"
+
+    def build(self) -> None:
+        """Install the engine by debootstrap, unless it is installed. Raises RuntimeError; CalledProcessError."""
+        search_path = os.pathsep.join(str(self.root / folder) for folder in ("usr/sbin", "usr/bin", "usr/local/bin"))
+        if shutil.which(self.program, path=search_path):
+            return
+        if self.suite is None:
+            raise RuntimeError(f"{self.program} is not installed: apt-get install {' '.join(PACKAGES[self.kind])}")
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        packages = ",".join((*PACKAGES[self.kind], *COMMON))
+        command = ["debootstrap", "--variant=minbase", f"--include={packages}", self.suite, str(self.root)]
+        mirror = debian_mirror()
+        subprocess.run([*command, *([mirror] if mirror else [])], check=True, stdout=sys.stderr)
+
+
+def debian_mirror() -> str | None:
+    """The mirror that this machine's apt uses; None: the default of debootstrap."""
+    for file in Path("/etc/apt/sources.list.d").glob("*.sources"):
+        for line in file.read_text().splitlines():
+            if line.startswith("URIs:"):
+                return line.split()[1]
+    return None
+
+
+class RunningEngine:
+    """An engine that was started in namespaces of its own."""
+
+    def __init__(self, build: EngineBuild) -> None:
+        self.build = build
+        self.state = FOLDER / build.name
+        self.socket = self.state / "docker.sock"
+        self.url = f"unix://{self.socket}"
+        self._process: subprocess.Popen[bytes] | None = None
+        #: The mount namespace of the engine, by which its remaining processes are found.
+        self._namespace = ""
+
+    def start(self) -> None:
+        """Start the engine and wait for its reply. Raises TimeoutError with the end of its log."""
+        self.state.mkdir(parents=True, exist_ok=False)
+        if self.build.kind == "podman":
+            self._configure_podman()
+        inner = [str(SCRIPT), self.build.kind, str(self.build.root), str(self.state), *self.build.flags]
+        with (self.state / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                ["unshare", "--mount", "--net", "--propagation", "private", *inner],
+                env=os.environ | dict(self.build.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        end = time.monotonic() + START_TIMEOUT
+        while not self.answers():
+            if time.monotonic() > end or self._process.poll() is not None:
+                tail = (self.state / "log").read_text()[-2000:]
+                self.stop()
+                raise TimeoutError(f"{self.build.name} does not answer: {tail}")
+            time.sleep(0.2)
+        self._namespace = namespace_of(self._process.pid)
+
+    def answers(self) -> bool:
+        """Whether the engine replies to a ping."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(4)
+            try:
+                connection.connect(str(self.socket))
+                connection.sendall(b"GET /_ping HTTP/1.1\r\nHost: engine\r\n\r\n")
+                return b" 200 " in connection.recv(1024)
+            except OSError:
+                return False
+
+    def command(self, *words: str) -> list[str]:
+        """The command in the network namespace of the engine."""
+        assert self._process is not None
+        return ["nsenter", "--target", str(self._process.pid), "--net", *words]
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of commands: DOCKER_HOST is the engine."""
+        return os.environ | {"DOCKER_HOST": self.url}
+
+    def stop(self) -> None:
+        """End the engine, all containers and all other processes in its mount namespace; remove its folder."""
+        process, self._process = self._process, None
+        assert process is not None
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_TIMEOUT)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._kill_rest()
+        for _ in range(50):
+            shutil.rmtree(self.state, ignore_errors=True)
+            if not self.state.exists():
+                return
+            time.sleep(0.1)
+
+    def _kill_rest(self) -> None:
+        """Kill shims and conmons, which outlive the engine, and the containers below them."""
+        if not self._namespace:
+            return
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal() or namespace_of(int(entry.name)) != self._namespace:
+                continue
+            for pid in (*children_of(int(entry.name)), int(entry.name)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _configure_podman(self) -> None:
+        etc = self.state / "etc"
+        etc.mkdir()
+        (etc / "containers.conf").write_text(CONTAINERS_CONF.format(state=self.state))
+        (etc / "storage.conf").write_text(STORAGE_CONF.format(state=self.state))
+        (etc / "policy.json").write_text(POLICY)
+        (etc / "registries.conf").write_text("")
+        runtime = self.state / "crun"
+        runtime.write_text(RUNTIME)
+        runtime.chmod(0o755)
+
+
+def namespace_of(pid: int) -> str:
+    """The mount namespace of the process; empty: the process does not exist, or shares that of this process."""
+    try:
+        namespace = str(Path(f"/proc/{pid}/ns/mnt").readlink())
+    except OSError:
+        return ""
+    return "" if namespace == str(Path("/proc/self/ns/mnt").readlink()) else namespace
+
+
+def children_of(pid: int) -> list[int]:
+    """The pids of the children of all threads of the process."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
+
+
+@contextmanager
+def started(build: EngineBuild) -> Iterator[RunningEngine]:
+    """Build and start the engine; it is stopped at the end."""
+    build.build()
+    engine = RunningEngine(build)
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.stop()
