@@ -12,11 +12,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # One worker more than there are cores, because tests also wait; at most 4.
 WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
-NEEDS_NOTHING := not docker and not strace and not million and not browser
+NEEDS_NOTHING := not docker and not kubernetes and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-clients test-engines faults faults-night trainer demo bench mutants simulate fuzz million format clean
+.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients test-engines faults faults-night trainer demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,12 @@ browser-test: install ## Open the pages of the web console in Chromium; two or t
 test: install ## Everything: format, lint, types, imports, all local tests, then a real disk, a browser and real Docker.
 	@$(MAKE) --no-print-directory --jobs=2 lint local
 	@$(MAKE) --no-print-directory trace-test browser-test docker-test
+
+test-kubernetes: install ## The tests that need a Kubernetes cluster: BATCHQ_TEST_KUBERNETES, or one that this brings up. Minutes.
+	@if [ -n "$$BATCHQ_TEST_KUBERNETES" ]; then $(BIN)/pytest -q -n 0 -m kubernetes tests/kubernetes; \
+	elif $(BIN)/python -m tests.kubernetes.bed available; then \
+		$(BIN)/python -m tests.kubernetes.bed run $(BIN)/pytest -q -n 0 -m kubernetes tests/kubernetes; \
+	else echo "no programs for a cluster: set BATCHQ_KUBERNETES_PROGRAMS or BATCHQ_TEST_KUBERNETES"; exit 1; fi
 
 test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients

@@ -102,6 +102,10 @@ class StartHadNoEffect(RuntimeUnknown):
     """The engine refused a start before it ran the program, for a reason that ends. The start may be repeated."""
 
 
+class StartUnderWay(RuntimeUnknown):
+    """The engine has accepted a start and carries it out, for example pulls the image. The message is for users."""
+
+
 class LogRefused(RuntimeUnknown):
     """The engine refuses to read the log of a container. A repeated call may be refused in the same way."""
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import platformdirs
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from batchq.domain.catalog import Network
@@ -34,9 +34,10 @@ HostPath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class Runtime(StrEnum):
-    """Where containers run: on a Docker engine, or in a simulation that starts no processes."""
+    """Where containers run: on a Docker engine, a Kubernetes cluster, or in a simulation that starts no processes."""
 
     DOCKER = "docker"
+    KUBERNETES = "kubernetes"
     SIMULATED = "simulated"
 
 
@@ -98,6 +99,12 @@ class Settings(BaseSettings):
     #: The directory of the database and the logs.
     data: Path = Field(default_factory=default_data)
     runtime: Runtime = Runtime.DOCKER
+    #: The cluster of the runtime `kubernetes`: FILE or FILE#CONTEXT of a kubeconfig, or `in-cluster`; None: no cluster.
+    kubernetes: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    #: Seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod, as for the drain of a node.
+    kubernetes_drain_grace: Annotated[int, Field(ge=1, le=86400)] = 1
+    #: Whether a Kubernetes server of an unsupported version is accepted, for tests only.
+    kubernetes_unsupported: bool = False
     #: The account in ARNs.
     account_id: Annotated[str, Field(pattern=r"^\d{12}$")] = "123456789012"
     #: The region in ARNs of requests that name none.
@@ -162,6 +169,21 @@ class Settings(BaseSettings):
     allowed_hosts: tuple[str, ...] = ()
     #: Seconds between two surveys (relists) of the engine's containers.
     survey_every: Annotated[float, Field(gt=0, le=3600)] = 10.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _select_runtime(cls, values: Any) -> Any:  # noqa: ANN401 - whatever the sources contain
+        """Select the runtime `kubernetes` if a cluster is named."""
+        if isinstance(values, dict) and values.get("kubernetes") is not None:
+            return {"runtime": Runtime.KUBERNETES} | values
+        return values
+
+    @field_validator("kubernetes", mode="after")
+    @classmethod
+    def _check_runtime(cls, kubernetes: str | None, info: ValidationInfo) -> str | None:
+        if (info.data.get("runtime") is Runtime.KUBERNETES) != (kubernetes is not None):
+            raise ValueError("a cluster and the runtime kubernetes belong together")
+        return kubernetes
 
     @property
     def retention(self) -> timedelta | None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import perf_counter
 from typing import TypeVar
 
@@ -36,8 +36,8 @@ class ObservedRuntime:
     async def inspect(self, tag: Tag) -> Inspection | None:
         return await self._measure("inspect", self._runtime.inspect(tag))
 
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        await self._measure("signal_stop", self._runtime.signal_stop(tag, signal))
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
+        await self._measure("signal_stop", self._runtime.signal_stop(tag, signal, grace=grace))
 
     async def kill(self, tag: Tag) -> None:
         await self._measure("kill", self._runtime.kill(tag))

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -147,14 +147,20 @@ class ContainerCalls(Protocol):
         """Start the CREATED container that `create` returned.
 
         Raises StartRefused; ContainerGone; StartInterrupted; RuntimeUnreachable if the request was not sent;
-        StartHadNoEffect if the engine refused it before it ran the program.
+        StartHadNoEffect if the engine refused it before it ran the program; StartUnderWay if the engine has accepted
+        it and the program does not run yet. A runtime whose `create` does not need the image, and whose engine pulls
+        images itself, also raises ImageUnavailable.
         """
 
     async def inspect(self, tag: Tag) -> Inspection | None:
         """The present state of one container; None if it does not exist."""
 
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
         """Send `signal` to the container; None: the image's StopSignal, or else SIGTERM.
+
+        `grace` is the time until SIGKILL for the signal that is to end the container. None: the container may go on
+        after the signal, as after a request for a checkpoint. An engine that can send a signal only together with a
+        stop sends none then.
 
         A paused container is resumed, so that it can handle the signal. Raises ContainerGone; RuntimeUnreachable if the
         signal was not sent.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +21,13 @@ from batchq.api.serving.server import ListeningSite
 from batchq.audit import AuditLog, Journal
 from batchq.compute.docker import host
 from batchq.compute.docker.client import ClientFactory
-from batchq.compute.docker.policy import Secrets, ServerPolicy, is_world_readable
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.kubernetes.connection import load_cluster
+from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
+from batchq.compute.secrets import Secrets, is_world_readable
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.doctor.facts import Facts, RuntimeFacts, ServerFacts
 from batchq.domain.access.accounts import Directory
@@ -32,7 +36,7 @@ from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
-from batchq.errors import StartImpossible
+from batchq.errors import RuntimeUnknown, StartImpossible
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
@@ -94,14 +98,13 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         stack.enter_context(hold_instance(store.instance, settings.data))
         await align(store, clock)
         metrics = Metrics(now=clock.now)
-        runtime = make_runtime(settings, instance=store.instance, clock=clock, observer=metrics.engine)
-        stack.push_async_callback(runtime.close)
+        runtime = await open_runtime(stack, settings, store.instance, clock=clock, observer=metrics.engine)
         archive = stack.enter_context(closing(LogFiles(settings.data / "logs")))
         checkpoints = stack.enter_context(closing(make_checkpoints(settings, clock)))
         parts = assemble(settings, Ports(store, runtime, archive, checkpoints, clock), metrics.engine)
         stack.push_async_callback(parts.logs.close)
         await parts.catalog.load()
-        await parts.catalog.install_defaults(max_millicpus=host_resources().millicpus)
+        await parts.catalog.install_defaults(max_millicpus=await most_millicpus(settings, runtime))
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
         supervise(parts)
@@ -156,21 +159,68 @@ def check_secrets(settings: Settings) -> None:
 
 
 def check_engine(settings: Settings) -> None:
-    """Raise StartImpossible for an invalid DOCKER_HOST or `--container-runtime`, before a data directory is created."""
+    """Raise StartImpossible for an invalid DOCKER_HOST, `--container-runtime` or kubeconfig, before data is created."""
     if settings.runtime is Runtime.DOCKER:
         ClientFactory(None)
         if settings.container_runtime is not None:
             host.check_runtime(settings.container_runtime)
+    elif settings.kubernetes is not None:
+        load_cluster(settings.kubernetes)
 
 
-def make_runtime(settings: Settings, *, instance: str, clock: Clock, observer: Observer) -> ContainerRuntime:
+async def open_runtime(
+    stack: AsyncExitStack, settings: Settings, instance: str, *, clock: Clock, observer: Observer
+) -> ContainerRuntime:
+    """The runtime, which is closed with the stack. Raises StartImpossible, also for an unsupported server."""
+    runtime = make_runtime(settings, instance=instance, clock=clock)
+    stack.push_async_callback(runtime.close)
+    await check_server(runtime)
+    return ObservedRuntime(runtime, observer)
+
+
+def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
+    """Raises StartImpossible for a kubeconfig that cannot be used."""
     if settings.runtime is Runtime.SIMULATED:
-        simulated = SimulatedRuntime(clock=clock, capacity=host_resources(), network=settings.network)
-        return ObservedRuntime(simulated, observer)
+        return SimulatedRuntime(clock=clock, capacity=host_resources(), network=settings.network)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
-    policy = make_policy(settings)
-    docker = DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
-    return ObservedRuntime(docker, observer)
+    if settings.kubernetes is None:
+        policy = make_policy(settings)
+        return DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
+    return KubernetesRuntime(
+        instance=instance,
+        cluster=load_cluster(settings.kubernetes),
+        clock=clock,
+        policy=make_pod_policy(settings),
+        secrets=secrets,
+        allow_old=settings.kubernetes_unsupported,
+    )
+
+
+async def check_server(runtime: ContainerRuntime) -> None:
+    """Raise StartImpossible for a Kubernetes server of an unsupported version; one without a reply is checked later."""
+    if isinstance(runtime, KubernetesRuntime):
+        with suppress(RuntimeUnknown):
+            await runtime.check_server()
+
+
+async def most_millicpus(settings: Settings, runtime: ContainerRuntime) -> int:
+    """The vCPUs of the first compute environment: those of the machine, or of the cluster if it answers."""
+    if settings.runtime is Runtime.KUBERNETES:
+        with suppress(RuntimeUnknown):
+            return max(1000, (await runtime.capacity()).millicpus)
+    return host_resources().millicpus
+
+
+def make_pod_policy(settings: Settings) -> PodPolicy:
+    return PodPolicy(
+        privileged=settings.privileged,
+        volumes=settings.volumes,
+        private=settings.private_paths,
+        missing_host_paths=settings.missing_host_paths,
+        registries=settings.registries,
+        network=settings.network,
+        drain_grace=settings.kubernetes_drain_grace,
+    )
 
 
 def make_policy(settings: Settings) -> ServerPolicy:
@@ -317,11 +367,12 @@ def make_pruner(
 def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
     clock = SystemClock()
-    simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
+    runtimes = {settings.runtime, (server.health or {}).get("runtime")}
+    has_engine = runtimes.isdisjoint({Runtime.KUBERNETES, Runtime.SIMULATED})
     path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
     store = inspection.examine_data(settings.data)
     instance = store.database.instance if store.database is not None else None
-    engine = None if simulated else host.examine_engine(instance, clock)
+    engine = host.examine_engine(instance, clock) if has_engine else None
     if isinstance(engine, RuntimeFacts):
         store = inspection.with_container_jobs(store, {container.tag.job_id for container in engine.containers})
     return Facts(

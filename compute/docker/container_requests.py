@@ -10,7 +10,7 @@ from batchq.compute.docker import podman
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import INSTANCE
 from batchq.compute.docker.errors import message_of, translate_errors
-from batchq.compute.docker.inspection import parse_inspection
+from batchq.compute.docker.inspection import member, parse_inspection
 from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState
@@ -55,6 +55,13 @@ def list_instance(client: Client, instance: str, is_own: Callable[[str], bool]) 
         log.warning("container %s: removed, because the engine has lost its storage", container_id)
         client.remove_container(container_id, v=True, force=True)
     return client.containers(all=True, filters=filters)
+
+
+def resume_if_paused(client: Client, inspected: object) -> None:
+    """Resume a container that was sent a signal. Docker itself resumes it; Podman does not."""
+    if member(inspected, "State", "Paused", of=object) is True:
+        with suppress(APIError):  # it runs already, or has ended; if not, the next kill ends it
+            client.unpause(member(inspected, "Id", of=str))
 
 
 def inspect_state(client: Client, container_id: str, tag: Tag) -> ContainerState:

@@ -6,7 +6,7 @@ cannot. If the reply to a call does not show its effect, the container is inspec
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,7 @@ from requests.exceptions import RequestException
 
 from batchq.compute.docker import admission
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.container_requests import inspect_state, list_instance, remove_by_id
+from batchq.compute.docker.container_requests import inspect_state, list_instance, remove_by_id, resume_if_paused
 from batchq.compute.docker.create_request import (
     LaunchInputs,
     Namespaces,
@@ -51,7 +51,8 @@ from batchq.compute.docker.inspection import (
 from batchq.compute.docker.job_files import failure_text, upload
 from batchq.compute.docker.mounts import OpenMounts, ResolvedMounts
 from batchq.compute.docker.network_placement import NetworkPlacement
-from batchq.compute.docker.policy import Secrets, ServerPolicy
+from batchq.compute.docker.policy import ServerPolicy
+from batchq.compute.secrets import Secrets
 from batchq.compute.shared import ended_with_host, failed
 from batchq.domain.ids import Tag
 from batchq.errors import (
@@ -166,7 +167,7 @@ class Containers:
         if state_of_container(tag, inspected) is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         self._signal(client, tag, signal or stop_signal(inspected))
-        self._resume_if_paused(client, tag, inspected)
+        resume_if_paused(client, inspected)
 
     def kill(self, client: Client, tag: Tag) -> None:
         self._signal(client, tag, "SIGKILL")
@@ -380,17 +381,11 @@ class Containers:
                 raise
             inspected = self._inspect(client, tag)
             if state_of_container(tag, inspected) is ContainerState.RUNNING:
-                self._resume_if_paused(client, tag, inspected)
+                resume_if_paused(client, inspected)
                 raise
             if is_server_error(error):  # Podman waits for the end of a paused container, and reports a timeout
                 return
             raise ContainerGone(message_of(error)) from error
-
-    def _resume_if_paused(self, client: Client, tag: Tag, inspected: object) -> None:
-        """Resume a container that was sent a signal. Docker itself resumes it; Podman does not."""
-        if member(inspected, "State", "Paused", of=object) is True:
-            with suppress(APIError):  # it runs already, or has ended; if not, the next kill ends it
-                client.unpause(self.id_of(client, tag))
 
     def _inspect(self, client: Client, tag: Tag) -> object | None:
         """The engine's inspection; None: this instance has no such container."""

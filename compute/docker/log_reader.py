@@ -6,12 +6,9 @@ returned as far as it exists. The stream of a terminal has no frames.
 """
 
 import logging
-import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from datetime import datetime
-from functools import lru_cache
 
 from docker.errors import NotFound
 from msgspec import Struct
@@ -28,6 +25,7 @@ from batchq.compute.docker.errors import (
     reports_lower_layer_failure,
 )
 from batchq.compute.docker.inspection import member
+from batchq.compute.log_stamps import DIGITS, SECOND, STAMP, stamp_nanoseconds
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown
 from batchq.ports.logs import LogLine
@@ -38,9 +36,6 @@ MAX_TERMINAL_LINE = 2**16  # bytes; a longer line of a terminal is split, so tha
 HEADER = struct.Struct(">BxxxL")
 STDOUT, ENGINE_ERROR = 1, 3  # stream 3 carries error messages of the engine itself
 FRAMED = tuple(bytes([stream, 0, 0, 0]) for stream in range(ENGINE_ERROR + 1))
-STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
-DIGITS = 9
-SECOND = 1_000_000_000
 READABLE = ("json-file", "local")  # log drivers that only write files of the engine
 CHUNK = 2**16  # bytes
 MAX_PORTION, LINE_OVERHEAD = 2**18, 100  # approximate bytes of a portion, and of a line beside its text
@@ -182,7 +177,7 @@ def _parse_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
             return
         stamp = STAMP.match(payload)
         # In the stream of a terminal the rest of a split line has no stamp.
-        at = _nanoseconds(stamp) if stamp else at
+        at = stamp_nanoseconds(stamp) if stamp else at
         content = payload[stamp.end() :] if stamp else payload
         yield Frame(stream=stream, at=at, content=content.removesuffix(b"\n"), ends_line=content.endswith(b"\n"))
 
@@ -226,13 +221,3 @@ def _terminal_lines(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
         end = end or start + MAX_TERMINAL_LINE
         yield STDOUT, buffer[start:end], end
         start = end
-
-
-def _nanoseconds(stamp: re.Match[bytes]) -> int:
-    second, fraction, zone = stamp.groups(b"")
-    return int(_seconds(second + zone)) * SECOND + int(fraction.ljust(DIGITS, b"0"))
-
-
-@lru_cache(maxsize=16)
-def _seconds(stamp: bytes) -> int:
-    return round(datetime.fromisoformat(stamp.decode()).timestamp())

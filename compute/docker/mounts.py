@@ -23,6 +23,7 @@ from threading import Lock
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.compute.docker.engine_socket import check_socket, names_socket
 from batchq.compute.docker.errors import create_forbidden, create_refused
 from batchq.compute.docker.host_paths import (
     Descriptor,
@@ -35,7 +36,7 @@ from batchq.compute.docker.host_paths import (
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, is_engine_socket, plain_path
+from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain_path
 from batchq.domain.container import CREATE_HOST_PATHS_TAG, Device, Mount
 from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown, StartRefused
@@ -294,24 +295,6 @@ def check_name(given_path: str, real: Path, policy: ServerPolicy, allowances: Se
         return
     check_path(given_path, real, policy, allowances)
     _check_protected(given_path, real, policy)
-
-
-def names_socket(host_path: str, policy: ServerPolicy) -> bool:
-    """Whether the path is that of the engine's socket, or a usual one, which clients mount wherever the socket is."""
-    return is_engine_socket(host_path) or (policy.socket is not None and Path(plain_path(host_path)) == policy.socket)
-
-
-def check_socket(host_path: str, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> Path:
-    """The path of the engine's socket, if server and account permit its mount. Raises StartRefused."""
-    if not policy.engine_socket:
-        raise create_forbidden(
-            f"host path {host_path!r} is the engine's socket, which no job may mount on this server (--engine-socket)"
-        )
-    if any(not allowance.engine_socket for allowance in allowances):
-        raise create_forbidden(f"host path {host_path!r}, the engine's socket, is not permitted by the job's accounts")
-    if policy.socket is None:
-        raise create_forbidden(f"host path {host_path!r} does not exist: the engine is not reached by a unix socket")
-    return policy.socket
 
 
 def _engine_socket(mount: Mount, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> OpenMount:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, closing, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +22,8 @@ from batchq.compute.docker.images import Pull, pull_within
 from batchq.compute.docker.log_reader import LogReader
 from batchq.compute.docker.network_placement import NetworkPlacement
 from batchq.compute.docker.operation_pools import LIMITS, Limits, OperationPools, UnresponsiveContainers
-from batchq.compute.docker.policy import NO_SECRETS, STRICT_POLICY, Secrets, ServerPolicy
+from batchq.compute.docker.policy import STRICT_POLICY, ServerPolicy
+from batchq.compute.secrets import NO_SECRETS, Secrets
 from batchq.compute.shared import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
@@ -98,7 +99,7 @@ class DockerRuntime:
     async def inspect(self, tag: Tag) -> Inspection | None:
         return await self._run_for_container(tag, "inspect", lambda client: self._containers.inspect(client, tag))
 
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:  # noqa: ARG002 - Docker sends any signal by itself
         await self._run_for_container(tag, "stop", lambda client: self._containers.signal_stop(client, tag, signal))
 
     async def kill(self, tag: Tag) -> None:

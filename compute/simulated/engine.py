@@ -27,6 +27,7 @@ from batchq.errors import (
     NameTaken,
     RuntimeUnknown,
     StartRefused,
+    StartUnderWay,
 )
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import MAX_FAILURE, ContainerState, Created, Inspection, LaunchSpec
@@ -77,6 +78,8 @@ class SimulatedContainer(Struct, kw_only=True):
     started_at: datetime | None = None
     #: When the first stop signal was sent; None: never.
     stop_requested_at: datetime | None = None
+    #: The time until SIGKILL that came with the first stop signal; None: no time came with it.
+    stop_grace: timedelta | None = None
     #: When the first checkpoint signal was sent; None: never.
     requested_at: datetime | None = None
     #: When it was first killed; None: never.
@@ -94,7 +97,7 @@ class SimulatedContainer(Struct, kw_only=True):
                 exit_code=NOT_FOUND if script.refuse_certain else FAILED,
                 certain=script.refuse_certain,
             )
-        self.started_at = now
+        self.started_at = now + timedelta(seconds=script.pull_delay)
 
     def end(self) -> End | None:
         """The end that the script and the calls so far lead to; None: it runs for ever, or was not started."""
@@ -103,7 +106,7 @@ class SimulatedContainer(Struct, kw_only=True):
     def inspect(self, now: datetime) -> Inspection:
         """The inspection of the container at `now`, without `host_lost`."""
         tag, end = self.launch.tag, self.end()
-        if self.started_at is None:
+        if self.started_at is None or now < self.started_at:
             return Inspection(tag=tag, state=ContainerState.CREATED)
         if end is None or end.at > now:
             running = ContainerState.RUNNING
@@ -235,7 +238,9 @@ class SimulatedEngine:
         if container.started_at is None:
             container.start(self._now())
             for name in container.script.checkpoints:
-                self._plan_checkpoint(container, name, 0)
+                self._plan_checkpoint(container, name, container.script.pull_delay)
+        if container.started_at is not None and self._now() < container.started_at:
+            raise StartUnderWay(f"the simulated engine pulls image {container.launch.spec.image}")
 
     def inspect(self, tag: Tag) -> Inspection | None:
         if tag not in self.containers:
@@ -263,10 +268,10 @@ class SimulatedEngine:
             if container.started_at is not None:
                 container.crashed_at = container.crashed_at or self.lost_before
 
-    def signal_stop(self, tag: Tag) -> None:
+    def signal_stop(self, tag: Tag, grace: timedelta | None) -> None:
         container = self._running(tag)
         if container.stop_requested_at is None:
-            container.stop_requested_at = self._now()
+            container.stop_requested_at, container.stop_grace = self._now(), grace
             self._plan_checkpoint(container, container.script.term_checkpoint, container.script.term_delay)
 
     def request_checkpoint(self, tag: Tag) -> None:
@@ -301,7 +306,9 @@ class SimulatedEngine:
         return tuple(container.inspect(now) for container in self.containers.values())
 
     def lines(self, tag: Tag) -> list[LogLine]:
-        return self._existing(tag).lines()
+        container = self._existing(tag)
+        has_run = container.inspect(self._now()).state is not ContainerState.CREATED
+        return container.lines() if has_run else []
 
     def _plan_checkpoint(self, container: SimulatedContainer, name: str | None, delay: float) -> None:
         directory = container.launch.checkpoint_directory

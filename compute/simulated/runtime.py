@@ -19,7 +19,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.domain.training import CHECKPOINT_SIGNALS
-from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable
+from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable, StartUnderWay
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
@@ -117,8 +117,12 @@ class SimulatedRuntime:
     async def inspect(self, tag: Tag) -> Inspection | None:
         return await self._call("inspect", tag, lambda: self.engine.inspect(tag))
 
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        send = self.engine.kill if signal == "SIGKILL" else self.engine.signal_stop
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
+        def send(tag: Tag) -> None:
+            self.engine.signal_stop(tag, grace)
+
+        if signal == "SIGKILL":
+            send = self.engine.kill
         if signal is not None and signal.removeprefix("SIG") in CHECKPOINT_SIGNALS and self.engine.takes_requests(tag):
             send = self.engine.request_checkpoint
         await self._call("signal_stop", tag, lambda: self._send_signal(tag, send))
@@ -225,14 +229,21 @@ class SimulatedRuntime:
         """Start the container `expected`, and not a later one with the same name: a real engine is called by id."""
         if self.engine.containers.get(tag) is not expected:
             raise ContainerGone(f"the container of {tag} does not exist any more")
-        self.engine.start(tag)
+        try:
+            self.engine.start(tag)
+        except StartUnderWay:
+            self._schedule(tag)
+            raise
+        self._schedule(tag)
+
+    def _schedule(self, tag: Tag) -> None:
+        """Schedule what the container will do."""
         self._schedule_checkpoints()
         self._schedule_end(tag, self.engine.containers[tag])
 
     def _send_signal(self, tag: Tag, signal: Callable[[Tag], None]) -> None:
         signal(tag)
-        self._schedule_checkpoints()
-        self._schedule_end(tag, self.engine.containers[tag])
+        self._schedule(tag)
 
     def _schedule_checkpoints(self) -> None:
         """Write the checkpoints that are due, and schedule those that are planned for later."""

@@ -51,6 +51,8 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     prints_environment: tuple[str, ...] = ()
     #: The duration of a start.
     start_delay: Seconds = 0.0
+    #: Time from the accepted start until the program runs: the engine pulls the image itself.
+    pull_delay: Seconds = 0.0
     #: The text with which its start is refused; None: it is not refused.
     refuse: str | None = None
     #: The number of starts that are refused before one succeeds; None: all starts are refused.

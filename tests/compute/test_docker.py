@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import container_labels, container_name
-from batchq.compute.docker.policy import Secrets, ServerPolicy
+from batchq.compute.docker.policy import ServerPolicy
+from batchq.compute.secrets import Secrets
 from batchq.domain.container import Device, Logging, Mount, Secret, Tmpfs, Ulimit
 from batchq.errors import ContainerGone, NameTaken, StartRefused
 from batchq.ports.runtime import ContainerState

@@ -11,7 +11,7 @@ from batchq.compute.docker.create_request import (
     container_name,
     pause_container_name,
 )
-from batchq.compute.docker.policy import Secrets
+from batchq.compute.secrets import Secrets
 from batchq.domain.container import Logging, Mount, Secret
 from batchq.errors import NameTaken, RuntimeUnknown, StartRefused
 from batchq.ports.runtime import ContainerState

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchq.compute.docker.policy import NO_SECRETS, Secrets, environment_variable
+from batchq.compute.secrets import NO_SECRETS, Secrets, environment_variable
 from batchq.domain.container import Secret
 from batchq.errors import StartRefused
 

@@ -7,12 +7,17 @@ from batchq.domain.container import Resources
 from batchq.system.clock import SystemClock
 from tests.support.containers import docker_runtime
 from tests.support.inline import InlineStore
+from tests.support.kubernetes import kubernetes_runtime
 from tests.support.scripts import Script
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
 LONG = Script(seconds=None, on_term=7, output=("ready",))
 QUICK = Script(seconds=0, output=("one", "two"))
 NO_IMAGE, NO_REGISTRY = "batchq-test:none", "127.0.0.1:1/none:latest"
+
+ENGINES = ("simulated", pytest.param("docker", marks=pytest.mark.docker))
+#: For rules that Kubernetes does not have: it pulls images itself, and its pods are on the cluster's network.
+engines_only = pytest.mark.parametrize("runtime", ENGINES, indirect=True)
 
 
 @pytest.fixture
@@ -22,10 +27,14 @@ async def store():
     await store.close()
 
 
-@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=[*ENGINES, "kubernetes"])
 async def runtime(request):
     if request.param == "docker":
         async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
+            yield runtime
+    elif request.param == "kubernetes":
+        async with kubernetes_runtime() as (runtime, cluster):
+            cluster.missing_images |= {NO_IMAGE: "not found", NO_REGISTRY: "connection refused"}
             yield runtime
     else:
         runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)

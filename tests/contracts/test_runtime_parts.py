@@ -6,9 +6,11 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.contracts.conftest import LONG, QUICK
+from tests.contracts.conftest import LONG, QUICK, engines_only
 from tests.support.containers import death_of, left_over, new_tag, output, over, part_of
 from tests.support.scripts import Script
+
+pytestmark = engines_only
 
 
 def shared(runtime):

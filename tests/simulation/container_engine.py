@@ -142,10 +142,10 @@ class FaultyRuntime(RuntimeProxy):
         found = await super().inspect(tag)
         return found if self._machine_clock is None else self._machine_clock.stamped(found)
 
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
         self._invariants.signals.sent(tag, signal)
         try:
-            await super().signal_stop(tag, signal)
+            await super().signal_stop(tag, signal, grace=grace)
         except RuntimeUnreachable:
             self._invariants.signals.not_sent(tag)
             raise

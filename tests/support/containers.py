@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import ENVIRONMENT, INSTANCE, shared_network_in
 from batchq.compute.docker.network_placement import NetworkPlacement
-from batchq.compute.docker.policy import NO_SECRETS, STRICT_POLICY
+from batchq.compute.docker.policy import STRICT_POLICY
 from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.secrets import NO_SECRETS
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.ids import JobId, Tag

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from batchq.domain.container import Resources
@@ -116,8 +116,8 @@ class RuntimeProxy:
     async def inspect(self, tag: Tag) -> Inspection | None:
         return await self.call("inspect", tag, lambda: self.runtime.inspect(tag))
 
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        await self.call("signal_stop", tag, lambda: self.runtime.signal_stop(tag, signal))
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
+        await self.call("signal_stop", tag, lambda: self.runtime.signal_stop(tag, signal, grace=grace))
 
     async def kill(self, tag: Tag) -> None:
         await self.call("kill", tag, lambda: self.runtime.kill(tag))

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
@@ -250,7 +250,7 @@ class Executor:
                 if not is_unsent and not await self._may_send(stop, ops, unanswered_at):
                     await self._clock.sleep(SIGNAL_RETRY_INTERVAL)
                     continue
-                await self._runtime.signal_stop(tag, stop.signal)
+                await self._runtime.signal_stop(tag, stop.signal, grace=self._grace(stop))
             except (RuntimeUnknown, Unavailable) as unknown:
                 is_unsent = isinstance(unknown, RuntimeUnreachable)
                 unanswered_at = None if isinstance(unknown, RuntimeUnreachable | Unavailable) else self._clock.now()
@@ -285,6 +285,17 @@ class Executor:
             tag, on.CheckpointRequested(attempt=tag.attempt, container_key=tag.container_key, step=stop.step)
         )
         return ops.must_send(stop.step)
+
+    def _grace(self, stop: do.StopContainer) -> timedelta | None:
+        """The time from the signal of the step to SIGKILL; None: the container may go on after it, or not known."""
+        job = self._saved_job(stop.tag.job_id)
+        if job is None or job.attempt is None or job.attempt.number != stop.tag.attempt:
+            return None
+        stopped = ladder_of(job, stop.tag)
+        if stopped is None or stop.step >= len(stopped.steps):
+            return None
+        step = stopped.steps[stop.step]
+        return None if step.until_checkpoint else step.wait
 
     async def _kill(self, tag: Tag) -> None:
         """Send SIGKILL once. The job's timer repeats it while the container runs."""

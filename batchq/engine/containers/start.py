@@ -36,6 +36,7 @@ from batchq.errors import (
     StartHadNoEffect,
     StartInterrupted,
     StartRefused,
+    StartUnderWay,
     Unavailable,
 )
 from batchq.ports.checkpoints import CheckpointStore, Mark, Moment
@@ -45,6 +46,8 @@ from batchq.ports.runtime import ContainerCalls, ContainerState, Created, Launch
 log = logging.getLogger(__name__)
 
 REFUSAL_RETRY_DELAYS = (1.0, 4.0, 10.0)  # seconds before each retry of a refused start
+
+UNDER_WAY_PAUSE = 5.0  # seconds before a start that the engine carries out is repeated
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0  # seconds between tries while the engine does not answer
 
@@ -109,6 +112,9 @@ class Start:
             try:
                 await self._wait_for_permission()
                 return await self._try()
+            except StartUnderWay as under_way:
+                self._enter(StartPhase.PULLING, str(under_way))
+                await self._sleep(UNDER_WAY_PAUSE)
             except (RuntimeUnknown, Unavailable) as unknown:
                 log.warning("container %s: not started yet, the start is retried: %s", self._tag, unknown)
                 self._enter(StartPhase.UNANSWERED, str(unknown))

@@ -7,6 +7,7 @@ attempts were placed is called (decision 0037).
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from datetime import timedelta
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
@@ -223,9 +224,9 @@ class VerifiedRuntime:
             await self._compare_ids()
         return found
 
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
         await self.verify()
-        await self._runtime.signal_stop(tag, signal)
+        await self._runtime.signal_stop(tag, signal, grace=grace)
 
     async def kill(self, tag: Tag) -> None:
         await self.verify()

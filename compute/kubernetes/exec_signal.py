@@ -1,0 +1,60 @@
+"""Sends a signal to process 1 of a container: `kill` runs in the container, over one WebSocket.
+
+A signal of this kind is not a stop of the kubelet's, so any other stop may follow it.
+"""
+
+import json
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+
+from batchq.compute.kubernetes.pod_spec import CONTAINER
+from batchq.compute.kubernetes.rest import RestClient, translate_client_errors
+from batchq.errors import RuntimeUnknown
+
+STATUS_CHANNEL = 3
+UNANSWERED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+KILLED_CODES = frozenset({"137", "143"})  # the container ended while `kill` ran in it
+
+
+class Delivery(StrEnum):
+    """The outcome of a signal."""
+
+    DELIVERED = "DELIVERED"
+    #: The image has neither a shell nor `kill`, or the process could not be signalled.
+    IMPOSSIBLE = "IMPOSSIBLE"
+    #: The container does not run any more, or ended in the meantime: an inspection shows it.
+    ENDED = "ENDED"
+
+
+async def send_signal(rest: RestClient, pod: str, signal: str) -> Delivery:
+    """Send the signal, as `SIGTERM`, to process 1 of the pod's container. Raises RuntimeUnknown."""
+    command = ("sh", "-c", f"kill -s {signal.removeprefix('SIG')} 1")
+    query = [("container", CONTAINER), ("stdout", "true"), ("stderr", "true"), *(("command", text) for text in command)]
+    with translate_client_errors(f"exec {pod}"):
+        try:
+            async with rest.exec(f"{rest.namespaced}/pods/{pod}/exec", query) as socket:
+                async for message in socket:
+                    content = message.data
+                    if message.type is aiohttp.WSMsgType.BINARY and content and content[0] == STATUS_CHANNEL:
+                        return delivery_of(json.loads(content[1:]))
+        except aiohttp.WSServerHandshakeError as refused:
+            if refused.status in UNANSWERED:
+                raise
+            return Delivery.IMPOSSIBLE if refused.status == HTTPStatus.FORBIDDEN else Delivery.ENDED
+    raise RuntimeUnknown(f"exec {pod}: the connection ended without a status")
+
+
+def delivery_of(status: dict[str, Any]) -> Delivery:
+    """The meaning of the status of a command. Raises RuntimeUnknown."""
+    if status.get("status") == "Success":
+        return Delivery.DELIVERED
+    message = str(status.get("message"))
+    if status.get("reason") == "NonZeroExitCode":
+        causes = (status.get("details") or {}).get("causes") or [{}]
+        return Delivery.ENDED if str(causes[0].get("message")) in KILLED_CODES else Delivery.IMPOSSIBLE
+    if "executable file not found" in message or "no such file or directory" in message:
+        return Delivery.IMPOSSIBLE
+    raise RuntimeUnknown(f"exec: {message}"[:500])

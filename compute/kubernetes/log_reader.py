@@ -1,0 +1,145 @@
+"""Reads the log of a pod's container as lines.
+
+The API server shows the newest file of the log, 10 MiB by default. It writes a time stamp before each line, and in a
+long line after each 16 KiB. The text of an error comes with status 200 and without a stamp, so a line without one is
+never output.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from batchq.compute.kubernetes.pod_spec import CONTAINER
+from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.log_stamps import DIGITS, SECOND, STAMP, stamp_nanoseconds
+from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown
+from batchq.ports.logs import LogLine
+
+PIECE = 2**14  # bytes of a long line between two stamps
+MAX_LINE = 2**20  # bytes; a longer line is split into several
+MAX_FOLLOWED = 2**24  # bytes of a log that is kept in memory
+FOLLOW_START = 5.0  # seconds in which a follower must be connected
+
+
+async def read_log(rest: RestClient, path: str, *, after: int) -> AsyncGenerator[LogLine, None]:
+    """The lines of the log at the path of a pod, later than `after`. Raises ContainerGone; LogRefused."""
+    query = log_query(after)
+    async with rest.stream(f"{path}/log", query) as response:
+        if response.status == HTTPStatus.NOT_FOUND:
+            raise ContainerGone(f"{path} does not exist")
+        if response.status == HTTPStatus.BAD_REQUEST:  # the container has not started
+            return
+        if response.status != HTTPStatus.OK:
+            raise LogRefused(f"logs: status {response.status}")
+        async for line in parse_log(response.content.iter_any(), after=after):
+            yield line
+
+
+def log_query(after: int, *, follow: bool = False) -> dict[str, str]:
+    """The query of a log from `after` on, in nanoseconds. The API server also sends lines with exactly this stamp."""
+    query = {"container": CONTAINER, "timestamps": "true"}
+    if follow:
+        query["follow"] = "true"
+    if after <= 0:
+        return query
+    second = datetime.fromtimestamp(after // SECOND, UTC)
+    return query | {"sinceTime": f"{second:%Y-%m-%dT%H:%M:%S}.{after % SECOND:0{DIGITS}d}Z"}
+
+
+async def parse_log(chunks: AsyncIterator[bytes], *, after: int) -> AsyncIterator[LogLine]:
+    """The lines with a stamp later than `after`, in nanoseconds. Raises LogRefused for a text that is not a log."""
+    buffer, at = b"", 0
+    async for chunk in chunks:
+        buffer += chunk
+        *complete, buffer = buffer.split(b"\n")
+        for line in complete:
+            at, parsed = _line(line, at)
+            if parsed.at > after:
+                yield parsed
+        while len(buffer) > 2 * MAX_LINE:
+            cut = _cut(buffer)
+            at, parsed = _line(buffer[:cut], at)
+            buffer = buffer[cut:]
+            if parsed.at > after:
+                yield parsed
+    if buffer:
+        at, parsed = _line(buffer, at)
+        if parsed.at > after:
+            yield parsed
+
+
+def _line(line: bytes, at: int) -> tuple[int, LogLine]:
+    """A line, and its stamp. `at` is the stamp of the line before, which a part of a split line continues."""
+    stamp = STAMP.match(line)
+    if stamp is None and at == 0:
+        raise LogRefused(f"logs: {line[:200].decode(errors='replace')}")
+    at = at if stamp is None else stamp_nanoseconds(stamp)
+    content = line[stamp.end() :] if stamp is not None else line
+    return at, LogLine(at=at, message=_without_stamps(content).removesuffix(b"\r").decode(errors="replace"))
+
+
+def _cut(line: bytes) -> int:
+    """Where to split a line that is too long: before a stamp inside it, if it has one."""
+    stamp, cut = STAMP.match(line), MAX_LINE
+    end = 0 if stamp is None else stamp.end()
+    while end + PIECE < MAX_LINE and (stamp := STAMP.match(line, end + PIECE)) is not None:
+        cut, end = stamp.start(), stamp.end()
+    return cut
+
+
+def _without_stamps(content: bytes) -> bytes:
+    """The content of a line without the stamps between its pieces."""
+    pieces = []
+    while len(content) > PIECE and (stamp := STAMP.match(content, PIECE)) is not None:
+        pieces.append(content[:PIECE])
+        content = content[stamp.end() :]
+    return b"".join((*pieces, content))
+
+
+class FollowedLog:
+    """A log that is read to its end while the container is stopped by a deletion, after which it cannot be read."""
+
+    def __init__(self, rest: RestClient, path: str) -> None:
+        self._rest = rest
+        self._path = path
+        self._content: list[bytes] = []
+        self._connected = asyncio.Event()
+        self._task = asyncio.create_task(self._follow(), name=f"kubernetes: follow {path}")
+
+    async def wait_until_connected(self) -> None:
+        """Wait until the log is being read, or cannot be read. Raises RuntimeUnknown after FOLLOW_START."""
+        try:
+            async with asyncio.timeout(FOLLOW_START):
+                await self._connected.wait()
+        except TimeoutError as error:
+            raise RuntimeUnknown(f"logs: {self._path} cannot be followed") from error
+
+    async def lines(self, *, after: int) -> AsyncGenerator[LogLine, None]:
+        """All lines, once the log has ended."""
+        await asyncio.wait([self._task])
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for chunk in self._content:
+                yield chunk
+
+        async for line in parse_log(chunks(), after=after):
+            yield line
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _follow(self) -> None:
+        try:
+            async with self._rest.stream(f"{self._path}/log", log_query(0, follow=True)) as response:
+                self._connected.set()
+                size = 0
+                async for chunk in response.content.iter_any():
+                    size += len(chunk)
+                    if response.status == HTTPStatus.OK and size <= MAX_FOLLOWED:
+                        self._content.append(chunk)
+        except RuntimeUnknown:
+            return
+        finally:
+            self._connected.set()

@@ -1,0 +1,319 @@
+"""What a pod shows about its container: running, ended and how, never ran, or not able to start. Pure.
+
+Container states are believed, not phases: the phase follows a second after the end, and Kubernetes 1.20 reports a
+terminal phase while a container still runs. A terminal phase only means that a container that is still `waiting` will
+not run. The order of the rules matters; each was measured on Kubernetes 1.20 and 1.36.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.compute.kubernetes.pod_spec import DELETED_FOR, FINALIZER, MAX_REASON
+from batchq.domain.ids import Tag
+from batchq.errors import ContainerRuntimeError, ImageUnavailable, RuntimeUnknown, StartHadNoEffect, StartRefused
+from batchq.ports.runtime import ContainerState, Created, Inspection
+
+IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+#: The kubelet refused the pod before it began: another node may take it.
+ADMISSION_REASONS = frozenset({"OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError"})
+FORBIDDEN_REASONS = frozenset({"SysctlForbidden"})
+#: The node or an administrator ended the pod.
+HOST_REASONS = frozenset({"Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown"})
+#: The kubelet or containerd ended during a start. Values of a job appear only in messages about its program and mounts.
+_INTERRUPTED = re.compile(
+    r"(?:context canceled|transport is closing|ttrpc: closed|connection (?:refused|reset by peer)|transport: .*)\W*$"
+)
+_OF_JOB = ("exec:", "mount", "chdir")
+NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128  # exit codes of a program that cannot be started
+KILLED = 137
+WHOLE_SECOND = timedelta(seconds=1)  # Kubernetes cuts times to whole seconds
+#: Why batchq deletes a bound pod: the beginning of the annotation DELETED_FOR.
+STOP, REMOVE, WITHDRAW = "stop", "remove", "withdraw: "
+
+
+class SeenRun(Struct, frozen=True, kw_only=True):
+    """What earlier readings of the same pod have shown. The pod itself may show it no longer."""
+
+    #: The id of the first container that was seen.
+    container_id: str
+    started_at: datetime
+    #: The end that was reported first, so that all reports of the end are equal; None: no end was seen.
+    stopped_at: datetime | None = None
+
+
+class PodState(Struct, frozen=True, kw_only=True):
+    """The container of a pod."""
+
+    inspection: Inspection
+    #: The id of the container; None: no container of the pod has been created.
+    container_id: str | None = None
+    #: What a bound pod waits for before its container runs, for users; None: it does not wait.
+    waits_for: str | None = None
+    #: Why the container does not start; None: nothing prevents it. StartRefused, ImageUnavailable, StartHadNoEffect.
+    refusal: ContainerRuntimeError | None = None
+    #: Whether the pod is over and its container never ran and never will: another pod may replace it.
+    is_spent: bool = False
+    #: Whether a second container of the pod was started: it must be killed at once.
+    ran_twice: bool = False
+
+    @property
+    def state(self) -> ContainerState:
+        return self.inspection.state
+
+    @property
+    def has_run(self) -> bool:
+        return self.state in (ContainerState.RUNNING, ContainerState.EXITED)
+
+
+def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: datetime) -> PodState:
+    """The state of the pod's container. `seen` is the run that was seen before; None: no run was seen."""
+    if not pod["spec"].get("nodeName"):
+        deleted = pod["metadata"].get("deletionTimestamp") is not None
+        return _never_ran(tag, state=ContainerState.GOING if deleted else ContainerState.CREATED)
+    container = container_status(pod)
+    state = container.get("state") or {}
+    if "running" not in state and is_removed(pod):
+        return _never_ran(tag, state=ContainerState.GOING)
+    container_id = container.get("containerID")
+    if seen is not None and container_id and container_id != seen.container_id:
+        return _second_start(tag, seen, container_id, now)
+    if "running" in state:
+        started = _started_at(pod, state["running"], seen, now)
+        return PodState(inspection=_running(tag, started), container_id=container_id)
+    if "terminated" in state:
+        return _terminated(pod, tag, state["terminated"], seen=seen, now=now)
+    return _waiting(pod, tag, state.get("waiting") or {}, seen=seen, now=now)
+
+
+def seen_run(state: PodState) -> SeenRun | None:
+    """What the state adds to the knowledge of its pod; None: its container has not run."""
+    found = state.inspection
+    if not state.has_run or found.started_at is None or state.container_id is None:
+        return None
+    return SeenRun(container_id=state.container_id, started_at=found.started_at, stopped_at=found.stopped_at)
+
+
+def created_of(uid: str, state: PodState) -> Created:
+    """The result of `create` for an existing pod."""
+    return Created(container_id=uid, state=state.state)
+
+
+def container_status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The status of the pod's only container; empty if the kubelet has not reported one."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
+    status: Mapping[str, Any] = statuses[0]
+    return status
+
+
+def is_removed(pod: Mapping[str, Any]) -> bool:
+    """Whether batchq has removed the pod, which exists until its container has ended and its node confirms it."""
+    return _deleted_for(pod) == REMOVE and FINALIZER not in (pod["metadata"].get("finalizers") or ())
+
+
+def withdrawn_for(pod: Mapping[str, Any]) -> str | None:
+    """Why batchq has withdrawn the pod during its start; None: it has not."""
+    why = _deleted_for(pod)
+    return why.removeprefix(WITHDRAW) if why.startswith(WITHDRAW) else None
+
+
+def mount_refusal(events: Mapping[str, Any]) -> StartRefused | None:
+    """The refusal that events of a pod show whose volumes cannot be mounted; None: they show none."""
+    failed = [item.get("message") or "" for item in events.get("items") or () if item.get("reason") == "FailedMount"]
+    return _refused("CannotCreateContainerError", failed[-1]) if failed else None
+
+
+def accepted_at(pod: Mapping[str, Any]) -> datetime:
+    """When the kubelet accepted the pod, or else when the pod was created. Raises RuntimeUnknown."""
+    at = _time((pod.get("status") or {}).get("startTime")) or _time(pod["metadata"].get("creationTimestamp"))
+    if at is None:
+        raise RuntimeUnknown("invalid reply: a pod without a creation time")
+    return at
+
+
+def _waiting(
+    pod: Mapping[str, Any], tag: Tag, waiting: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
+) -> PodState:
+    status = pod.get("status") or {}
+    reason, message = waiting.get("reason") or "", waiting.get("message") or ""
+    is_over = status.get("phase") in ("Failed", "Succeeded")
+    restarted = bool(container_status(pod).get("restartCount"))
+    if seen is not None or restarted:
+        started = seen.started_at if seen is not None else accepted_at(pod)
+        if not is_over:
+            return PodState(inspection=_running(tag, started), container_id=_id_of(seen))
+        return _lost(tag, started, seen, now)
+    if is_over and not status.get("containerStatuses"):
+        return _not_admitted(pod, tag, now)
+    if is_over and not _deleted_for(pod) and _is_disrupted(pod):
+        return _lost(tag, accepted_at(pod), None, now)  # its node was deleted, and may run the container after all
+    if is_over or _is_over_by_kubelet(pod):
+        return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
+    if reason in IMAGE_REASONS:
+        text = f"CannotPullContainerError: {message or reason}"[:MAX_REASON]
+        return _never_ran(tag, refusal=ImageUnavailable(text))
+    if reason in CONFIG_REASONS:
+        return _never_ran(tag, refusal=_refused("CannotCreateContainerError", message or reason))
+    return _never_ran(tag, waits_for=f"node {pod['spec']['nodeName']} pulls the image and creates the container")
+
+
+def _not_admitted(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
+    """The state of a pod that ended without a container."""
+    status = pod["status"]
+    reason, message = status.get("reason") or "", status.get("message") or ""
+    if reason in ADMISSION_REASONS:
+        return _never_ran(tag, is_spent=True, refusal=StartHadNoEffect(f"start: {message or reason}"))
+    if reason in FORBIDDEN_REASONS:
+        refused = StartRefused(f"CannotCreateContainerError: {message or reason}"[:MAX_REASON], forbidden=True)
+        return _never_ran(tag, is_spent=True, refusal=refused)
+    if _deleted_for(pod):
+        return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
+    return _lost(tag, accepted_at(pod), None, now)
+
+
+def _terminated(
+    pod: Mapping[str, Any], tag: Tag, end: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
+) -> PodState:
+    reason, code, message = end.get("reason") or "", int(end.get("exitCode") or 0), end.get("message") or ""
+    if reason == "StartError":
+        return _never_ran(tag, is_spent=True, refusal=_start_error(message))
+    if reason == "ContainerStatusUnknown" and not end.get("containerID") and seen is None:
+        if withdrawn_for(pod) is not None:
+            return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
+        if _deleted_for(pod):
+            return _exited(tag, accepted_at(pod), KILLED, now)
+    started, finished = _started_at(pod, end, seen, now), _time(end.get("finishedAt"))
+    stopped = now if finished is None else min(finished + WHOLE_SECOND, now)
+    exited = _exited(tag, started, code, seen.stopped_at if seen is not None and seen.stopped_at else stopped)
+    return replace(
+        exited,
+        container_id=end.get("containerID"),
+        inspection=replace(
+            exited.inspection,
+            out_of_memory=reason == "OOMKilled",
+            host_lost=code != 0 and _ended_by_host(pod, reason),
+        ),
+    )
+
+
+def _ended_by_host(pod: Mapping[str, Any], reason: str) -> bool:
+    """Whether the node, an administrator or another client ended a container that failed."""
+    status = pod.get("status") or {}
+    return (
+        reason in ("Unknown", "ContainerStatusUnknown")
+        or status.get("reason") in HOST_REASONS
+        or _is_disrupted(pod)
+        or (pod["metadata"].get("deletionTimestamp") is not None and not _deleted_for(pod))
+    )
+
+
+def _started_at(pod: Mapping[str, Any], state: Mapping[str, Any], seen: SeenRun | None, now: datetime) -> datetime:
+    """The start of the container: at most a second late, never before it, and equal in all reports."""
+    if seen is not None:
+        return seen.started_at
+    started = _time(state.get("startedAt"))
+    return accepted_at(pod) if started is None else min(started + WHOLE_SECOND, now)
+
+
+def _is_disrupted(pod: Mapping[str, Any]) -> bool:
+    """Whether Kubernetes has marked the pod as ended by a drain, an eviction or the deletion of its node."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(
+        condition.get("type") == "DisruptionTarget" and condition.get("status") == "True" for condition in conditions
+    )
+
+
+def _start_error(message: str) -> StartRefused:
+    """The refusal of a container whose program did not start. The kubelet may have ended in the middle of it."""
+    if _INTERRUPTED.search(message) and not any(text in message for text in _OF_JOB):
+        return StartRefused(_reason("CannotStartContainerError", message), certain=False, host_failed=True)
+    if "no such file" in message or "not found" in message:
+        code = NOT_FOUND
+    else:
+        code = NOT_EXECUTABLE if "permission denied" in message else NOT_STARTED
+    return StartRefused(_reason("CannotStartContainerError", message), exit_code=code)
+
+
+def _second_start(tag: Tag, seen: SeenRun, container_id: str, now: datetime) -> PodState:
+    lost = _lost(tag, seen.started_at, seen, now)
+    return replace(lost, ran_twice=container_id != seen.container_id)
+
+
+def _lost(tag: Tag, started: datetime, seen: SeenRun | None, now: datetime) -> PodState:
+    """A container whose end is not known, and which does not run any more."""
+    stopped = seen.stopped_at if seen is not None and seen.stopped_at is not None else now
+    exited = _exited(tag, started, KILLED, stopped)
+    return replace(exited, container_id=_id_of(seen), inspection=replace(exited.inspection, host_lost=True))
+
+
+def _id_of(seen: SeenRun | None) -> str | None:
+    return None if seen is None else seen.container_id
+
+
+def _exited(tag: Tag, started: datetime, code: int, stopped: datetime) -> PodState:
+    found = Inspection(
+        tag=tag,
+        state=ContainerState.EXITED,
+        started_at=started,
+        stopped_at=max(started, stopped),
+        exit_code=code,
+    )
+    return PodState(inspection=found)
+
+
+def _running(tag: Tag, started: datetime) -> Inspection:
+    return Inspection(tag=tag, state=ContainerState.RUNNING, started_at=started)
+
+
+def _never_ran(
+    tag: Tag,
+    *,
+    state: ContainerState = ContainerState.CREATED,
+    waits_for: str | None = None,
+    refusal: ContainerRuntimeError | None = None,
+    is_spent: bool = False,
+) -> PodState:
+    inspection = Inspection(tag=tag, state=state)
+    return PodState(inspection=inspection, waits_for=waits_for, refusal=refusal, is_spent=is_spent)
+
+
+def _withdrawal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
+    """The refusal for which batchq has withdrawn the pod; None: it has not."""
+    why = withdrawn_for(pod)
+    if why is None:
+        return None
+    return ImageUnavailable(why) if why.startswith("CannotPullContainerError") else StartRefused(why)
+
+
+def _deleted_for(pod: Mapping[str, Any]) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(DELETED_FOR) or "")
+
+
+def _is_over_by_kubelet(pod: Mapping[str, Any]) -> bool:
+    """Whether the kubelet has confirmed the deletion: batchq deletes a bound pod with a grace above 0."""
+    metadata = pod["metadata"]
+    return metadata.get("deletionTimestamp") is not None and metadata.get("deletionGracePeriodSeconds") == 0
+
+
+def _refused(kind: str, message: str) -> StartRefused:
+    return StartRefused(_reason(kind, message))
+
+
+def _reason(kind: str, message: str) -> str:
+    return f"{kind}: {' '.join(message.split())}"[:MAX_REASON]
+
+
+def _time(text: object) -> datetime | None:
+    """A time of the API, UTC; None for null and for the start of the epoch, which stands for no time."""
+    if not isinstance(text, str):
+        return None
+    try:
+        at = datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError as error:
+        raise RuntimeUnknown(f"invalid reply: {text!r} is not a time") from error
+    return None if at.timestamp() == 0 else at

@@ -1,0 +1,114 @@
+"""Stops containers of pods: signals by `exec`, and SIGKILL by the deadline of the pod.
+
+The first stop that a kubelet gets fixes the time until its SIGKILL; later ones change nothing. A signal by `exec` is no
+stop of the kubelet's, so SIGKILL may follow at any time. An image without a shell is stopped by a deletion instead.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from math import ceil
+
+from batchq.compute.kubernetes.exec_signal import Delivery, send_signal
+from batchq.compute.kubernetes.log_reader import FollowedLog
+from batchq.compute.kubernetes.pod_state import STOP
+from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted
+from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.watching import PodReader
+from batchq.domain.ids import Tag
+from batchq.errors import ContainerGone, RuntimeUnknown
+from batchq.ports.runtime import ContainerState
+
+SIGTERM = "SIGTERM"
+MAX_FAILED_SIGNALS = 5  # of one container, before it is stopped by a deletion
+
+log = logging.getLogger(__name__)
+
+
+class PodStops:
+    """The stops of one instance's pods."""
+
+    def __init__(
+        self, rest: RestClient, pods: Pods, reader: PodReader, *, has_deadline_kill: Callable[[], bool]
+    ) -> None:
+        """`has_deadline_kill`: whether the server's kubelets keep exit code and log of a pod after its deadline."""
+        self._rest = rest
+        self._pods = pods
+        self._reader = reader
+        self._has_deadline_kill = has_deadline_kill
+        #: The logs of containers that are stopped by a deletion.
+        self.followed: dict[Tag, FollowedLog] = {}
+        #: By container, how often a signal could not be sent although the container runs.
+        self._failed_signals: Counter[Tag] = Counter()
+        self._notified: set[Tag] = set()
+
+    async def signal_stop(self, tag: Tag, signal: str | None, grace: timedelta | None) -> None:
+        pod = await self._running(tag)
+        if is_being_deleted(pod):
+            return  # the kubelet stops it already
+        if pod["spec"].get("shareProcessNamespace"):  # process 1 is the pause container
+            outcome = Delivery.IMPOSSIBLE
+        else:
+            outcome = await send_signal(self._rest, self._pods.name_of(tag), signal or SIGTERM)
+        if outcome is Delivery.ENDED:
+            outcome = await self._after_failed_signal(tag)
+        if outcome is Delivery.IMPOSSIBLE:
+            await self._stop_by_deletion(tag, pod, signal or SIGTERM, grace)
+        self._failed_signals.pop(tag, None)
+
+    async def kill(self, tag: Tag) -> None:
+        pod = await self._running(tag)
+        if is_being_deleted(pod):
+            self._notify_of_grace(tag, pod)
+        elif self._has_deadline_kill():
+            await self._pods.kill(pod)
+        else:
+            await self._delete(tag, pod, grace=1)
+
+    async def forget(self, tag: Tag) -> None:
+        """The pod of the tag was removed."""
+        self._failed_signals.pop(tag, None)
+        self._notified.discard(tag)
+        followed = self.followed.pop(tag, None)
+        if followed is not None:
+            await followed.close()
+
+    async def close(self) -> None:
+        for tag in tuple(self.followed):
+            await self.forget(tag)
+
+    async def _running(self, tag: Tag) -> Pod:
+        """The pod, whose container runs. Raises ContainerGone."""
+        pod = await self._pods.get(tag)
+        if pod is None or self._reader.read(pod, tag).state is not ContainerState.RUNNING:
+            raise ContainerGone(f"the container of {tag} does not run")
+        return pod
+
+    async def _after_failed_signal(self, tag: Tag) -> Delivery:
+        """What a refused connection to the container means. Raises ContainerGone if it has ended; RuntimeUnknown."""
+        await self._running(tag)
+        self._failed_signals[tag] += 1
+        if self._failed_signals[tag] < MAX_FAILED_SIGNALS:
+            raise RuntimeUnknown(f"the node does not run a command in the container of {tag}")
+        return Delivery.IMPOSSIBLE
+
+    async def _stop_by_deletion(self, tag: Tag, pod: Pod, signal: str, grace: timedelta | None) -> None:
+        if grace is None:
+            log.warning("container %s: %s was not sent: its image has no shell", tag, signal)
+            return
+        await self._delete(tag, pod, grace=max(1, ceil(grace.total_seconds())))
+
+    async def _delete(self, tag: Tag, pod: Pod, *, grace: int) -> None:
+        """Delete the pod while its log is followed: the log cannot be read after the end of a deleted pod."""
+        if tag not in self.followed:
+            self.followed[tag] = FollowedLog(self._rest, f"{self._pods.path}/{self._pods.name_of(tag)}")
+        await self.followed[tag].wait_until_connected()
+        await self._pods.mark_deleted(pod, STOP)
+        await self._pods.delete(pod, grace=grace)
+
+    def _notify_of_grace(self, tag: Tag, pod: Pod) -> None:
+        if tag not in self._notified:
+            self._notified.add(tag)
+            grace = pod["metadata"].get("deletionGracePeriodSeconds")
+            log.warning("container %s: Kubernetes keeps the first grace of a stop (%s s)", tag, grace)

@@ -1,0 +1,176 @@
+"""Requests to the API server, and the meaning of its replies.
+
+aiohttp sends the requests: it verifies TLS, has the WebSocket that signals need, and is used by the API as well.
+Decision 0080.
+
+A reply of 404, 409, 413 or 422 is an answer: the request had no effect. A reply of 5xx or 429, a timeout and a broken
+connection leave the outcome unknown. A connection that could not be made has no effect.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from msgspec import Struct
+
+from batchq.compute.kubernetes.connection import ClusterAccess
+from batchq.errors import RuntimeUnknown, RuntimeUnreachable
+from batchq.ports.clock import Clock
+
+MERGE_PATCH = "application/merge-patch+json"
+TOO_LARGE = "request is too large"  # a reply of 500 by etcd, which is final
+CONNECT_TIMEOUT = 5.0  # seconds
+TIMEOUT = 30.0  # seconds of a whole request
+STREAM_TIMEOUT = 90.0  # seconds between two bytes of a stream; a watch has a bookmark each minute
+MAX_CONNECTIONS = 100
+TLS_CLOSE = 0.1  # seconds in which TLS connections end
+EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+MAX_ERROR_TEXT = 500  # characters
+
+Query = Mapping[str, str] | Sequence[tuple[str, str]]
+
+
+class ApiReply(Struct, frozen=True, kw_only=True):
+    """The API server's answer to a request."""
+
+    status: int
+    #: The JSON object of the reply.
+    body: dict[str, Any]
+    #: The server's clock; None if the reply does not have it.
+    time: datetime | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status < HTTPStatus.BAD_REQUEST
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message") or f"status {self.status}")[:MAX_ERROR_TEXT]
+
+
+class RestClient:
+    """Sends requests to one API server. A session is opened with the first request, also after `close`."""
+
+    def __init__(self, cluster: ClusterAccess, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+        #: The path of the objects of the jobs' namespace.
+        self.namespaced = f"/api/v1/namespaces/{quote(cluster.namespace)}"
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        query: Query = (),
+        content_type: str = "application/json",
+    ) -> ApiReply:
+        """Send a request; the reply may report an error. Raises RuntimeUnknown and RuntimeUnreachable."""
+        data = None if body is None else json.dumps(body).encode()
+        # A command in a container answers 406 to this Accept header, so streams and commands do not send it.
+        headers = self._headers() | {"Accept": "application/json"}
+        headers |= {} if body is None else {"Content-Type": content_type}
+        with translate_client_errors(f"{method} {path}"):
+            async with self._open_session().request(
+                method, self._url(path), params=query, data=data, headers=headers, **self._tls()
+            ) as response:
+                text = await response.read()
+                return self._reply(method, path, response, text)
+
+    async def get(self, path: str, query: Query = ()) -> ApiReply:
+        """Send a GET request. Every error but 404 is raised as RuntimeUnknown."""
+        reply = await self.request("GET", path, query=query)
+        if not reply.ok and reply.status != HTTPStatus.NOT_FOUND:
+            raise RuntimeUnknown(f"GET {path}: {reply.message}")
+        return reply
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Query) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A GET request whose response, of any status, is read as it arrives."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=STREAM_TIMEOUT)
+        with translate_client_errors(f"GET {path}"):
+            async with self._open_session().get(
+                self._url(path), params=query, headers=self._headers(), timeout=timeout, **self._tls()
+            ) as response:
+                yield response
+
+    @asynccontextmanager
+    async def exec(self, path: str, query: Query) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """The WebSocket of a command in a container. Raises aiohttp.WSServerHandshakeError."""
+        async with self._open_session().ws_connect(
+            self._url(path), params=query, headers=self._headers(), protocols=EXEC_PROTOCOLS, **self._tls()
+        ) as socket:
+            yield socket
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+            if self._cluster.tls is not None:  # aiohttp does not wait for the end of TLS connections
+                await self._clock.sleep(TLS_CLOSE)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS)
+            timeout = aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=CONNECT_TIMEOUT)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
+        return self._session
+
+    def _url(self, path: str) -> str:
+        return f"{self._cluster.server}{path}"
+
+    def _headers(self) -> dict[str, str]:
+        try:
+            token = self._cluster.token.read(self._clock.now())
+        except OSError as error:
+            raise RuntimeUnreachable(f"the token of the service account cannot be read: {error}") from error
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _tls(self) -> dict[str, Any]:
+        if self._cluster.tls is None:
+            return {}
+        return {"ssl": self._cluster.tls, "server_hostname": self._cluster.tls_name}
+
+    @staticmethod
+    def _reply(method: str, path: str, response: aiohttp.ClientResponse, text: bytes) -> ApiReply:
+        try:
+            body = json.loads(text) if text else {}
+        except ValueError:
+            body = {"message": text.decode(errors="replace").strip()}
+        date = response.headers.get("Date")
+        reply = ApiReply(
+            status=response.status,
+            body=body if isinstance(body, dict) else {},
+            time=parsedate_to_datetime(date).astimezone(UTC) if date else None,
+        )
+        if is_unanswered(reply):
+            raise RuntimeUnknown(f"{method} {path}: {reply.message}")
+        if reply.status == HTTPStatus.UNAUTHORIZED:
+            raise RuntimeUnreachable(f"{method} {path}: the API server does not accept the credentials")
+        return reply
+
+
+def is_unanswered(reply: ApiReply) -> bool:
+    """Whether the reply leaves open if the request had an effect."""
+    if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+        return True
+    return reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR and TOO_LARGE not in reply.message
+
+
+@contextmanager
+def translate_client_errors(call: str) -> Iterator[None]:
+    """Raise RuntimeUnreachable if no connection was made, and RuntimeUnknown for any other error of the connection."""
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise RuntimeUnreachable(f"{call}: {error}") from error
+    except (aiohttp.ClientError, OSError) as error:  # also a timeout
+        raise RuntimeUnknown(f"{call}: {str(error) or type(error).__name__}") from error

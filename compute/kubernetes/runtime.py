@@ -1,0 +1,177 @@
+"""The runtime port on a Kubernetes cluster: one pod for each container, in a namespace of batchq's own."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+
+from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
+from batchq.compute.kubernetes.log_reader import read_log
+from batchq.compute.kubernetes.nodes import ClusterNodes
+from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.pod_start import PodStarts
+from batchq.compute.kubernetes.pod_state import REMOVE
+from batchq.compute.kubernetes.pod_stop import PodStops
+from batchq.compute.kubernetes.pods import Pod, Pods, uid_of
+from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.watching import PodReader, PodWatch
+from batchq.compute.secrets import NO_SECRETS, Secrets
+from batchq.domain.container import Resources
+from batchq.domain.ids import Tag
+from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, StartImpossible
+from batchq.ports.clock import Clock
+from batchq.ports.logs import LogLine
+from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
+
+log = logging.getLogger(__name__)
+
+
+class KubernetesRuntime:
+    """The runtime port. It connects with the first call, and again after every absence of the API server."""
+
+    def __init__(
+        self,
+        *,
+        instance: str,
+        cluster: ClusterAccess,
+        clock: Clock,
+        policy: PodPolicy,
+        secrets: Secrets = NO_SECRETS,
+        allow_old: bool = False,
+    ) -> None:
+        """`allow_old`: whether a server older than 1.30 is accepted, for tests only."""
+        self._instance = instance
+        self._allow_old = allow_old
+        self._version: tuple[int, int] | None = None
+        self._rest = RestClient(cluster, clock)
+        self._pods = Pods(self._rest, instance)
+        self._nodes = ClusterNodes(self._rest, instance, clock)
+        self._reader = PodReader(instance, clock, self._kill_second_start)
+        self._watch = PodWatch(self._rest, self._pods, self._reader, clock, self._nodes.release)
+        self._stops = PodStops(self._rest, self._pods, self._reader, has_deadline_kill=self._has_deadline_kill)
+        self._starts = PodStarts(
+            instance=instance,
+            policy=policy,
+            secrets=secrets,
+            pods=self._pods,
+            reader=self._reader,
+            watch=self._watch,
+            nodes=self._nodes,
+            clock=clock,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def check_server(self) -> None:
+        """Raise StartImpossible if the server's version is not supported, and RuntimeUnknown if it does not answer."""
+        if self._version is None:
+            reply = await self._rest.get("/version")
+            self._version = check_version(reply.body, allow_old=self._allow_old)
+            log.info("Kubernetes %d.%d", *self._version)
+
+    async def create(self, launch: LaunchSpec) -> Created:
+        await self._verify_version()
+        return await self._starts.create(launch)
+
+    async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
+        """Do nothing: the kubelet pulls the image at the start."""
+
+    async def start(self, tag: Tag) -> None:
+        await self._starts.start(tag)
+
+    async def inspect(self, tag: Tag) -> Inspection | None:
+        pod = await self._pods.get(tag)
+        if pod is None or self._reader.tag_of(pod) != tag:
+            return None
+        return self._reader.read(pod, tag).inspection
+
+    async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
+        await self._stops.signal_stop(tag, signal, grace)
+
+    async def kill(self, tag: Tag) -> None:
+        await self._stops.kill(tag)
+
+    async def remove(self, tag: Tag) -> None:
+        pod = await self._pods.get(tag)
+        if pod is not None and self._reader.tag_of(pod) == tag:
+            await self._pods.remove(pod, REMOVE)
+            self._nodes.release(uid_of(pod))
+        self._starts.forget(tag)
+        await self._stops.forget(tag)
+
+    async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
+        lines = self.logs(tag, after=0)
+        try:
+            first = await anext(lines)
+        except StopAsyncIteration:
+            await self.remove(tag)
+            return None
+
+        async def whole() -> AsyncGenerator[LogLine, None]:
+            yield first
+            async for line in lines:
+                yield line
+
+        return whole()
+
+    async def survey(self) -> tuple[Inspection, ...]:
+        await self._verify_version()
+        pods, _ = await self._pods.list()
+        tagged = ((self._reader.tag_of(pod), pod) for pod in pods)
+        return tuple(self._reader.read(pod, tag).inspection for tag, pod in tagged if tag is not None)
+
+    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
+        return self._watch.subscribe()
+
+    async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
+        followed = self._stops.followed.get(tag)
+        path = f"{self._pods.path}/{self._pods.name_of(tag)}"
+        lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, after=after)
+        async for line in lines:
+            yield line
+
+    async def capacity(self) -> Resources:
+        return await self._nodes.capacity()
+
+    async def lost_before(self) -> datetime | None:
+        """None: each pod shows by itself whether it was lost with its node."""
+        return None
+
+    async def identity(self) -> RuntimeIdentity:
+        """The identity of the jobs' namespace, and the clock of the API server."""
+        reply = await self._rest.get(self._rest.namespaced)
+        if not reply.ok:
+            raise RuntimeUnknown(f"the namespace of the jobs cannot be read: {reply.message}")
+        return RuntimeIdentity(id=str(reply.body["metadata"]["uid"]), time=reply.time)
+
+    async def close(self) -> None:
+        """End the watch, the followers and the connections. The pods remain."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await self._watch.close()
+        await self._stops.close()
+        await self._rest.close()
+
+    async def _verify_version(self) -> None:
+        """Raise RuntimeUnknown while the server is too old: it may have been replaced by an older one."""
+        try:
+            await self.check_server()
+        except StartImpossible as error:
+            raise RuntimeUnknown(str(error)) from error
+
+    def _has_deadline_kill(self) -> bool:
+        """Whether a deadline ends a container that ignores SIGTERM. Kubernetes 1.20 leaves it running."""
+        return self._version is None or self._version >= OLDEST_VERSION
+
+    def _kill_second_start(self, pod: Pod) -> None:
+        """Kill a container that its node started a second time."""
+
+        async def kill() -> None:
+            try:
+                await self._pods.kill(pod)
+            except (ContainerRuntimeError, ContainerGone) as error:
+                log.warning("pod %s: its second container was not killed: %s", pod["metadata"]["name"], error)
+
+        task = asyncio.create_task(kill(), name=f"kubernetes: kill {uid_of(pod)}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,95 @@
+"""The log of a pod: stamps inside long lines, texts that are not a log, and positions."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchq.compute.kubernetes.log_reader import MAX_LINE, PIECE, log_query, parse_log
+from batchq.errors import LogRefused
+from batchq.ports.logs import LogLine
+from tests.support.containers import output, started
+from tests.support.examples import examples
+from tests.support.scripts import Script
+
+FIRST, SECOND = b"2026-01-01T00:00:00.000000001Z ", b"2026-01-01T00:00:00.000000002Z "
+AT = 1767225600000000001
+
+
+async def parsed(*chunks, after=0):
+    async def stream():
+        for chunk in chunks:
+            yield chunk
+
+    return [line async for line in parse_log(stream(), after=after)]
+
+
+async def test_lines_with_their_stamps():
+    assert await parsed(FIRST + b"one\n" + SECOND + b"two\n") == [
+        LogLine(at=AT, message="one"),
+        LogLine(at=AT + 1, message="two"),
+    ]
+
+
+@given(cuts=st.sets(st.integers(1, 120), max_size=6))
+@settings(max_examples=examples(60))
+async def test_the_lines_do_not_depend_on_the_pieces_in_which_they_arrive(cuts):
+    whole = FIRST + "eins äöü\r\n".encode() + SECOND + b"\n" + SECOND + b"unfinished"
+    ends = [*sorted(cuts), len(whole)]
+    chunks = [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    assert [it.message for it in await parsed(*chunks)] == ["eins äöü", "", "unfinished"]
+
+
+async def test_lines_up_to_the_position_are_left_out():
+    log = FIRST + b"one\n" + SECOND + b"two\n"
+
+    assert [it.message for it in await parsed(log, after=AT)] == ["two"]
+    assert await parsed(log, after=AT + 1) == []
+
+
+async def test_a_long_line_is_one_line_without_the_stamps_inside_it():
+    pieces = [bytes([letter]) * PIECE for letter in b"ab"]
+    log = FIRST + pieces[0] + SECOND + pieces[1] + SECOND + b"rest\n" + SECOND + b"next\n"
+
+    lines = await parsed(log)
+
+    assert [it.message for it in lines] == [(b"".join(pieces) + b"rest").decode(), "next"]
+
+
+async def test_a_stamp_that_a_program_prints_stays():
+    text = FIRST.decode() + "my own stamp"
+
+    assert [it.message for it in await parsed(FIRST + text.encode() + b"\n")] == [text]
+
+
+async def test_a_line_without_end_is_split():
+    log = FIRST + (b"x" * PIECE + SECOND) * 200 + b"\n" + SECOND + b"next\n"
+
+    lines = await parsed(*(log[start : start + 2**16] for start in range(0, len(log), 2**16)))
+
+    assert "".join(it.message for it in lines[:-1]) == "x" * (200 * PIECE)
+    assert max(len(it.message) for it in lines) <= 2 * MAX_LINE
+    assert lines[-1].message == "next"
+
+
+@pytest.mark.parametrize(
+    "text", [b"unable to retrieve container logs for containerd://3a20", b"failed to try resolving symlinks in path"]
+)
+async def test_a_text_without_a_stamp_is_never_output(text):
+    with pytest.raises(LogRefused):
+        await parsed(text)
+
+
+def test_the_position_has_nanoseconds():
+    assert log_query(AT)["sinceTime"] == "2026-01-01T00:00:00.000000001Z"
+    assert "sinceTime" not in log_query(0)
+
+
+@pytest.mark.parametrize(("status", "text"), [(500, "the node is away"), (403, "forbidden")])
+async def test_a_log_that_cannot_be_read_is_refused(model, status, text):
+    runtime, cluster = model
+    tag = await started(runtime, Script(seconds=None))
+    cluster.fault = lambda _method, path: (status, text) if path.endswith("/log") else None
+
+    with pytest.raises(LogRefused):
+        await output(runtime, tag)

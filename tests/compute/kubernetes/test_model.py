@@ -1,0 +1,101 @@
+"""The model of the API server answers as Kubernetes 1.36.2 did, by status and reason of the recorded replies."""
+
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from batchq.compute.kubernetes.pod_spec import PodPolicy, build_pod
+from tests.support.containers import launch
+from tests.support.kubernetes import INSTANCE, served
+from tests.support.kubernetes_api import ModelCluster
+
+RECORDED = Path(__file__).parent / "recorded" / "1.36.2"
+PODS = "/api/v1/namespaces/jobs/pods"
+WRONG = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+async def api():
+    cluster = ModelCluster(kubelet=False)
+    async with served(cluster) as url, aiohttp.ClientSession(url) as http:
+        yield http
+
+
+async def created(http):
+    body = build_pod(launch(), instance=INSTANCE, policy=PodPolicy())
+    async with http.post(PODS, json=body) as reply:
+        return await reply.json()
+
+
+def binding(pod, uid=None):
+    metadata = {"name": pod["metadata"]["name"], "uid": uid or pod["metadata"]["uid"]}
+    return {"metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
+
+
+async def again(http, pod):
+    path = f"{PODS}/{pod['metadata']['name']}/binding"
+    async with http.post(path, json=binding(pod)) as first:
+        assert first.status == json.loads((RECORDED / "reply-binding.json").read_text())["status"]
+    return http.post(path, json=binding(pod))
+
+
+async def wrong_uid(http, pod):
+    return http.post(f"{PODS}/{pod['metadata']['name']}/binding", json=binding(pod, WRONG))
+
+
+async def deleted(http, pod):
+    await (await http.delete(f"{PODS}/{pod['metadata']['name']}", json={})).read()
+    return http.post(f"{PODS}/{pod['metadata']['name']}/binding", json=binding(pod))
+
+
+async def absent(http, pod):
+    return http.post(f"{PODS}/absent/binding", json=binding(pod))
+
+
+async def taken(http, pod):
+    return http.post(PODS, json=pod)
+
+
+async def delete_wrong_uid(http, pod):
+    return http.delete(f"{PODS}/{pod['metadata']['name']}", json={"preconditions": {"uid": WRONG}})
+
+
+async def patch_wrong_uid(http, pod):
+    return http.patch(f"{PODS}/{pod['metadata']['name']}", json={"metadata": {"uid": WRONG}})
+
+
+@pytest.mark.parametrize(
+    ("request_of", "name"),
+    [
+        (again, "binding-again"),
+        (wrong_uid, "binding-wrong-uid"),
+        (deleted, "binding-deleted"),
+        (absent, "binding-absent"),
+        (taken, "create-taken"),
+        (delete_wrong_uid, "delete-wrong-uid"),
+        (patch_wrong_uid, "patch-wrong-uid"),
+    ],
+)
+async def test_the_model_answers_as_recorded(api, request_of, name):
+    recorded = json.loads((RECORDED / f"reply-{name}.json").read_text())
+
+    async with await request_of(api, await created(api)) as reply:
+        answer = await reply.json()
+
+    assert (reply.status, answer["reason"]) == (recorded["status"], recorded["body"]["reason"])
+
+
+async def test_a_deleted_pod_stays_until_its_finalizer_is_released(api):
+    pod = await created(api)
+    path = f"{PODS}/{pod['metadata']['name']}"
+    async with api.delete(path, json={}) as reply:
+        metadata = (await reply.json())["metadata"]
+
+    unbound = json.loads((RECORDED / "deleted-unbound.json").read_text())["metadata"]
+    assert metadata["deletionGracePeriodSeconds"] == unbound["deletionGracePeriodSeconds"] == 0
+    async with api.patch(path, json={"metadata": {"finalizers": []}}) as reply:
+        assert reply.status == 200
+    async with api.get(path) as reply:
+        assert reply.status == 404

@@ -1,0 +1,428 @@
+"""Creating and starting pods: at most one start, whatever happens to the requests and their replies."""
+
+import asyncio
+from contextlib import suppress
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from batchq.compute.kubernetes.pod_spec import DELETED_FOR
+from batchq.domain.container import Resources, Secret
+from batchq.errors import (
+    ContainerGone,
+    ContainerRuntimeError,
+    ContainerUnusable,
+    ImageUnavailable,
+    NameTaken,
+    RuntimeUnknown,
+    StartHadNoEffect,
+    StartRefused,
+    StartUnderWay,
+)
+from batchq.ports.runtime import ContainerState, Inspection
+from tests.compute.kubernetes.conftest import bound, name_of
+from tests.support.containers import launch, launched, over
+from tests.support.kubernetes import kubernetes_runtime, runtime_at, served
+from tests.support.kubernetes_api import ModelCluster, node
+from tests.support.scripts import Script
+
+QUICK = Script(seconds=0, exit_code=3)
+
+
+def binding(fault, times=1):
+    """The fault for the next bindings."""
+    left = [times]
+
+    def decide(_method, path):
+        if not path.endswith("/binding") or not left[0]:
+            return None
+        left[0] -= 1
+        return fault
+
+    return decide
+
+
+async def test_a_created_pod_is_not_bound(model):
+    runtime, cluster = model
+    it = launch()
+
+    made = await runtime.create(it)
+
+    pod = cluster.pods[name_of(it.tag)]
+    assert made.container_id == pod["metadata"]["uid"]
+    assert "nodeName" not in pod["spec"]
+    assert cluster.starts == {}
+
+
+async def test_the_binding_names_the_uid_of_the_pod_that_was_created(model):
+    runtime, cluster = model
+    it = launch(QUICK)
+    await runtime.create(it)
+    # Another pod takes the name: the start must not reach it.
+    await runtime.remove(it.tag)
+    other = launch(QUICK, tag=it.tag)
+    runtime._starts._created.clear()
+    first = await runtime.create(other)
+    runtime._starts._created[it.tag] = (
+        {**cluster.pods[name_of(it.tag)], "metadata": {"name": name_of(it.tag), "uid": "old"}},
+        "local",
+    )
+
+    with pytest.raises(ContainerGone):
+        await runtime.start(it.tag)
+
+    assert cluster.starts == {}
+    assert cluster.pods[name_of(it.tag)]["metadata"]["uid"] == first.container_id
+
+
+@pytest.mark.parametrize("fault", ["lost", "twice"])
+async def test_a_binding_without_a_reply_or_sent_twice_starts_the_pod_once(model, fault):
+    runtime, cluster = model
+    it = launch(QUICK)
+    made = await runtime.create(it)
+    cluster.fault = binding(fault)
+
+    with suppress(RuntimeUnknown):
+        await runtime.start(it.tag)
+    await runtime.start(it.tag)
+
+    assert (await over(runtime, it.tag)).exit_code == 3
+    assert cluster.starts == {made.container_id: 1}
+
+
+async def test_a_late_binding_does_not_start_the_pod_again(model):
+    runtime, cluster = model
+    it = launch(QUICK)
+    made = await runtime.create(it)
+    cluster.fault = binding("late")
+    with pytest.raises(RuntimeUnknown):
+        await runtime.start(it.tag)
+    await runtime.start(it.tag)
+    await over(runtime, it.tag)
+
+    await cluster.run_late_calls()
+
+    assert cluster.starts == {made.container_id: 1}
+
+
+async def test_a_late_binding_does_not_start_a_removed_pod(model):
+    runtime, cluster = model
+    it = launch(QUICK)
+    await runtime.create(it)
+    cluster.fault = binding("late")
+    with pytest.raises(RuntimeUnknown):
+        await runtime.start(it.tag)
+    await runtime.remove(it.tag)
+
+    await cluster.run_late_calls()
+
+    assert cluster.starts == {}
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_third_of_all_replies_lost_starts_each_pod_at_most_once(seed):
+    """Every call is repeated until it is answered, as the engine does; the server is replaced in between."""
+    rng = Random(seed)
+    cluster = ModelCluster()
+    cluster.fault = lambda _method, path: (
+        None if "watch" in path else rng.choice([None, None, None, None, "lost", "twice", "refused"])
+    )
+    async with served(cluster) as url:
+        for index in range(4):
+            it = launch(QUICK)
+            runtime = runtime_at(url)
+            made = await _answered(lambda: runtime.create(it))  # noqa: B023 - called at once
+            if index % 2:
+                await runtime.close()
+                runtime = runtime_at(url)
+            it = replace(it, container_id=made.container_id)
+            await _answered(lambda: runtime.create(it))  # noqa: B023 - called at once
+            await _answered(lambda: runtime.start(it.tag))  # noqa: B023 - called at once
+            found = await _answered(lambda: over(runtime, it.tag))  # noqa: B023 - called at once
+            assert found.exit_code == 3
+            assert cluster.starts[made.container_id] == 1
+            await _answered(lambda: runtime.remove(it.tag))  # noqa: B023 - called at once
+            await runtime.close()
+    assert set(cluster.starts.values()) == {1}
+
+
+async def _answered(call):
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await call()
+            except RuntimeUnknown:
+                await asyncio.sleep(0)
+
+
+async def test_a_pod_that_was_bound_and_is_absent_is_not_created_again(model):
+    runtime, cluster = model
+    it = launch(Script(seconds=None))
+    made = await runtime.create(it)
+    await runtime.start(it.tag)
+    cluster.pods.clear()
+
+    with pytest.raises(ContainerGone):
+        await runtime.create(replace(it, container_id=made.container_id))
+
+    assert cluster.pods == {}
+
+
+async def test_a_pod_of_another_client_with_the_same_name_is_not_touched(model):
+    runtime, cluster = model
+    it = launch()
+    foreign = {"metadata": {"name": name_of(it.tag), "uid": "u"}, "spec": {}, "status": {}}
+    cluster.pods[name_of(it.tag)] = foreign
+
+    with pytest.raises(NameTaken):
+        await runtime.create(it)
+
+    assert cluster.pods == {name_of(it.tag): foreign}
+
+
+async def test_a_start_under_way_is_reported_and_continues(manual):
+    runtime, cluster = manual
+    it = launch()
+    made = await runtime.create(it)
+
+    with pytest.raises(StartUnderWay, match="pulls the image"):
+        await runtime.start(it.tag)
+    again = await runtime.create(replace(it, container_id=made.container_id))
+    waiting = asyncio.create_task(runtime.start(it.tag))
+    running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    cluster.set_container(name_of(it.tag), running, containerID="containerd://1")
+    await waiting
+
+    assert again.state is ContainerState.CREATED
+    assert (await runtime.inspect(it.tag)).state is ContainerState.RUNNING
+    assert [path for method, path in cluster.calls if path.endswith("/binding")] == [
+        f"/api/v1/namespaces/jobs/pods/{name_of(it.tag)}/binding"
+    ]
+
+
+async def test_an_image_that_cannot_be_pulled_withdraws_the_pod(model):
+    runtime, cluster = model
+    cluster.missing_images["batchq-test:latest"] = "not found"
+    it = launch()
+    await runtime.create(it)
+
+    with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: not found$"):
+        await runtime.start(it.tag)
+
+    assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
+    pod = cluster.pods[name_of(it.tag)]
+    assert pod["metadata"]["annotations"][DELETED_FOR] == "withdraw: CannotPullContainerError: not found"
+    await runtime.remove(it.tag)
+    assert cluster.pods == {}
+
+
+async def test_the_next_server_finishes_a_withdrawal_with_the_same_reason(manual, monkeypatch):
+    runtime, cluster = manual
+    it = launch()
+    made = await runtime.create(it)
+    starting = asyncio.create_task(runtime.start(it.tag))
+    await bound(cluster, name_of(it.tag))
+    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
+    while "deletionTimestamp" not in cluster.pods[name_of(it.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
+        await asyncio.sleep(0.005)
+    starting.cancel()
+    cluster.set_container(name_of(it.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
+    cluster.set_status(name_of(it.tag), phase="Failed")
+
+    with pytest.raises(ImageUnavailable, match="CannotPullContainerError: gone"):
+        await runtime.start(it.tag)
+    with pytest.raises(ContainerUnusable):
+        await runtime.create(replace(it, container_id=made.container_id))
+
+
+async def test_a_withdrawn_container_that_ran_after_all_is_reported(manual):
+    runtime, cluster = manual
+    it = launch()
+    await runtime.create(it)
+    starting = asyncio.create_task(runtime.start(it.tag))
+    await bound(cluster, name_of(it.tag))
+    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
+    while "deletionTimestamp" not in cluster.pods[name_of(it.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
+        await asyncio.sleep(0.005)
+    ended = {
+        "reason": "Error",
+        "exitCode": 143,
+        "startedAt": "2026-01-01T00:00:00Z",
+        "finishedAt": "2026-01-01T00:00:01Z",
+    }
+    cluster.set_container(name_of(it.tag), {"terminated": ended | {"containerID": "containerd://1"}})
+
+    await starting
+
+    found = await runtime.inspect(it.tag)
+    assert (found.state, found.exit_code, found.host_lost) == (ContainerState.EXITED, 143, False)
+
+
+async def test_a_pod_that_its_node_did_not_admit_is_replaced_under_a_new_uid(manual):
+    runtime, cluster = manual
+    it = launch()
+    made = await runtime.create(it)
+    starting = asyncio.create_task(runtime.start(it.tag))
+    await bound(cluster, name_of(it.tag))
+    cluster.set_status(name_of(it.tag), phase="Failed", reason="OutOfcpu", message="too little cpu")
+
+    with pytest.raises(StartHadNoEffect, match="too little cpu"):
+        await starting
+    with pytest.raises(ContainerUnusable):
+        await runtime.create(replace(it, container_id=made.container_id))
+    again = await runtime.create(it)
+
+    assert again.container_id != made.container_id
+    assert again.state is ContainerState.CREATED
+    assert len(cluster.pods) == 1
+
+
+async def test_a_pod_without_a_start_that_another_client_deleted_is_replaced(manual):
+    runtime, cluster = manual
+    it = launch()
+    made = await runtime.create(it)
+    cluster.pods[name_of(it.tag)]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    with pytest.raises(ContainerUnusable):
+        await runtime.create(replace(it, container_id=made.container_id))
+
+    assert (await runtime.create(it)).container_id != made.container_id
+
+
+async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(manual):
+    runtime, cluster = manual
+    it = launch()
+    await runtime.create(it)
+    starting = asyncio.create_task(runtime.start(it.tag))
+    await bound(cluster, name_of(it.tag))
+    cluster.events[name_of(it.tag)] = [{"reason": "FailedMount", "message": "no such directory"}]
+    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ContainerCreating"}})
+    with pytest.raises(StartUnderWay):
+        await starting
+
+    cluster.set_status(name_of(it.tag), startTime="2026-01-01T00:00:00Z")
+    starting = asyncio.create_task(runtime.start(it.tag))
+    while "deletionTimestamp" not in cluster.pods[name_of(it.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
+        await asyncio.sleep(0.005)
+    cluster.set_container(name_of(it.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
+
+    with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: no such directory$"):
+        await starting
+
+
+async def test_a_pod_is_bound_to_the_fullest_node_that_has_room(model):
+    runtime, cluster = model
+    cluster.nodes = {
+        "large": node("large", {"cpu": "64", "memory": "64Gi", "pods": "110"}),
+        "small": node("small", {"cpu": "2", "memory": "1Gi", "pods": "110"}),
+    }
+    small = await launched(runtime, launch(Script(seconds=None)))
+    large = await launched(runtime, launch(Script(seconds=None), resources=Resources(millicpus=4000, memory_mib=64)))
+
+    assert cluster.pods[name_of(small)]["spec"]["nodeName"] == "small"
+    assert cluster.pods[name_of(large)]["spec"]["nodeName"] == "large"
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        node("n", ready=False),
+        node("n", unschedulable=True),
+        node("n", taints=[{"key": "x", "effect": "NoSchedule"}]),
+        node("n", labels={"batchq.environment": "other"}),
+        node("n", {"cpu": "8", "memory": "8Gi", "pods": "0"}),
+        node("n", {"cpu": "100m", "memory": "8Gi", "pods": "9"}),
+    ],
+)
+async def test_a_start_without_room_has_no_effect(model, unusable):
+    runtime, cluster = model
+    cluster.nodes = {"n": unusable}
+    it = launch()
+    await runtime.create(it)
+
+    with pytest.raises(StartHadNoEffect, match="no node has room"):
+        await runtime.start(it.tag)
+
+    assert cluster.starts == {}
+
+
+async def test_a_pod_with_gpus_runs_only_on_a_node_with_free_gpus(model):
+    """A kubelet does not check GPUs: a pod on a node without them would run without a GPU."""
+    runtime, cluster = model
+    cluster.nodes["gpu"] = node("gpu", {"cpu": "8", "memory": "8Gi", "pods": "9", "nvidia.com/gpu": "1"})
+    gpus = Resources(millicpus=100, memory_mib=64, gpus=1)
+    first = await launched(runtime, launch(Script(seconds=None), resources=gpus))
+    second = launch(resources=gpus)
+    await runtime.create(second)
+
+    with pytest.raises(StartHadNoEffect):
+        await runtime.start(second.tag)
+
+    assert cluster.pods[name_of(first)]["spec"]["nodeName"] == "gpu"
+    await runtime.remove(first)
+    await runtime.start(second.tag)
+
+
+async def test_a_secret_is_created_before_the_start_and_gone_with_the_pod(tmp_path):
+    from batchq.compute.secrets import Secrets  # noqa: PLC0415 - only here
+
+    file = tmp_path / "secrets.json"
+    file.write_text('{"db": "hidden"}')
+    file.chmod(0o600)
+    async with kubernetes_runtime(secrets=Secrets(file=file, environment={})) as (runtime, cluster):
+        it = launch(Script(seconds=None), secrets=(Secret(name="PASSWORD", value_from="db"),))
+        cluster.fault = lambda method, path: "lost" if method == "POST" and path.endswith("secrets") else None
+        with pytest.raises(RuntimeUnknown):
+            await runtime.create(it)
+        cluster.fault = lambda _method, _path: None
+
+        made = await runtime.create(it)
+
+        secret = cluster.secrets[name_of(it.tag)]
+        assert secret["stringData"] == {"env-0": "hidden"}
+        assert secret["metadata"]["ownerReferences"][0]["uid"] == made.container_id
+        await runtime.remove(it.tag)
+        assert cluster.secrets == {}
+
+
+async def test_a_quota_of_the_namespace_may_allow_the_pod_later(model):
+    runtime, cluster = model
+    with pytest.raises(StartRefused) as refused:
+        await _create_answered(runtime, cluster, 403, "exceeded quota")
+    assert (refused.value.certain, refused.value.reason) == (False, "CannotCreateContainerError: exceeded quota")
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(422, "env: Invalid value"), (413, "too large"), (500, "etcdserver: request is too large")]
+)
+async def test_an_invalid_pod_is_refused_for_good(model, status, message):
+    runtime, cluster = model
+    with pytest.raises(StartRefused) as refused:
+        await _create_answered(runtime, cluster, status, message)
+    assert refused.value.certain
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 504])
+async def test_a_create_without_an_answer_is_unknown(model, status):
+    runtime, cluster = model
+    with pytest.raises(RuntimeUnknown):
+        await _create_answered(runtime, cluster, status, "later")
+
+
+async def _create_answered(runtime, cluster, status, message):
+    """A create that the API server answers with an error."""
+    cluster.fault = lambda method, path: (status, message) if method == "POST" and path.endswith("/pods") else None
+    await runtime.create(launch())
+
+
+async def test_an_absent_server_has_no_effect_on_a_start(model):
+    runtime, cluster = model
+    it = launch()
+    await runtime.create(it)
+    cluster.end_watches()
+    unreachable = runtime_at("http://127.0.0.1:9")
+
+    with pytest.raises(ContainerRuntimeError):
+        await unreachable.create(it)
+    await unreachable.close()

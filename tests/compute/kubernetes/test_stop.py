@@ -1,0 +1,174 @@
+"""Stops: signals by exec, SIGKILL by the deadline of the pod, and the deletion of a pod without a shell."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.compute.kubernetes.exec_signal import Delivery, delivery_of
+from batchq.compute.kubernetes.pod_spec import DELETED_FOR
+from batchq.errors import ContainerGone, RuntimeUnknown
+from batchq.ports.runtime import ContainerState
+from tests.compute.kubernetes.conftest import name_of
+from tests.support.containers import output, over, started
+from tests.support.kubernetes import kubernetes_runtime
+from tests.support.kubernetes_api import ModelCluster
+from tests.support.scripts import Script
+
+POLITE = Script(seconds=None, on_term=7, output=("ready",))
+DEAF = Script(seconds=None, output=("ready",))
+GRACE = timedelta(seconds=12.5)
+
+
+def changes_of(cluster):
+    """The methods of the requests that change pods, after the start."""
+    return [method for method, _ in cluster.calls if method in {"PATCH", "DELETE"}]
+
+
+async def test_a_signal_is_no_stop_of_the_kubelet(model):
+    runtime, cluster = model
+    tag = await started(runtime, DEAF)
+
+    await runtime.signal_stop(tag, grace=GRACE)
+
+    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+    assert changes_of(cluster) == []
+
+
+async def test_a_kill_keeps_the_exit_code_and_the_log(model):
+    runtime, cluster = model
+    tag = await started(runtime, DEAF)
+    await runtime.signal_stop(tag, grace=GRACE)
+
+    await runtime.kill(tag)
+
+    found = await over(runtime, tag)
+    assert (found.exit_code, found.host_lost) == (137, False)
+    assert await output(runtime, tag) == ["ready"]
+    assert cluster.pods[name_of(tag)]["status"]["reason"] == "DeadlineExceeded"
+    assert changes_of(cluster) == ["PATCH"]
+
+
+async def test_an_image_without_a_shell_is_stopped_by_a_deletion_with_the_grace_of_the_step(model):
+    runtime, cluster = model
+    cluster.has_shell = False
+    tag = await started(runtime, POLITE)
+
+    await runtime.signal_stop(tag, grace=GRACE)
+
+    found = await over(runtime, tag)
+    metadata = cluster.pods[name_of(tag)]["metadata"]
+    assert (found.exit_code, found.host_lost) == (7, False)
+    assert metadata["annotations"][DELETED_FOR] == "stop"
+
+
+async def test_the_first_grace_of_a_deletion_is_kept(caplog):
+    async with kubernetes_runtime(ModelCluster(grace=0.5)) as (runtime, cluster):
+        cluster.has_shell = False
+        tag = await started(runtime, DEAF)
+        await runtime.signal_stop(tag, grace=GRACE)
+        assert cluster.pods[name_of(tag)]["metadata"]["deletionGracePeriodSeconds"] == 13
+
+        await runtime.kill(tag)
+        await runtime.kill(tag)
+
+        assert changes_of(cluster) == ["PATCH", "DELETE"]
+        assert caplog.text.count("Kubernetes keeps the first grace of a stop (13 s)") == 1
+        assert (await over(runtime, tag)).exit_code == 137
+
+
+async def test_the_log_of_a_container_that_a_deletion_stops_is_read_before(model):
+    """The log of a deleted pod cannot be read after its end."""
+    runtime, cluster = model
+    cluster.has_shell = False
+    tag = await started(runtime, POLITE)
+    await runtime.signal_stop(tag, grace=GRACE)
+    await over(runtime, tag)
+    cluster.fault = lambda _method, path: (404, "gone") if path.endswith("/log") else None
+
+    assert await output(runtime, tag) == ["ready"]
+    await runtime.remove(tag)
+    with pytest.raises(ContainerGone):
+        await output(runtime, tag)
+
+
+async def test_a_signal_that_is_not_to_end_a_container_without_a_shell_is_not_sent(model, caplog):
+    runtime, cluster = model
+    cluster.has_shell = False
+    tag = await started(runtime, POLITE)
+
+    await runtime.signal_stop(tag, "SIGUSR1")
+
+    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+    assert "SIGUSR1 was not sent: its image has no shell" in caplog.text
+    assert changes_of(cluster) == []
+
+
+async def test_a_container_with_an_init_process_is_stopped_by_a_deletion(model):
+    """Its process 1 is the pause container, which a signal does not end."""
+    runtime, cluster = model
+    tag = await started(runtime, POLITE, init=True)
+
+    await runtime.signal_stop(tag, grace=GRACE)
+
+    assert (await over(runtime, tag)).exit_code == 7
+    assert not any(path.endswith("/exec") for _, path in cluster.calls)
+
+
+async def test_after_five_failed_commands_the_pod_is_deleted(model):
+    runtime, cluster = model
+    tag = await started(runtime, POLITE)
+    cluster.fault = lambda _method, path: (500, "no connection") if path.endswith("/exec") else None
+
+    for _ in range(4):
+        with pytest.raises(RuntimeUnknown):
+            await runtime.signal_stop(tag, grace=GRACE)
+    await runtime.signal_stop(tag, grace=GRACE)
+
+    assert (await over(runtime, tag)).exit_code == 7
+
+
+async def test_a_pod_in_a_cluster_that_forbids_exec_is_deleted(model):
+    runtime, cluster = model
+    tag = await started(runtime, POLITE)
+    cluster.fault = lambda _method, path: (403, "forbidden") if path.endswith("/exec") else None
+
+    await runtime.signal_stop(tag, grace=GRACE)
+
+    assert (await over(runtime, tag)).exit_code == 7
+
+
+async def test_an_old_server_kills_by_a_deletion():
+    async with kubernetes_runtime(ModelCluster(minor=20), allow_old=True) as (runtime, cluster):
+        tag = await started(runtime, DEAF)
+
+        await runtime.kill(tag)
+
+        assert changes_of(cluster) == ["PATCH", "DELETE"]
+        assert (await over(runtime, tag)).exit_code == 137
+        assert await output(runtime, tag) == ["ready"]
+
+
+def failed(code):
+    causes = [{"reason": "ExitCode", "message": str(code)}]
+    return {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": causes}}
+
+
+@pytest.mark.parametrize(
+    ("status", "delivery"),
+    [
+        ({"status": "Success"}, Delivery.DELIVERED),
+        (failed(1), Delivery.IMPOSSIBLE),
+        (failed(127), Delivery.IMPOSSIBLE),
+        (failed(137), Delivery.ENDED),
+        (failed(143), Delivery.ENDED),
+        ({"reason": "InternalError", "message": 'exec: "sh": executable file not found in $PATH'}, Delivery.IMPOSSIBLE),
+        ({"reason": "InternalError", "message": "stat /bin/sh: no such file or directory"}, Delivery.IMPOSSIBLE),
+    ],
+)
+def test_the_status_of_a_command(status, delivery):
+    assert delivery_of(status) is delivery
+
+
+def test_another_error_leaves_open_whether_the_signal_was_delivered():
+    with pytest.raises(RuntimeUnknown):
+        delivery_of({"reason": "InternalError", "message": "rpc error"})

@@ -1,0 +1,167 @@
+"""The watch: ends of containers, lists after a watch, versions that the server does not know any more."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from batchq.compute.kubernetes import watching
+from batchq.errors import RuntimeUnknown
+from batchq.ports.runtime import DeathReport
+from tests.compute.kubernetes.conftest import bound, name_of
+from tests.support.containers import death_of, launch, launched, started
+from tests.support.kubernetes_api import failure
+from tests.support.scripts import Script
+
+LASTS = Script(seconds=None)
+ENDED = {
+    "reason": "Error",
+    "exitCode": 4,
+    "startedAt": "2026-01-01T00:00:00Z",
+    "finishedAt": "2026-01-01T00:00:05Z",
+    "containerID": "containerd://1",
+}
+
+
+async def running(runtime, cluster):
+    """The name and the tag of a pod whose container runs, without kubelets."""
+    it = launch(LASTS)
+    await runtime.create(it)
+    starting = asyncio.create_task(runtime.start(it.tag))
+    await bound(cluster, name_of(it.tag))
+    state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    cluster.set_container(name_of(it.tag), state, containerID="containerd://1")
+    await starting
+    return it.tag
+
+
+async def test_an_end_is_reported_from_the_state_of_the_container_before_the_phase(manual):
+    runtime, cluster = manual
+    tag = await running(runtime, cluster)
+    async with runtime.deaths() as deaths:
+        cluster.set_container(name_of(tag), {"terminated": ENDED}, containerID="containerd://1")
+
+        report = await death_of(deaths, tag)
+
+    assert cluster.pods[name_of(tag)]["status"]["phase"] == "Pending"
+    assert isinstance(report, DeathReport)
+    assert report.found == await runtime.inspect(tag)
+    assert report.found.exit_code == 4
+
+
+async def test_an_end_is_reported_once(manual):
+    runtime, cluster = manual
+    tag = await running(runtime, cluster)
+    async with runtime.deaths() as deaths:
+        cluster.set_container(name_of(tag), {"terminated": ENDED})
+        cluster.set_status(name_of(tag), phase="Failed")
+        await death_of(deaths, tag)
+        other = await running(runtime, cluster)
+        cluster.set_container(name_of(other), {"terminated": ENDED})
+
+        assert (await anext(deaths)).tag == other
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_an_end_between_two_watches_is_reported(manual, monkeypatch, compacted):
+    runtime, cluster = manual
+    monkeypatch.setattr(watching, "SHORTEST_WATCH", timedelta())
+    tag = await running(runtime, cluster)
+    async with runtime.deaths() as deaths:
+        await cluster.watched()
+        if compacted:
+            cluster.compact()
+        cluster.end_watches()
+        cluster.set_container(name_of(tag), {"terminated": ENDED})
+
+        assert (await death_of(deaths, tag)).found.exit_code == 4
+
+
+async def test_a_version_that_the_server_does_not_know_any_more_is_listed_anew(manual, monkeypatch):
+    runtime, cluster = manual
+    monkeypatch.setattr(watching, "SHORTEST_WATCH", timedelta())
+    cluster.oldest_version = 50  # the next lists are too old for a watch
+    async with runtime.deaths() as deaths:
+        tag = await running(runtime, cluster)
+        cluster.set_container(name_of(tag), {"terminated": ENDED})
+
+        assert (await death_of(deaths, tag)).found.exit_code == 4
+
+
+async def test_the_subscription_ends_with_the_server_and_another_one_begins(model):
+    runtime, cluster = model
+    async with runtime.deaths() as deaths:
+        await cluster.watched()
+        cluster.end_watches()
+
+        with pytest.raises(StopAsyncIteration):
+            await anext(deaths)
+    async with runtime.deaths() as deaths:
+        tag = await launched(runtime, launch(Script(seconds=0)))
+
+        await death_of(deaths, tag)
+
+
+async def test_a_bookmark_is_not_a_pod(model):
+    runtime, cluster = model
+    async with runtime.deaths() as deaths:
+        cluster.bookmark()
+        tag = await started(runtime, Script(seconds=0))
+
+        await death_of(deaths, tag)
+
+
+async def test_a_subscription_fails_if_the_server_refuses_the_list(model):
+    runtime, cluster = model
+    cluster.fault = lambda _method, _path: "refused"
+
+    with pytest.raises(RuntimeUnknown):
+        async with runtime.deaths():
+            pass
+    cluster.fault = lambda _method, _path: None
+
+
+async def test_a_pod_that_another_client_removes_is_reported(model):
+    runtime, cluster = model
+    tag = await started(runtime, LASTS)
+    async with runtime.deaths() as deaths:
+        pod = cluster.pods.pop(name_of(tag))
+        cluster._save(pod, "DELETED")
+
+        assert await death_of(deaths, tag) == tag
+
+
+async def test_pods_of_other_instances_and_of_no_job_are_ignored(model):
+    runtime, cluster = model
+    cluster.pods["x"] = {"metadata": {"name": "x", "uid": "x", "labels": {"io.batchq.instance": "i1"}}, "spec": {}}
+    cluster.pods["y"] = {"metadata": {"name": "y", "uid": "y", "labels": {"io.batchq.instance": "i2"}}, "spec": {}}
+
+    assert await runtime.survey() == ()
+
+
+async def test_a_second_start_by_the_node_is_killed_and_counts_as_a_loss_of_the_host(manual, caplog):
+    runtime, cluster = manual
+    tag = await running(runtime, cluster)
+    async with runtime.deaths() as deaths:
+        state = {"running": {"startedAt": "2026-01-01T00:01:00Z"}}
+        cluster.set_container(name_of(tag), state, containerID="containerd://2")
+
+        found = (await death_of(deaths, tag)).found
+
+    assert (found.exit_code, found.host_lost) == (137, True)
+    async with asyncio.timeout(10):
+        while "activeDeadlineSeconds" not in cluster.pods[name_of(tag)]["spec"]:  # noqa: ASYNC110 - the model sets no event
+            await asyncio.sleep(0.005)
+    assert caplog.text.count("started it a second time") == 1
+
+
+async def test_a_refused_watch_ends_the_subscription(model):
+    runtime, cluster = model
+
+    async def forbidden(_request, _instance):
+        return failure(403, "Forbidden", "no watch")
+
+    cluster._watch = forbidden
+    async with runtime.deaths() as deaths:
+        with pytest.raises(StopAsyncIteration):
+            await anext(deaths)

@@ -1,0 +1,82 @@
+"""Worlds on Kubernetes: on the model of the API server, and on a cluster (`make test-kubernetes`).
+
+The cluster is the context of BATCHQ_TEST_KUBERNETES, `FILE` or `FILE#CONTEXT`. Its nodes have the test images
+(tests/kubernetes/bed/images.py), and its namespace belongs to the tests.
+"""
+
+import os
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+
+from batchq.compute.kubernetes.connection import load_cluster
+from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.runtime import KubernetesRuntime
+from batchq.domain.catalog import Network
+from batchq.settings import Privileged
+from batchq.system.clock import SystemClock
+from tests.support.containers import until
+from tests.support.inline import InlineLogFiles, InlineStore
+from tests.support.kubernetes import kubernetes_runtime
+from tests.support.kubernetes_api import node
+from tests.support.world import World, running
+
+CLUSTER = "BATCHQ_TEST_KUBERNETES"
+TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the bed
+WORLDS = ("model", pytest.param("cluster", marks=pytest.mark.kubernetes))
+
+
+@asynccontextmanager
+async def on_cluster(**changes):
+    """A runtime on the cluster of BATCHQ_TEST_KUBERNETES. At the end its pods are removed."""
+    reference = os.environ.get(CLUSTER)
+    if reference is None:
+        pytest.skip(f"{CLUSTER} names no cluster (make test-kubernetes)")
+    usual = {
+        "instance": f"t{uuid4().hex[:10]}",
+        "cluster": load_cluster(reference),
+        "clock": SystemClock(),
+        "policy": PodPolicy(privileged=Privileged.ALLOW, network=Network.BRIDGE),
+        "allow_old": True,
+    }
+    runtime = KubernetesRuntime(**usual | changes)
+    try:
+        yield runtime
+    finally:
+
+        async def is_empty():
+            found = await runtime.survey()
+            for it in found:
+                await runtime.remove(it.tag)
+            return found == ()
+
+        await until(is_empty)
+        await runtime.close()
+
+
+@asynccontextmanager
+async def world_on(runtime, clock):
+    world = World(
+        store=InlineStore(),
+        runtime=runtime,
+        archive=InlineLogFiles(),
+        clock=clock,
+        survey_interval=1.0,
+    )
+    async with running(world):
+        yield world
+
+
+@pytest.fixture(params=WORLDS)
+async def world(request):
+    clock = SystemClock()
+    if request.param == "cluster":
+        async with on_cluster(clock=clock) as runtime, world_on(runtime, clock) as world:
+            yield world
+    else:
+        async with kubernetes_runtime(clock=clock) as (runtime, model):
+            runtime.model = model
+            model.nodes = {it: node(it, TWO_CORES) for it in ("n1", "n2")}
+            async with world_on(runtime, clock) as world:
+                yield world

@@ -1,0 +1,99 @@
+"""`batchq serve --kubernetes` as a whole, on the model of the API server."""
+
+import asyncio
+
+import aiohttp
+import pytest
+import yaml
+
+from batchq.errors import StartImpossible, UsageError
+from batchq.server.bootstrap import check_engine, serving
+from batchq.settings import Runtime, Settings
+from tests.support.kubernetes import served
+from tests.support.kubernetes_api import ModelCluster
+
+
+def kubeconfig(tmp_path, url):
+    file = tmp_path / "config"
+    config = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "namespace": "jobs"}}],
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+    }
+    file.write_text(yaml.safe_dump(config))
+    return str(file)
+
+
+async def post(http, url, path, body):
+    async with http.post(f"{url}{path}", json=body) as reply:
+        assert reply.status == 200, await reply.text()
+        return await reply.json()
+
+
+async def test_a_job_is_submitted_runs_as_a_pod_and_is_found_again_by_the_next_server(tmp_path):
+    cluster = ModelCluster()
+    script = {"name": "BATCHQ_SIMULATED", "value": '{"seconds": null, "on_term": 3, "output": ["ready"]}'}
+    container = {"image": "busybox", "vcpus": 1, "memory": 64, "environment": [script]}
+    definition = {"jobDefinitionName": "d", "type": "container", "containerProperties": container}
+    async with served(cluster) as api, aiohttp.ClientSession() as http:
+        settings = Settings(data=tmp_path / "data", port=0, kubernetes=kubeconfig(tmp_path, api))
+        async with serving(settings) as server:
+            url = server.urls[0]
+            await post(http, url, "/v1/registerjobdefinition", definition)
+            submitted = {"jobName": "j", "jobQueue": "default", "jobDefinition": "d"}
+            job = (await post(http, url, "/v1/submitjob", submitted))["jobId"]
+            await _status(http, url, job, "RUNNING")
+            async with http.get(f"{url}/healthz") as reply:
+                assert (await reply.json())["runtime"] == "kubernetes"
+        async with serving(settings) as server:
+            url = server.urls[0]
+            await post(http, url, "/v1/terminatejob", {"jobId": job, "reason": "enough"})
+            ended = await _status(http, url, job, "FAILED")
+
+    assert (ended["statusReason"], ended["attempts"][0]["container"]["exitCode"]) == ("enough", 3)
+    assert list(cluster.starts.values()) == [1]
+
+
+async def _status(http, url, job, status):
+    async with asyncio.timeout(30):
+        while True:
+            (found,) = (await post(http, url, "/v1/describejobs", {"jobs": [job]}))["jobs"]
+            if found["status"] == status:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def test_a_server_of_an_unsupported_version_is_refused_at_the_start(tmp_path):
+    async with served(ModelCluster(minor=29)) as api:
+        settings = Settings(data=tmp_path / "data", port=0, kubernetes=kubeconfig(tmp_path, api))
+
+        with pytest.raises(StartImpossible, match=r"Kubernetes 1.29 is not supported: 1.30 or newer is needed"):
+            async with serving(settings):
+                pass
+
+
+async def test_batchq_serves_while_the_cluster_does_not_answer(tmp_path):
+    settings = Settings(data=tmp_path / "data", port=0, kubernetes=kubeconfig(tmp_path, "http://127.0.0.1:9"))
+
+    async with serving(settings) as server, aiohttp.request("GET", f"{server.urls[0]}/healthz") as reply:
+        health = await reply.json()
+
+    assert health["status"] == "degraded"
+    assert health["engine"] != "ok"
+
+
+def test_a_kubeconfig_that_cannot_be_used_is_refused_before_a_data_directory_is_created(tmp_path):
+    with pytest.raises(StartImpossible):
+        check_engine(Settings(data=tmp_path / "data", kubernetes=str(tmp_path / "absent")))
+
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_cluster_selects_the_runtime():
+    assert Settings(kubernetes="file").runtime is Runtime.KUBERNETES
+    assert Settings().runtime is Runtime.DOCKER
+    with pytest.raises(ValueError, match="belong together"):
+        Settings(kubernetes="file", runtime=Runtime.SIMULATED)
+    with pytest.raises(ValueError, match="belong together"):
+        Settings(runtime=Runtime.KUBERNETES)
+    assert issubclass(StartImpossible, UsageError)

@@ -1,0 +1,51 @@
+"""The Kubernetes runtime on a model of the API server."""
+
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from batchq.compute.kubernetes.connection import ClusterAccess, FixedToken
+from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.runtime import KubernetesRuntime
+from batchq.settings import Privileged
+from batchq.system.clock import SystemClock
+from tests.support.kubernetes_api import ModelCluster
+
+INSTANCE = "i1"
+
+
+@asynccontextmanager
+async def served(cluster):
+    """The URL of the model, which is served on loopback."""
+    runner = web.AppRunner(cluster.app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await cluster.close()
+        await runner.cleanup()
+
+
+def runtime_at(url, **changes):
+    """A runtime on the server at the URL."""
+    usual = {
+        "instance": INSTANCE,
+        "cluster": ClusterAccess(server=url, namespace="jobs", token=FixedToken(value="secret")),
+        "clock": SystemClock(),
+        "policy": PodPolicy(privileged=Privileged.ALLOW),
+    }
+    return KubernetesRuntime(**usual | changes)
+
+
+@asynccontextmanager
+async def kubernetes_runtime(cluster=None, **changes):
+    """A runtime, and the model cluster that it uses."""
+    cluster = cluster or ModelCluster()
+    async with served(cluster) as url:
+        runtime = runtime_at(url, **changes)
+        try:
+            yield runtime, cluster
+        finally:
+            await runtime.close()

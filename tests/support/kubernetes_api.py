@@ -1,0 +1,483 @@
+"""A model of the Kubernetes API server and of its kubelets, for tests without a cluster.
+
+It follows the rules that were measured on Kubernetes 1.36: uid preconditions, finalizers, the grace of a deletion,
+bindings with a uid, watches with bookmarks and 410, and one start for each pod. The program of a container is its
+script (BATCHQ_SIMULATED). With `kubelet=False` the test writes each status itself.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from uuid import uuid4
+
+from aiohttp import WSMsgType, web
+
+from batchq.compute.simulated.engine import SimulatedContainer
+from batchq.compute.simulated.script import read
+from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.ids import JobId, Tag
+from batchq.errors import StartRefused
+from batchq.ports.runtime import ContainerState, LaunchSpec
+
+NAMESPACE = "/api/v1/namespaces/{namespace}"
+SMALL = {"cpu": "8", "memory": "8Gi", "pods": "110"}
+CHECKPOINT_SIGNALS = {"USR1", "USR2", "HUP", "INT"}
+
+
+def now():
+    return datetime.now(UTC)
+
+
+def stamp(at):
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def failure(code, reason, message):
+    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+    return web.json_response(body, status=code)
+
+
+def node(name, allocatable=SMALL, *, ready=True, labels=None, taints=(), unschedulable=False):
+    return {
+        "metadata": {"name": name, "uid": str(uuid4()), "labels": labels or {}},
+        "spec": {"taints": list(taints), "unschedulable": unschedulable},
+        "status": {
+            "allocatable": allocatable,
+            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+        },
+    }
+
+
+class ModelCluster:
+    """The state of the cluster. Handlers change it; `app` serves it."""
+
+    def __init__(self, *, kubelet=True, minor=36, grace=0.1):
+        self.kubelet = kubelet
+        self.minor = minor
+        #: Seconds between SIGTERM and SIGKILL of the model's kubelets, in place of two and more.
+        self.grace = grace
+        self.namespace_uid = str(uuid4())
+        self.nodes = {"n1": node("n1"), "n2": node("n2")}
+        self.pods, self.secrets, self.events = {}, {}, {}
+        #: Pods of other namespaces.
+        self.others = []
+        #: Images that are not on the nodes, with the error of their pull.
+        self.missing_images = {}
+        #: Whether the images have a shell.
+        self.has_shell = True
+        #: The method and path of each request.
+        self.calls = []
+        #: How often a container was started, by the uid of its pod.
+        self.starts = Counter()
+        #: Decides the fault of each request: `refused`, `lost`, `late`, `twice`, or the status
+        #: and the message of an error; None: no fault.
+        self.fault = lambda _method, _path: None
+        self.oldest_version = 0
+        self._version = count(1)
+        self._history = []
+        self._watchers = set()
+        self._containers = {}
+        self._timers = set()
+        self._late = []
+        self.app = web.Application(middlewares=[self._with_fault])
+        self._add_routes()
+
+    def _add_routes(self):
+        pods = f"{NAMESPACE}/pods"
+        self.app.add_routes(
+            [
+                web.get("/version", self._version_of),
+                web.get("/api/v1/nodes", self._get_nodes),
+                web.get("/api/v1/pods", self._get_all_pods),
+                web.get(NAMESPACE, self._namespace),
+                web.get(pods, self._get_pods),
+                web.post(pods, self._create),
+                web.get(f"{pods}/{{name}}", self._get),
+                web.patch(f"{pods}/{{name}}", self._patch),
+                web.delete(f"{pods}/{{name}}", self._delete),
+                web.post(f"{pods}/{{name}}/binding", self._bind),
+                web.get(f"{pods}/{{name}}/log", self._log),
+                web.get(f"{pods}/{{name}}/exec", self._exec),
+                web.get(f"{NAMESPACE}/events", self._get_events),
+                web.post(f"{NAMESPACE}/secrets", self._create_secret),
+                web.get(f"{NAMESPACE}/secrets/{{name}}", self._get_secret),
+                web.delete(f"{NAMESPACE}/secrets/{{name}}", self._delete_secret),
+            ]
+        )
+
+    # What tests do
+
+    def set_status(self, name, **status):
+        """Write the status of a pod, as a kubelet does."""
+        pod = self.pods[name]
+        pod["status"] = pod.get("status", {}) | status
+        self._save(pod, "MODIFIED")
+        self._remove_if_over(pod)
+
+    def set_container(self, name, state, **status):
+        """Write the state of the pod's container, as a kubelet does."""
+        self.set_status(name, containerStatuses=[{"name": "main", "state": state, "restartCount": 0} | status])
+
+    def bookmark(self):
+        self._send("BOOKMARK", {"metadata": {"resourceVersion": str(next(self._version))}})
+
+    def compact(self):
+        """Forget all changes: a watch of an older version is answered with 410."""
+        self._history.clear()
+        self.oldest_version = next(self._version)
+
+    async def watched(self):
+        """Wait until a watch is connected."""
+        while not self._watchers:  # noqa: ASYNC110 - the model sets no event
+            await asyncio.sleep(0.001)
+
+    def end_watches(self):
+        for queue in self._watchers:
+            queue.put_nowait(None)
+
+    async def run_late_calls(self):
+        """Carry out the calls that were late."""
+        late, self._late = self._late, []
+        for handler, request in late:
+            await handler(request)
+
+    async def close(self):
+        self.end_watches()
+        for timer in self._timers:
+            timer.cancel()
+
+    # Requests
+
+    @web.middleware
+    async def _with_fault(self, request, handler):
+        self.calls.append((request.method, request.path))
+        await request.read()
+        match self.fault(request.method, request.path):
+            case (status, message):
+                return failure(status, "Error", message)
+            case "refused":
+                return failure(503, "ServiceUnavailable", "the model refuses")
+            case "late":
+                self._late.append((handler, request))
+            case "lost":
+                await handler(request)
+            case "twice":
+                first = await handler(request)
+                await handler(request)
+                return first
+            case _:
+                return await handler(request)
+        request.transport.abort()
+        raise asyncio.CancelledError
+
+    async def _version_of(self, _request):
+        return web.json_response({"major": "1", "minor": str(self.minor)})
+
+    async def _namespace(self, request):
+        return web.json_response({"metadata": {"name": request.match_info["namespace"], "uid": self.namespace_uid}})
+
+    async def _list(self, items):
+        version = str(next(self._version))
+        return web.json_response({"metadata": {"resourceVersion": version}, "items": list(items)})
+
+    async def _get_nodes(self, _request):
+        return await self._list(self.nodes.values())
+
+    async def _get_all_pods(self, _request):
+        return await self._list([*self.pods.values(), *self.others])
+
+    async def _get_pods(self, request):
+        _, _, instance = request.query.get("labelSelector", "").partition("=")
+        if "watch" in request.query:
+            return await self._watch(request, instance)
+        return await self._list([it for it in self.pods.values() if _is_of(it, instance)])
+
+    async def _watch(self, request, instance):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        since, queue = int(request.query["resourceVersion"]), asyncio.Queue()
+        if since < self.oldest_version:
+            expired = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+            await response.write(json.dumps({"type": "ERROR", "object": expired}).encode() + b"\n")
+            return response
+        for version, kind, pod in self._history:
+            if version > since:
+                queue.put_nowait((kind, pod))
+        self._watchers.add(queue)
+        try:
+            while (change := await queue.get()) is not None:
+                kind, pod = change
+                if kind == "BOOKMARK" or _is_of(pod, instance):
+                    await response.write(json.dumps({"type": kind, "object": pod}).encode() + b"\n")
+        finally:
+            self._watchers.discard(queue)
+        return response
+
+    async def _create(self, request):
+        pod = await request.json()
+        name = pod["metadata"]["name"]
+        if name in self.pods:
+            return failure(409, "AlreadyExists", f'pods "{name}" already exists')
+        pod["metadata"] |= {"uid": str(uuid4()), "creationTimestamp": stamp(now())}
+        pod["status"] = {"phase": "Pending"}
+        self.pods[name] = pod
+        self._save(pod, "ADDED")
+        return web.json_response(pod, status=201)
+
+    async def _get(self, request):
+        pod = self.pods.get(request.match_info["name"])
+        return _not_found(request) if pod is None else web.json_response(self._refreshed(pod))
+
+    async def _patch(self, request):
+        pod, patch = self.pods.get(request.match_info["name"]), await request.json()
+        if pod is None:
+            return _not_found(request)
+        metadata, spec = patch.get("metadata", {}), patch.get("spec", {})
+        if metadata.get("uid", pod["metadata"]["uid"]) != pod["metadata"]["uid"]:
+            return failure(422, "Invalid", "metadata.uid: Invalid value: field is immutable")
+        deadline, before = spec.get("activeDeadlineSeconds"), pod["spec"].get("activeDeadlineSeconds")
+        if deadline is not None and before is not None and deadline > before:
+            return failure(422, "Invalid", "spec.activeDeadlineSeconds: must be less than or equal to previous value")
+        pod["metadata"].setdefault("annotations", {}).update(metadata.get("annotations", {}))
+        if "finalizers" in metadata:
+            pod["metadata"]["finalizers"] = metadata["finalizers"]
+        if deadline is not None:
+            pod["spec"]["activeDeadlineSeconds"] = deadline
+            self._stop(pod, reason="DeadlineExceeded")
+        self._save(pod, "MODIFIED")
+        self._remove_if_over(pod)
+        return web.json_response(pod)
+
+    async def _delete(self, request):
+        pod, options = self.pods.get(request.match_info["name"]), await request.json()
+        if pod is None:
+            return _not_found(request)
+        if options.get("preconditions", {}).get("uid", pod["metadata"]["uid"]) != pod["metadata"]["uid"]:
+            return failure(409, "Conflict", "the UID in the precondition does not match the UID in record")
+        if "deletionTimestamp" not in pod["metadata"]:
+            grace = options.get("gracePeriodSeconds", pod["spec"]["terminationGracePeriodSeconds"])
+            bound = "nodeName" in pod["spec"]
+            pod["metadata"] |= {
+                "deletionTimestamp": stamp(now()),
+                "deletionGracePeriodSeconds": grace if bound and not _is_over(pod) else 0,
+            }
+            self._save(pod, "MODIFIED")
+            if bound:
+                self._stop(pod)
+        self._remove_if_over(pod)
+        return web.json_response(pod)
+
+    async def _bind(self, request):
+        name, binding = request.match_info["name"], await request.json()
+        pod = self.pods.get(name)
+        if pod is None:
+            return _not_found(request)
+        if binding["metadata"].get("uid", pod["metadata"]["uid"]) != pod["metadata"]["uid"] and self.minor >= 27:
+            return failure(409, "Conflict", "Precondition failed: UID in precondition")
+        if "deletionTimestamp" in pod["metadata"]:
+            return failure(409, "Conflict", f"pod {name} is being deleted, cannot be assigned to a host")
+        if "nodeName" in pod["spec"]:
+            return failure(409, "Conflict", f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        pod["spec"]["nodeName"] = binding["target"]["name"]
+        self._save(pod, "MODIFIED")
+        if self.kubelet:
+            self._start(pod)
+        return web.json_response({"kind": "Status", "status": "Success", "code": 201}, status=201)
+
+    async def _log(self, request):
+        pod = self.pods.get(request.match_info["name"])
+        if pod is None:
+            return _not_found(request)
+        container = self._containers.get(pod["metadata"]["uid"])
+        if container is None:
+            bound = "nodeName" in pod["spec"]
+            return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(text="")
+        since = request.query.get("sinceTime", "")
+        lines = [f"{_precise(it.at)} {it.message}\n" for it in container.lines()]
+        return web.Response(text="".join(it for it in lines if it[: len(since)] >= since))
+
+    async def _exec(self, request):
+        pod = self.pods.get(request.match_info["name"])
+        container = None if pod is None else self._containers.get(pod["metadata"]["uid"])
+        if container is None or container.inspect(now()).state is not ContainerState.RUNNING:
+            return failure(500, "InternalError", 'container not found ("main")')
+        if "*/*" not in request.headers.get("Accept", "*/*"):
+            return failure(406, "NotAcceptable", "406: Not Acceptable")
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io", "v4.channel.k8s.io"))
+        await socket.prepare(request)
+        if self.has_shell:
+            self._signal(pod, container, request.query.getall("command")[-1].split()[2])
+            status = {"status": "Success"}
+        else:
+            message = 'exec: "sh": executable file not found in $PATH'
+            status = {"status": "Failure", "reason": "InternalError", "message": message}
+        await socket.send_bytes(b"\3" + json.dumps(status).encode())
+        while (await socket.receive()).type not in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED):
+            pass
+        return socket
+
+    async def _get_events(self, request):
+        _, _, name = request.query.get("fieldSelector", "").partition("=")
+        return web.json_response({"items": self.events.get(name, [])})
+
+    async def _create_secret(self, request):
+        secret = await request.json()
+        name = secret["metadata"]["name"]
+        if name in self.secrets:
+            return failure(409, "AlreadyExists", f'secrets "{name}" already exists')
+        secret["metadata"]["uid"] = str(uuid4())
+        self.secrets[name] = secret
+        return web.json_response(secret, status=201)
+
+    async def _get_secret(self, request):
+        secret = self.secrets.get(request.match_info["name"])
+        return _not_found(request) if secret is None else web.json_response(secret)
+
+    async def _delete_secret(self, request):
+        secret = self.secrets.pop(request.match_info["name"], None)
+        return _not_found(request) if secret is None else web.json_response(secret)
+
+    # The kubelets
+
+    def _start(self, pod):
+        uid, image = pod["metadata"]["uid"], pod["spec"]["containers"][0]["image"]
+        pod["status"] |= {"startTime": stamp(now())}
+        if image in self.missing_images:
+            waiting = {"reason": "ErrImagePull", "message": self.missing_images[image]}
+            self.set_container(pod["metadata"]["name"], {"waiting": waiting})
+            return
+        container = _container_of(pod)
+        try:
+            container.start(now())
+        except StartRefused as refused:
+            text = f'failed to create containerd task: exec: "x": {refused.reason.partition(": ")[2]}'
+            ended = {"reason": "StartError", "exitCode": 128, "message": text, "startedAt": "1970-01-01T00:00:00Z"}
+            self.set_container(pod["metadata"]["name"], {"terminated": ended | {"finishedAt": stamp(now())}})
+            self.set_status(pod["metadata"]["name"], phase="Failed")
+            return
+        self.starts[uid] += 1
+        self._containers[uid] = container
+        self._report(pod)
+
+    def _signal(self, pod, container, signal):
+        if signal in CHECKPOINT_SIGNALS and container.script.request_exit is not None:
+            container.requested_at = container.requested_at or now()
+        elif signal == "TERM":
+            container.stop_requested_at = container.stop_requested_at or now()
+        self._report(pod)
+
+    def _stop(self, pod, *, reason=None):
+        """SIGTERM, and SIGKILL after the grace. A container that does not run ends its pod."""
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        container = self._containers.get(uid)
+        if not self.kubelet or _is_over(pod):
+            return
+        if container is None:
+            if "nodeName" in pod["spec"]:
+                unknown = {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None, "finishedAt": None}
+                self.set_container(name, {"terminated": unknown})
+                self._end(pod, reason)
+            return
+        container.stop_requested_at = container.stop_requested_at or now()
+        container.killed_at = container.killed_at or now() + timedelta(seconds=self.grace)
+        if reason is not None:
+            pod["status"]["reason"] = reason
+        self._report(pod)
+
+    def _report(self, pod):
+        """Write the state of the container, and write it again at its end."""
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        if self.pods.get(name) is not pod:
+            return
+        self._write_state(pod)
+        self._save(pod, "MODIFIED")
+        if _is_over(pod):
+            self._end(pod, None)
+        elif (end := self._containers[uid].end()) is not None:
+            delay = max(0.001, (end.at - now()).total_seconds())
+            self._timers.add(asyncio.get_running_loop().call_later(delay, self._report, pod))
+
+    def _refreshed(self, pod):
+        if pod["metadata"]["uid"] in self._containers and not _is_over(pod):
+            self._write_state(pod)
+        return pod
+
+    def _write_state(self, pod):
+        uid = pod["metadata"]["uid"]
+        found = self._containers[uid].inspect(now())
+        container_id, started = f"containerd://{uid}", stamp(found.started_at)
+        if found.state is ContainerState.RUNNING:
+            state, phase = {"running": {"startedAt": started}}, "Running"
+        else:
+            reason = "Completed" if found.exit_code == 0 else "Error"
+            ended = {"exitCode": found.exit_code, "reason": "OOMKilled" if found.out_of_memory else reason}
+            times = {"startedAt": started, "finishedAt": stamp(found.stopped_at), "containerID": container_id}
+            state, phase = {"terminated": ended | times}, "Failed" if found.exit_code else "Succeeded"
+        status = {"name": "main", "state": state, "restartCount": 0, "containerID": container_id}
+        pod["status"] |= {"containerStatuses": [status], "phase": phase}
+
+    def _end(self, pod, reason):
+        pod["status"] |= {"phase": pod["status"]["phase"] if _is_over(pod) else "Failed"}
+        if reason is not None:
+            pod["status"]["reason"] = reason
+        if "deletionTimestamp" in pod["metadata"]:
+            pod["metadata"]["deletionGracePeriodSeconds"] = 0
+        self._save(pod, "MODIFIED")
+        self._remove_if_over(pod)
+
+    # Storage
+
+    def _remove_if_over(self, pod):
+        """Remove a deleted pod without finalizers once it is unbound or has ended, with all that it owns."""
+        name, metadata = pod["metadata"]["name"], pod["metadata"]
+        is_over = "nodeName" not in pod["spec"] or _is_over(pod)
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and is_over and name in self.pods:
+            del self.pods[name]
+            self._save(pod, "DELETED")
+            owned = [it for it, secret in self.secrets.items() if _owner(secret) == metadata["uid"]]
+            for secret in owned:
+                del self.secrets[secret]
+
+    def _save(self, pod, kind):
+        pod["metadata"]["resourceVersion"] = str(next(self._version))
+        self._history.append((int(pod["metadata"]["resourceVersion"]), kind, deepcopy(pod)))
+        self._send(kind, deepcopy(pod))
+
+    def _send(self, kind, pod):
+        for queue in self._watchers:
+            queue.put_nowait((kind, pod))
+
+
+def _is_of(pod, instance):
+    return pod["metadata"].get("labels", {}).get("io.batchq.instance") == instance
+
+
+def _is_over(pod):
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _owner(secret):
+    return secret["metadata"]["ownerReferences"][0]["uid"]
+
+
+def _not_found(request):
+    return failure(404, "NotFound", f'"{request.match_info["name"]}" not found')
+
+
+def _precise(nanoseconds):
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+
+
+def _container_of(pod):
+    """The simulated container that plays the script in the pod's variables."""
+    container = pod["spec"]["containers"][0]
+    variables = {it["name"]: it.get("value", "").replace("$$", "$") for it in container.get("env", ())}
+    noted = pod["metadata"]["annotations"]
+    tag = Tag(job_id=JobId(noted["io.batchq.job"]), attempt=int(noted["io.batchq.attempt"]))
+    spec = ContainerSpec(image=container["image"], resources=Resources(millicpus=1, memory_mib=1))
+    launch = LaunchSpec(tag=tag, spec=spec, environment=tuple(variables.items()))
+    return SimulatedContainer(id=pod["metadata"]["uid"], launch=launch, script=read(variables, tag.attempt))
