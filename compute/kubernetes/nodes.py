@@ -55,7 +55,7 @@ class NodeRoom(Struct, kw_only=True):
         )
 
     def takes(self, demand: Resources) -> bool:
-        return fits(demand, self.free) and len(self.demands) < self.max_pods
+        return _fits(demand, self.free) and len(self.demands) < self.max_pods
 
     def serves(self, environment: str, selector: Mapping[str, str]) -> bool:
         """Whether jobs of the environment may run here: a node with the label runs those of that environment only."""
@@ -195,7 +195,7 @@ def sum_of(demands: Iterable[Resources]) -> Resources:
     return Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus)
 
 
-def fits(demand: Resources, free: Resources) -> bool:
+def _fits(demand: Resources, free: Resources) -> bool:
     return demand.millicpus <= free.millicpus and demand.memory_mib <= free.memory_mib and demand.gpus <= free.gpus
 
 
