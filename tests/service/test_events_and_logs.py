@@ -138,7 +138,7 @@ def done(shared):
         ("events?jobs=x", 400, "'x' is not the id of a job"),
         ("events?jobs=%00", 400, "must not contain a NUL character"),
         ("events?after=1&after=2", 400, "'after' is given more than once"),
-        ("events?colour=red", 400, "'colour' is not valid"),
+        ("events?colour=red", 400, "'colour' is not supported by this server"),
         ("jobs/{}/log?after=x", 400, "'after' is not a position"),
         ("jobs/{}/log?after=1.1", 400, "position"),
         ("jobs/{}/log?after=1.999999999999999999", 400, "position"),
