@@ -81,9 +81,20 @@ def test_a_forbidden_definition_is_refused_and_permitted_to_an_admin(lab, fields
 
 
 @pytest.mark.fault("SE09")
-@pytest.mark.parametrize("path", ["/", "/var/run/docker.sock", "/run", "/proc", "/dev", "/tmp/../sys"])
+@pytest.mark.parametrize("path", ["/", "/run", "/proc", "/dev", "/tmp/../sys"])
 def test_engine_and_kernel_paths_are_refused_to_everyone(lab, path):
     assert "which no job may mount" in refused(lab.amy, "no", **mounting(path))
+
+
+@pytest.mark.fault("SE09")
+def test_the_socket_of_the_engine_is_refused_without_the_permission_of_server_and_account(lab):
+    socket = mounting("/var/run/docker.sock")
+
+    assert "not allowed" in refused(lab.ada, "no", **socket)
+    failed = reaches(lab.amy, submit(lab.amy, register(lab.amy, "socket", "true", **socket)), "SUCCEEDED", "FAILED")
+
+    assert failed["status"] == "FAILED"
+    assert "which no job may mount on this server" in failed["container"]["reason"]
 
 
 @pytest.mark.fault("SE09", "SE31", "SE32")

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Protocol
 
 from batchq.engine import bulk_stops, propagation
@@ -52,6 +53,10 @@ def excerpt(result: RunResult) -> str:
     return f"{result.failure}\n{last}"
 
 
+RUNS_OF_A_COLLECTION = 10
+_runs = count(1)
+
+
 def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
     gc.disable()  # the collector's order of destruction would make each run different
     try:
@@ -59,7 +64,9 @@ def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResu
             return runner.run(_simulate(choices, scenario))
     finally:
         gc.enable()
-        gc.collect()  # the world is a cycle of megabytes, and without this line dozens of worlds wait for the collector
+        # The world is a cycle of megabytes. A collection examines the whole process, so that some worlds wait for it.
+        if next(_runs) % RUNS_OF_A_COLLECTION == 0:
+            gc.collect()
 
 
 async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
