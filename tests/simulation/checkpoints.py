@@ -83,8 +83,7 @@ class CheckpointChecks(Checks):
         if kept is None:
             return
         self.run_log.counts["directories emptied"] += 1
-        finals = {it.final_checkpoint for it in job.stop_orders if not it.keep_checkpoints and it.final_checkpoint}
-        if _keeps(job) or not finals <= set(kept):
+        if _keeps(job) or not _finals(job) <= set(kept):
             self.fail("I35 only what the order does not keep is deleted", job_id, f"{kept} {job}")
 
     def check_end(self, directory: Callable[[JobId], Path | None]) -> None:
@@ -98,8 +97,7 @@ class CheckpointChecks(Checks):
         if was_forced(job):  # Its containers may write after its end; a later sweep deletes that.
             return
         wrote = {it.path.name for it in self._complete(job_id)}
-        finals = {it.final_checkpoint for it in job.stop_orders if it.final_checkpoint}
-        answers = self._answers(job)
+        finals, answers = _finals(job), self._answers(job)
         if not _keeps(job) and not self._may_remain(job, set(names), answers | finals):
             self.fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
         if not (wrote if _keeps(job) else (finals | answers) & wrote) <= set(names):
@@ -125,6 +123,11 @@ class CheckpointChecks(Checks):
 
 def _keeps(job: Job) -> bool:
     return all(it.keep_checkpoints for it in job.stop_orders)
+
+
+def _finals(job: Job) -> set[str]:
+    """The final checkpoints of the orders that discard the others. They discard that of an earlier pause too."""
+    return {it.final_checkpoint for it in job.stop_orders if not it.keep_checkpoints and it.final_checkpoint}
 
 
 class ObservedCheckpoints(InlineCheckpointFiles):
