@@ -219,6 +219,7 @@ class Executor:
             clock=self._clock,
             tasks=self._tasks,
             save=lambda made: self._save(tag, made),
+            discard=lambda: self._discard(tag, job),
         )
 
     async def _start(self, tag: Tag, ops: ContainerOps) -> None:
@@ -319,6 +320,11 @@ class Executor:
             log.warning("container %s: not removed yet: %s", tag, failure)
         else:
             self._refused_logs.pop(tag, None)
+
+    async def _discard(self, tag: Tag, job: Job | None) -> None:
+        """Store the output of a container whose start has failed, and remove it. Raises RuntimeUnknown, StoreFailed."""
+        if not await self._captured_and_removed(tag, job):
+            await self._runtime.remove(tag)
 
     async def _captured_and_removed(self, tag: Tag, job: Job | None) -> bool:
         """Store the container's output; returns whether that also removed the container.
