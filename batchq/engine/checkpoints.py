@@ -106,11 +106,17 @@ class Checkpoints:
             await self._clock.sleep(SWEEP_INTERVAL)
 
     async def mark_stop(self, job: Job) -> None:
-        """Record the checkpoints that exist before the first signal that requests a final one. An error is logged."""
-        if not awaits_final_checkpoint(job):
+        """Record the checkpoints that exist before a stop signal. An error is logged.
+
+        That is before the first signal that requests a final one, and before each signal that another attempt may
+        follow: it continues from what the program writes after the signal.
+        """
+        is_final = awaits_final_checkpoint(job)
+        is_last_attempt = job.stop is not None and not job.is_pausing
+        if job.spec.checkpoints is None or (is_last_attempt and not is_final):
             return
         try:
-            await self.files.mark(job.id, _moment(job, Mark.STOP))
+            await self.files.mark(job.id, _moment(job, Mark.STOP) if is_final else None)
         except StoreFailed as failure:
             log.warning("job %s: its checkpoints are not recorded before the signal: %s", job.id, failure)
 

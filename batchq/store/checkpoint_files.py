@@ -115,8 +115,10 @@ class CheckpointFiles:
         work = partial(self._prepare, job_id, self._path(job_id), ended=ended, final=final)
         return await self._in_thread(self._readers, work, f"the directory of {job_id}")
 
-    async def mark(self, job_id: JobId, moment: Moment) -> None:
+    async def mark(self, job_id: JobId, moment: Moment | None) -> None:
         def unless_marked(marks: Marks) -> Marks:
+            if moment is None:
+                return self._marked(job_id, marks)
             return marks if marks.at(moment) is not None else self._marked(job_id, marks).with_moment(moment)
 
         await self._in_thread(self._readers, partial(self._mark, job_id, unless_marked), f"the marks of {job_id}")

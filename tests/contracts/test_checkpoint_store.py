@@ -152,8 +152,12 @@ async def test_checkpoints_from_after_a_moment_are_newer_than_those_from_before_
     await disk.write("b", at=NOON - timedelta(hours=1))
     await disk.store.mark(JOB, FINAL)
     await disk.write("c", at=NOON - timedelta(hours=2))
+    await disk.store.mark(JOB, None)
+    await disk.write("d", at=NOON - timedelta(hours=3))
+    await disk.store.mark(JOB, None)
+    await disk.write("e", at=NOON - timedelta(hours=4))
 
-    assert await disk.names() == ["a", "b", "c"]
+    assert await disk.names() == ["a", "b", "c", "d", "e"]
 
 
 async def test_each_attempt_continues_from_what_the_last_one_wrote_although_the_clock_was_set_back(disk):
