@@ -283,6 +283,21 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
     assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
 
 
+@pytest.mark.fault("CK12")
+@pytest.mark.parametrize("seconds", [0, -3600])
+async def test_the_next_attempt_of_a_task_resumes_from_what_a_stopped_container_wrote_last(world, seconds):
+    app = contained("app", lasting(1, prints_environment=SHOWN))
+    writes = lasting(checkpoints=("step-1",), term_checkpoint="last", term_delay=1)
+    job = await world.submit(task=task(app, contained("side", writes)), tags=CHECKPOINTS, attempts=2)
+    await world.wait_for_checkpoint(job, "step-1")
+    world.step_disk_clock(seconds)
+
+    await world.finish(job, container_key="0/app")
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/last", "0/app")
+
+
 async def test_a_later_container_of_a_task_does_not_continue_from_a_checkpoint_that_is_being_written(simulated):
     first = contained("app", Script(seconds=1, checkpoints=("step-1",)))
     prints = Script(seconds=0, output=("ready",), prints_environment=SHOWN)

@@ -26,7 +26,7 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import last_pause
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.translation import events_of_inspection, is_first, with_checkpoints
+from batchq.engine.containers.translation import events_of_inspection, with_checkpoints
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     ContainerGone,
@@ -79,6 +79,7 @@ class Start:
         breaker: StartBreaker,
         clock: Clock,
         tasks: Supervisor,
+        is_first: Callable[[], bool],
         save: Callable[[on.ContainerCreated | on.ContainerDiscarded], Awaitable[None]],
         discard: Callable[[], Awaitable[None]],
     ) -> None:
@@ -88,7 +89,7 @@ class Start:
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
         self._accounts = accounts
-        self._checkpoints, self._is_first, self._final = checkpoints, is_first(job, tag), _final_checkpoint(job)
+        self._checkpoints, self._is_first, self._final = checkpoints, is_first, _final_checkpoint(job)
         self._breaker = breaker
         #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
@@ -216,10 +217,16 @@ class Start:
         return await self._start()
 
     async def _prepare_checkpoints(self) -> None:
-        """Create the job's checkpoint directory and add it to the launch. Raises Unavailable."""
+        """Create the job's checkpoint directory and add it to the launch. Raises Unavailable.
+
+        The directory is read again if another container of the attempt may have begun to write meanwhile.
+        """
         if self._spec.checkpoints is None or self._launch.checkpoint_directory is not None:
             return
-        prepared = await self._checkpoints.prepare(self._tag.job_id, ended=self._is_first, final=self._final)
+        ended = self._is_first()
+        prepared = await self._checkpoints.prepare(self._tag.job_id, ended=ended, final=self._final)
+        if ended and not self._is_first():
+            prepared = await self._checkpoints.prepare(self._tag.job_id, ended=False, final=self._final)
         self._launch = with_checkpoints(self._launch, prepared)
 
     def _policy_refusal(self) -> StartRefused | None:
