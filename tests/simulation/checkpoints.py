@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from posixpath import basename
 from random import Random
@@ -10,6 +10,7 @@ from random import Random
 from batchq.compute.simulated.engine import PlannedCheckpoint
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Job
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import is_temporary
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation.clocks import StoredTimes
@@ -46,8 +47,8 @@ class CheckpointChecks(Checks):
         self.run_log.write(f"{self.run_log.name_of(tag)} writes {it.path.name}")
 
     def created(self, launch: LaunchSpec) -> None:
-        """A container is created, which continues from the newest checkpoint; no other container of the job runs."""
-        if launch.checkpoint_directory is None or launch.tag.container_key:
+        """The first container of an attempt is created, which continues from the newest checkpoint."""
+        if launch.checkpoint_directory is None:
             return
         own = dict(launch.environment)
         newest = max(self._complete(launch.tag.job_id), key=lambda it: (it.at, it.path.name), default=None)
@@ -72,8 +73,8 @@ class CheckpointChecks(Checks):
             self.run_log.counts["final checkpoints"] += 1
             if found is None or is_temporary(found.path.name) or not order.final_checkpoint_requested:
                 self.fail("I33 a final checkpoint was requested and written", after.id, order)
-            elif not self._times.machine_clock and found.at < order.ordered_at - timedelta(seconds=1):
-                self.fail("I33 a final checkpoint is newer than its order", after.id, f"{found.at} {order}")
+            elif not self._times.machine_clock and found.at < _requested_at(order) - timedelta(seconds=1):
+                self.fail("I33 a final checkpoint is newer than its request", after.id, f"{found.at} {order}")
 
     def discards(self, job_id: JobId, kept: Collection[str] | None) -> None:
         """All checkpoints but `kept` are about to be deleted; None: the temporary entries are."""
@@ -119,6 +120,11 @@ class CheckpointChecks(Checks):
 
     def _complete(self, job_id: JobId) -> list[PlannedCheckpoint]:
         return [it for name, it in self._written[job_id].items() if not is_temporary(name)]
+
+
+def _requested_at(order: StopOrder) -> datetime:
+    """When the final checkpoint was requested, or earlier. An order that took over a pause has the pause's signals."""
+    return min(at for at in (order.ordered_at, order.checkpoint_requested_at, order.signalled_at) if at is not None)
 
 
 def _keeps(job: Job) -> bool:
