@@ -177,19 +177,22 @@ class Checkpoints:
         if order is None or order.keep_checkpoints:
             await self.files.discard_temporary(job.id)
         else:
-            kept = await self._kept(job, order) if order.final_checkpoint_requested else ()
-            await self.files.discard_except(job.id, (METRICS_FILE, *kept))
+            await self.files.discard_except(job.id, (METRICS_FILE, *await self._kept(job, order)))
 
     async def _kept(self, job: Job, order: StopOrder) -> Sequence[str]:
         """The names that a request for a final checkpoint keeps: that checkpoint, and all from after the request.
 
-        Without any the newest checkpoint: the moment of the request may not be recorded.
+        Without any the newest checkpoint: the job could not write one, or the moment of the request may not be
+        recorded. An order without a final checkpoint keeps no name.
         """
-        final = () if order.final_checkpoint is None else (order.final_checkpoint,)
-        moment = _moment(job, Mark.STOP) if job.attempts else None
-        later = () if moment is None else await self.files.entries(job.id, ended=True, since=moment)
-        names = (*final, *(checkpoint.name for checkpoint in later))
-        return names or [checkpoint.name for checkpoint in (await self.files.entries(job.id, ended=True))[-1:]]
+        names: list[str] = []
+        if order.final_checkpoint_requested and job.attempts:
+            later = await self.files.entries(job.id, ended=True, since=_moment(job, Mark.STOP))
+            final = () if order.final_checkpoint is None else (order.final_checkpoint,)
+            names = [*final, *(checkpoint.name for checkpoint in later)]
+        if names or not (order.final_checkpoint_requested or order.final_checkpoint_named):
+            return names
+        return [checkpoint.name for checkpoint in (await self.files.entries(job.id, ended=True))[-1:]]
 
     async def _sweep(self, ids: Sequence[JobId]) -> None:
         known = await self._store.jobs(ids)

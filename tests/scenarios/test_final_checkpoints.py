@@ -131,6 +131,33 @@ async def test_a_queued_job_that_does_not_keep_its_checkpoints_loses_those_of_it
     assert world.checkpoints.directory(job) is None
 
 
+async def test_a_paused_job_keeps_its_newest_checkpoint_if_the_order_names_a_final_one(world):
+    job = await running(world)
+    await world.pause(job)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert await world.checkpoint_names(job) == ["final"]
+
+
+async def test_a_job_between_two_starts_keeps_its_newest_checkpoint_if_the_order_names_a_final_one(world):
+    job = await running(world, lasting(1, output=("ready",), checkpoints=("step-1", "step-2")), attempts=2)
+    await world.wait_for_checkpoint(job, "step-2")
+    world.runtime.hold("create")
+    await world.finish(job)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+    world.runtime.release("create")
+
+    await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert await world.checkpoint_names(job) == ["step-2"]
+
+
 async def test_the_timeout_of_a_job_requests_a_final_checkpoint(world):
     job = await running(world, limit=3)
 

@@ -101,6 +101,8 @@ class CheckpointChecks(Checks):
         finals, answers = _finals(job), self._answers(job)
         if not _keeps(job) and not self._may_remain(job, set(names), answers | finals):
             self.fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
+        if not _keeps(job) and _names_final(job) and wrote and not names:
+            self.fail("I35 an order with a final checkpoint keeps one", job_id, f"{wrote} {job}")
         if not (wrote if _keeps(job) else (finals | answers) & wrote) <= set(names):
             self.fail("I35 what the order keeps is not deleted", job_id, f"{names} {wrote} {job}")
         if any(map(is_temporary, names)):
@@ -114,9 +116,8 @@ class CheckpointChecks(Checks):
         return {it.path.name for it in last if not it.path.name.startswith(AT_START)}
 
     def _may_remain(self, job: Job, names: set[str], kept: set[str]) -> bool:
-        """Without a final checkpoint that was requested, one checkpoint remains: the newest."""
-        requested = any(it.final_checkpoint_requested and not it.keep_checkpoints for it in job.stop_orders)
-        return names <= kept or (requested and not kept and len(names) == 1)
+        """Without a final checkpoint that was requested or named, one checkpoint remains: the newest."""
+        return names <= kept or (_names_final(job) and not kept and len(names) == 1)
 
     def _complete(self, job_id: JobId) -> list[PlannedCheckpoint]:
         return [it for name, it in self._written[job_id].items() if not is_temporary(name)]
@@ -129,6 +130,12 @@ def _requested_at(order: StopOrder) -> datetime:
 
 def _keeps(job: Job) -> bool:
     return all(it.keep_checkpoints for it in job.stop_orders)
+
+
+def _names_final(job: Job) -> bool:
+    """Whether an order that discards checkpoints requested or named a final one."""
+    discarding = [it for it in job.stop_orders if not it.keep_checkpoints]
+    return any(it.final_checkpoint_requested or it.final_checkpoint_named for it in discarding)
 
 
 def _finals(job: Job) -> set[str]:
