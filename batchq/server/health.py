@@ -30,8 +30,8 @@ from batchq.system.host import DiskGuard
 MIB = 2**20
 
 
-class Parts(Struct, frozen=True, kw_only=True):
-    """The services and background loops of a running server, as `bootstrap` assembles them."""
+class ServerParts(Struct, frozen=True, kw_only=True):
+    """The services, the engine and the background loops of a running server, as `bootstrap` assembles them."""
 
     store: SqliteStore
     catalog: CatalogService
@@ -51,7 +51,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     disk_guard: DiskGuard
 
 
-async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport:
+async def health(settings: Settings, parts: ServerParts, clock: Clock) -> HealthReport:
     seen = parts.engine.health()
     store, aside = seen.store, 0
     try:
@@ -80,7 +80,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport
     )
 
 
-async def is_alive(parts: Parts) -> bool:
+async def is_alive(parts: ServerParts) -> bool:
     """Whether the server can work at all: its data is still its own, and no background loop fails for good."""
     try:
         await parts.store.check()
@@ -91,7 +91,7 @@ async def is_alive(parts: Parts) -> bool:
     return not parts.engine.health().failing
 
 
-async def is_ready(parts: Parts) -> bool:
+async def is_ready(parts: ServerParts) -> bool:
     """Whether requests should be sent to the server. A degraded server is ready.
 
     It is not ready before its containers are known, while it fails, and once it is shutting down.
@@ -99,7 +99,7 @@ async def is_ready(parts: Parts) -> bool:
     return parts.engine.recovered and not parts.engine.loop.closing and await is_alive(parts)
 
 
-async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collection[Reading]:
+async def read_gauges(settings: Settings, parts: ServerParts, clock: Clock) -> Collection[Reading]:
     """All values. A store that fails has no values of its own; the others are read from memory."""
     now = clock.now()
     try:
@@ -131,7 +131,7 @@ async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collect
     )
 
 
-def existing_names(parts: Parts, label: str) -> Collection[str]:
+def existing_names(parts: ServerParts, label: str) -> Collection[str]:
     """The names that exist for a label of the gauges."""
     accounts = parts.engine.accounts.quotas().directory.accounts
     names: Mapping[str, Collection[str]] = {
@@ -143,7 +143,7 @@ def existing_names(parts: Parts, label: str) -> Collection[str]:
     return names[label]
 
 
-def _jobs(parts: Parts) -> Iterator[Reading]:
+def _jobs(parts: ServerParts) -> Iterator[Reading]:
     """Every queue has all states, so that a queue without jobs shows 0."""
     unfinished = (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE, Status.STARTING, Status.RUNNING)
     numbers = {(queue, status): 0 for queue in parts.catalog.queues for status in unfinished}
@@ -155,7 +155,7 @@ def _jobs(parts: Parts) -> Iterator[Reading]:
         yield Reading(gauge="batchq_jobs", value=number, labels=(queue, status.value))
 
 
-def _resources(parts: Parts) -> Iterator[Reading]:
+def _resources(parts: ServerParts) -> Iterator[Reading]:
     usage = parts.engine.usage()
     for name, environment in parts.catalog.environments.items():
         yield Reading(gauge="batchq_vcpus", value=environment.max_millicpus / 1000, labels=(name, "limit"))
@@ -178,7 +178,7 @@ def _resources(parts: Parts) -> Iterator[Reading]:
         yield Reading(gauge="batchq_resource_units", value=held, labels=(resource.name, "reserved"))
 
 
-def _server(settings: Settings, parts: Parts) -> Iterator[Reading]:
+def _server(settings: Settings, parts: ServerParts) -> Iterator[Reading]:
     health = parts.engine.health()
     yield Reading(gauge="batchq_engine_up", value=float(health.engine is None))
     yield Reading(gauge="batchq_store_up", value=float(health.store is None))
