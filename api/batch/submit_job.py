@@ -103,12 +103,10 @@ async def check_submission(
     return _warning(context, spec, caller=caller)
 
 
-def _warning(context: Parts, spec: JobSpec, *, caller: Caller) -> str | None:
+def _warning(parts: Parts, spec: JobSpec, *, caller: Caller) -> str | None:
     """Why no compute environment of its queue could hold the job; None: one could."""
-    queue = context.catalog.queues_of(caller).get(spec.queue)
-    if queue is None:  # deleted meanwhile
-        return None
-    return context.explanations.never_fits(spec, queue, now=context.clock.now(), caller=caller)
+    queue = parts.catalog.queues_of(caller).get(spec.queue)  # None: the queue was deleted meanwhile
+    return None if queue is None else parts.explanations.never_fits(spec, queue, now=parts.clock.now(), caller=caller)
 
 
 async def find_requested(context: Parts, text: str, request: BatchRequest) -> JobDefinition:

@@ -108,7 +108,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await parts.engine.start()
         supervise(parts)
         tokens, keys = PageTokens(await store.secret()), authentication(settings, clock, instance=store.instance)
-        shared = make_parts(settings, parts, clock, tokens, metrics=metrics, keys=keys)
+        shared = make_parts(parts, tokens, metrics=metrics, keys=keys)
         build = partial(
             http.build,
             dialects=make_dialects(shared),
@@ -277,19 +277,15 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
     engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
     catalog.consumable_resources.usage = engine
     return ServerParts(
+        settings=settings,
+        clock=clock,
         store=store,
         catalog=catalog,
         engine=engine,
         logs=logs,
         jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
         explanations=ExplanationService(engine=engine, store=store),
-        bulk_stops=BulkStopService(
-            engine=engine,
-            store=store,
-            directory=directory,
-            queues=catalog.queues_of,
-            environments=lambda: catalog.environments,
-        ),
+        bulk_stops=make_bulk_stops(engine, store, directory, catalog),
         job_search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
         checkpoints=CheckpointService(
             engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
@@ -300,6 +296,18 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         disk_guard=guard,
+    )
+
+
+def make_bulk_stops(
+    engine: Engine, store: SqliteStore, directory: Callable[[], Directory], catalog: CatalogService
+) -> BulkStopService:
+    return BulkStopService(
+        engine=engine,
+        store=store,
+        directory=directory,
+        queues=catalog.queues_of,
+        environments=lambda: catalog.environments,
     )
 
 

@@ -1,5 +1,6 @@
 """The dialects of the API, and the parts of the server that their handlers use."""
 
+from datetime import datetime
 from functools import partial
 
 from batchq.accounts.admin import AccountAdmin
@@ -22,7 +23,6 @@ from batchq.api.training.sagemaker import routes as sagemaker
 from batchq.api.training.sagemaker.job_document import is_training_job
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
-from batchq.ports.clock import Clock
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
 from batchq.services.direct_submission import DirectSubmissionService
@@ -56,17 +56,9 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
     return *(table.dialect(parts) for table in tables), *(module.dialect(parts) for module in modules)
 
 
-def make_parts(
-    settings: Settings,
-    server: ServerParts,
-    clock: Clock,
-    tokens: PageTokens,
-    *,
-    metrics: Metrics,
-    keys: KeyAuthentication | None,
-) -> Parts:
+def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, keys: KeyAuthentication | None) -> Parts:
     """Raises StartImpossible for a file of ModelArts settings that cannot be used."""
-    engine, environments = server.engine, server.catalog.environments.values()
+    settings, engine, clock = server.settings, server.engine, server.clock
     events = EventService(engine.history_feed)
     named = NamedJobService(server.job_search, is_named=is_training_job)
     job_log = LogFollower(store=server.store, logs=server.logs, feed=engine.history_feed, clock=clock)
@@ -94,14 +86,14 @@ def make_parts(
         account=settings.account_id,
         region=settings.region,
         limits=make_limits(settings),
-        installed_at=min((environment.created_at for environment in environments), default=clock.now()),
+        installed_at=installed_at(server),
         system_settings=shown_settings(settings),
         capacity=partial(machine_capacity, server),
         runtime_answers=lambda: engine.start_obstacle() != status_reasons.ENGINE_AWAY,
-        monitoring=make_monitoring(settings, server, clock, metrics),
+        monitoring=make_monitoring(server, metrics),
         keys=keys,
         batch_calls=batch.InProcessCalls,
-        states=make_states(settings, server, clock, events),
+        states=make_states(server, events),
     )
 
 
@@ -114,28 +106,35 @@ def make_limits(settings: Settings) -> ServerLimits:
     )
 
 
+def installed_at(server: ServerParts) -> datetime:
+    """When the first compute environment was created."""
+    environments = server.catalog.environments.values()
+    return min((environment.created_at for environment in environments), default=server.clock.now())
+
+
 def machine_capacity(server: ServerParts) -> Resources:
     cluster = server.engine.scheduler_state().cluster
     return host_resources() if cluster is None else cluster.host
 
 
-def make_monitoring(settings: Settings, server: ServerParts, clock: Clock, metrics: Metrics) -> Monitoring:
-    file = settings.metrics_token_file
+def make_monitoring(server: ServerParts, metrics: Metrics) -> Monitoring:
+    file = server.settings.metrics_token_file
     return Monitoring(
-        health=lambda: health(settings, server, clock),
+        health=lambda: health(server),
         is_alive=lambda: is_alive(server),
         is_ready=lambda: is_ready(server),
-        scrape=lambda: metrics.scrape(lambda: read_gauges(settings, server, clock), partial(existing_names, server)),
-        token=None if not uses_accounts(settings) else lambda: None if file is None else token_in(file),
+        scrape=lambda: metrics.scrape(lambda: read_gauges(server), partial(existing_names, server)),
+        token=None if not uses_accounts(server.settings) else lambda: None if file is None else token_in(file),
     )
 
 
-def make_states(settings: Settings, server: ServerParts, clock: Clock, events: EventService) -> dict[type, object]:
+def make_states(server: ServerParts, events: EventService) -> dict[type, object]:
     """What single dialects keep between requests."""
     load = Load(lambda: server.loop_watchdog.latest_delay)
-    hints, fragments = Hints(events=events, clock=clock, pressure=load), SharedFragments(events=events, clock=clock)
+    hints = Hints(events=events, clock=server.clock, pressure=load)
+    fragments = SharedFragments(events=events, clock=server.clock)
     return {
         ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments),
-        ModelArtsSettings: read_settings(settings.modelarts_config),
+        ModelArtsSettings: read_settings(server.settings.modelarts_config),
         long_polls.EncodedEvents: long_polls.EncodedEvents(),
     }

@@ -31,8 +31,10 @@ MIB = 2**20
 
 
 class ServerParts(Struct, frozen=True, kw_only=True):
-    """The services, the engine and the background loops of a running server, as `bootstrap` assembles them."""
+    """The services, the engine and the background loops of a server, as `bootstrap` assembles them."""
 
+    settings: Settings
+    clock: Clock
     store: SqliteStore
     catalog: CatalogService
     engine: Engine
@@ -51,7 +53,7 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     disk_guard: DiskGuard
 
 
-async def health(settings: Settings, parts: ServerParts, clock: Clock) -> HealthReport:
+async def health(parts: ServerParts) -> HealthReport:
     seen = parts.engine.health()
     store, aside = seen.store, 0
     try:
@@ -74,9 +76,9 @@ async def health(settings: Settings, parts: ServerParts, clock: Clock) -> Health
         event_loop=parts.loop_watchdog.health(),
         put_aside=aside,
         instance=parts.store.instance,
-        runtime=settings.runtime.value,
+        runtime=parts.settings.runtime.value,
         version=__version__,
-        now=clock.now().isoformat(),
+        now=parts.clock.now().isoformat(),
     )
 
 
@@ -99,9 +101,9 @@ async def is_ready(parts: ServerParts) -> bool:
     return parts.engine.recovered and not parts.engine.loop.closing and await is_alive(parts)
 
 
-async def read_gauges(settings: Settings, parts: ServerParts, clock: Clock) -> Collection[Reading]:
+async def read_gauges(parts: ServerParts) -> Collection[Reading]:
     """All values. A store that fails has no values of its own; the others are read from memory."""
-    now = clock.now()
+    now = parts.clock.now()
     try:
         oldest = await parts.store.oldest_runnable(tuple(parts.catalog.queues))
     except StoreFailed:
@@ -126,7 +128,7 @@ async def read_gauges(settings: Settings, parts: ServerParts, clock: Clock) -> C
             for queue, reason, since in parts.engine.blocked_heads()
         ),
         *_resources(parts),
-        *_server(settings, parts),
+        *_server(parts),
         *(() if stored is None else (Reading(gauge="batchq_logs_bytes", value=stored),)),
     )
 
@@ -178,7 +180,7 @@ def _resources(parts: ServerParts) -> Iterator[Reading]:
         yield Reading(gauge="batchq_resource_units", value=held, labels=(resource.name, "reserved"))
 
 
-def _server(settings: Settings, parts: ServerParts) -> Iterator[Reading]:
+def _server(parts: ServerParts) -> Iterator[Reading]:
     health = parts.engine.health()
     yield Reading(gauge="batchq_engine_up", value=float(health.engine is None))
     yield Reading(gauge="batchq_store_up", value=float(health.store is None))
@@ -190,5 +192,5 @@ def _server(settings: Settings, parts: ServerParts) -> Iterator[Reading]:
     yield Reading(gauge="batchq_store_bytes", value=parts.store.size())
     with suppress(StoreFailed):  # what cannot be measured is absent
         yield Reading(gauge="batchq_disk_free_bytes", value=parts.disk_guard.free())
-    labels = (__version__, settings.runtime.value, parts.store.instance)
+    labels = (__version__, parts.settings.runtime.value, parts.store.instance)
     yield Reading(gauge="batchq_info", value=1, labels=labels)
