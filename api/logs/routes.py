@@ -1,21 +1,24 @@
 """The operations of CloudWatch Logs."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import BaseModel
 
-from batchq.api.auth.authentication import authorize, parse_credential
-from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
+from batchq.api.auth.authentication import parse_credential
+from batchq.api.http.http import REQUEST_ID, error_response, reply
 from batchq.api.logs import translate
 from batchq.api.logs.translate import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, LogArns
-from batchq.api.operations.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
+from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
+from batchq.api.operations.operations import Answer, Call, Operation, aws_operation
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.errors import Invalid, NotFound, Unavailable
+from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery
 from batchq.logs.service import LogQuery, LogSearchPosition
 from batchq.services.job_reads import TRAINING_GROUP
@@ -29,7 +32,8 @@ MAX_STREAMS = 50
 class LogsRequest(Struct, frozen=True, kw_only=True):
     """One request, with its caller."""
 
-    body: bytes
+    #: The parsed body.
+    input: BaseModel | None
     #: Whether the client has disconnected.
     is_disconnected: Callable[[], bool]
     caller: Caller
@@ -42,7 +46,6 @@ class LogsRequest(Struct, frozen=True, kw_only=True):
         return replace(self.arns, name=TRAINING_GROUP)
 
 
-@takes(GetLogEvents)
 async def get_log_events(context: Parts, request: LogsRequest, body: GetLogEvents) -> Answer:
     """Returns a page of the lines of one log stream, forwards or backwards."""
     name = body.logStreamName
@@ -59,7 +62,6 @@ async def get_log_events(context: Parts, request: LogsRequest, body: GetLogEvent
     return translate.log_events_page(found, stream)
 
 
-@takes(FilterLogEvents)
 async def filter_log_events(context: Parts, request: LogsRequest, body: FilterLogEvents) -> Answer:
     """Searches the lines of log streams for a pattern."""
     query = translate.query(body)
@@ -86,7 +88,6 @@ async def filter_log_events(context: Parts, request: LogsRequest, body: FilterLo
     return {**translate.found_events(events, names), **more}
 
 
-@takes(DescribeLogStreams)
 async def describe_log_streams(context: Parts, request: LogsRequest, body: DescribeLogStreams) -> Answer:
     """Lists log streams: one for each container of each attempt of a job."""
     listing = translate.listing(body)
@@ -102,7 +103,6 @@ async def describe_log_streams(context: Parts, request: LogsRequest, body: Descr
     return {"logStreams": [translate.log_stream(summary, request.arns) for summary in streams], **more}
 
 
-@takes(DescribeLogGroups)
 async def describe_log_groups(context: Parts, request: LogsRequest, body: DescribeLogGroups) -> Answer:
     """Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`."""
     token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
@@ -149,46 +149,44 @@ async def _describe_training_streams(
     return {"logStreams": answers, **more}
 
 
-OPERATIONS: Mapping[str, Operation[LogsRequest]] = {
-    "GetLogEvents": get_log_events,
-    "FilterLogEvents": filter_log_events,
-    "DescribeLogStreams": describe_log_streams,
-    "DescribeLogGroups": describe_log_groups,
-}
+def _operation(name: str, handle: Callable[..., Awaitable[Answer]]) -> Operation:
+    place = {"method": "POST", "path": "/", "target": PREFIX + name, "media": CONTENT_TYPE}
+    return aws_operation("logs", name, Permission.SELF, handle, **place)
 
 
-def dialect(context: Parts) -> Dialect:
-    async def handle(request: web.Request, name: str) -> web.Response:
-        return await _handle(request, context, name)
-
-    def mount(app: web.Application) -> None:
-        add_targets(app, PREFIX, handle, target_docs(PREFIX, OPERATIONS, service="logs", qualified=False))
-
-    return mount
-
-
-async def _handle(request: web.Request, context: Parts, name: str) -> web.Response:
-    operation = OPERATIONS.get(name)
-    if operation is None:
-        return unknown_operation(PREFIX + name)
-    try:
-        return reply(await operation(context, await _request(request, context, name)))
-    except HttpRefusal:
-        raise
-    except NotFound as why:
-        return error_response(HTTPStatus.BAD_REQUEST, "ResourceNotFoundException", str(why))
-    except Invalid as why:
-        return error_response(HTTPStatus.BAD_REQUEST, "InvalidParameterException", str(why))
-    except Unavailable as why:
-        log.warning("request %s: %s", request[REQUEST_ID], why)
-        return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(why))
-
-
-async def _request(request: web.Request, context: Parts, name: str) -> LogsRequest:
-    credential = parse_credential(request.headers.get("Authorization", ""))
-    return LogsRequest(
-        body=await read_body(request),
-        is_disconnected=lambda: request.transport is None,
-        arns=LogArns(account=context.account, region=credential.region or context.region),
-        caller=authorize(request, Permission.SELF, name),
+async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
+    http = call.http
+    credential = parse_credential(http.headers.get("Authorization", ""))
+    request = LogsRequest(
+        input=call.input,
+        is_disconnected=lambda: http.transport is None,
+        arns=LogArns(account=parts.account, region=credential.region or parts.region),
+        caller=call.caller,
     )
+    return reply(await operation.handle(parts, request))
+
+
+def _failed(request: web.Request, _operation: Operation, error: BatchqError) -> web.StreamResponse:
+    match error:
+        case NotFound():
+            return error_response(HTTPStatus.BAD_REQUEST, "ResourceNotFoundException", str(error))
+        case Invalid():
+            return error_response(HTTPStatus.BAD_REQUEST, "InvalidParameterException", str(error))
+        case Unavailable():
+            log.warning("request %s: %s", request[REQUEST_ID], error)
+            return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(error))
+        case _:
+            raise error
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    operation.name: operation
+    for operation in (
+        _operation("GetLogEvents", get_log_events),
+        _operation("FilterLogEvents", filter_log_events),
+        _operation("DescribeLogStreams", describe_log_streams),
+        _operation("DescribeLogGroups", describe_log_groups),
+    )
+}
+operations = OperationTable(OPERATIONS.values(), carry_out=_send, failed=_failed)
+dialect = dialect_of(operations)

@@ -1,31 +1,31 @@
 """Who may call, and what they did: accounts, users and keys, logins to the web console, and audit records."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from batchq.accounts.operations import OPERATIONS, AdminOperation
 from batchq.accounts.wire import AdminRequest, AuditRecordResponse, audit_record_answer
-from batchq.api.auth.authentication import authorize
+from batchq.api.auth.authentication import CALLER, access_denied
 from batchq.api.auth.sessions import HOME, login_path, page_path
 from batchq.api.http.client_connection import is_unix_connection
-from batchq.api.http.http import Dialect, HttpRefusal, Milliseconds, RequestBody, parse, read_body, reply
+from batchq.api.http.http import HttpRefusal, Milliseconds, RequestBody
 from batchq.api.http.page_tokens import PageTokens, TokenQuery
-from batchq.api.operations.openapi import OperationDoc, document
-from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, missing_is_404, read_input
+from batchq.api.operations.operations import Call, Operation
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
-from batchq.errors import Forbidden, Invalid, NotFound
+from batchq.errors import BatchqError, Forbidden, Invalid
 from batchq.services.records import audit_position, parse_audit_position
 
 _UNSIGNED = (
@@ -38,40 +38,38 @@ _SIGNED_ONLY = (
 )
 
 
-def dialect(parts: Parts) -> Dialect:
-    def mount(app: web.Application) -> None:
-        for name, operation in OPERATIONS.items():
-            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(parts, name, operation))
-            doc = OperationDoc(
-                name=name,
-                summary=operation.summary,
-                description="" if operation.reads_only else _SIGNED_ONLY,
-                body=operation.request,
-                answer=operation.answer,
-                permission=operation.permission,
-            )
-            document(app, route, doc)
+def _administration(name: str, admin: AdminOperation[Any]) -> Operation:
+    def perform(parts: Parts, call: Call[AdminRequest]) -> Awaitable[Struct]:
+        return asyncio.to_thread(admin.perform, parts.accounts, call.input, call.caller)
 
-    return mount
+    return Operation(
+        name=name,
+        method="POST",
+        path=f"/v1/batchq/{name.lower()}",
+        access=admin.permission,
+        handle=perform,
+        summary=admin.summary,
+        description="" if admin.reads_only else _SIGNED_ONLY,
+        body=admin.request,
+        answer=admin.answer,
+    )
 
 
-def _endpoint(
-    parts: Parts, name: str, operation: AdminOperation[AdminRequest]
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def endpoint(request: web.Request) -> web.Response:
-        caller = authorize(request, operation.permission, name)
-        if not caller.is_authenticated and not operation.reads_only:
-            raise HttpRefusal(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-        body = parse(operation.request, await read_body(request))
-        try:
-            return reply(await asyncio.to_thread(operation.perform, parts.accounts, body, caller))
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        except Forbidden as why:
-            raise HttpRefusal(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException") from None
+async def _read(request: web.Request, operation: Operation) -> BaseModel | None:
+    if not request[CALLER].is_authenticated and not OPERATIONS[operation.name].reads_only:
+        raise access_denied(_UNSIGNED)
+    return await read_input(request, operation)
 
-    return endpoint
 
+def _failed(request: web.Request, operation: Operation, error: BatchqError) -> web.StreamResponse:
+    if isinstance(error, Forbidden):
+        raise access_denied(error) from None
+    return missing_is_404(request, operation, error)
+
+
+admin_operations = OperationTable(
+    [_administration(name, admin) for name, admin in OPERATIONS.items()], read=_read, failed=_failed
+)
 
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - names of all addresses, for a browser of this machine
 _NO_TCP = "The web console needs TCP: start the server without --no-tcp."
@@ -103,9 +101,7 @@ class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
 login_operations = OperationTable()
 
 
-@login_operations.add(
-    "CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", permission=Permission.SELF, optional_body=True
-)
+@login_operations.add("CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", Permission.SELF, optional_body=True)
 async def create_console_login(context: Parts, call: Call[CreateConsoleLoginRequest]) -> CreateConsoleLoginResponse:
     """Returns the URL of the web console for the caller.
 
@@ -168,7 +164,7 @@ class ListAuditResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, r
 audit_operations = OperationTable()
 
 
-@audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit")
+@audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit", Permission.SELF)
 async def list_audit(context: Parts, call: Call[ListAuditRequest]) -> ListAuditResponse:
     """Lists audit records, newest first.
 

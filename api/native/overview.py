@@ -11,9 +11,10 @@ from batchq.api.native.job_search import (
     explanation_answer,
     job_row,
 )
-from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller, Role
+from batchq.domain.access.accounts import Caller, Permission, Role
 from batchq.domain.catalog import State
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.job import Status
@@ -118,7 +119,7 @@ class OverviewResponse(Struct, frozen=True, kw_only=True, rename="camel"):
 operations = OperationTable()
 
 
-@operations.add("GetOverview", "POST", "/v1/batchq/overview")
+@operations.add("GetOverview", "POST", "/v1/batchq/overview", Permission.SELF)
 async def get_overview(context: Parts, call: Call[EmptyRequest]) -> OverviewResponse:
     """Describes queues, capacity, the longest running jobs and recent failures in one small reply.
 

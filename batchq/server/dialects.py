@@ -49,10 +49,11 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         jobs.operations,
         jobs.queue_operations,
         jobs.checkpoint_operations,
+        accounts.admin_operations,
         accounts.audit_operations,
         accounts.login_operations,
     )
-    modules = batch, training, cloudwatch, sagemaker, modelarts, accounts, monitoring, console
+    modules = batch, training, cloudwatch, sagemaker, modelarts, monitoring, console
     return *(table.dialect(parts) for table in tables), *(module.dialect(parts) for module in modules)
 
 
