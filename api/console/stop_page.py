@@ -17,10 +17,10 @@ from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
+from batchq.domain import wording
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
-from batchq.domain.explanation import words
-from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle.stopping import stop_state
@@ -255,8 +255,8 @@ async def _dependents(context: Parts, subject: StopSubject, caller: Caller, choi
     )
     if not found:
         return ""
-    count = words.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
-    names = words.list_words([job.spec.name for job in found])
+    count = wording.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
+    names = wording.list_words([job.spec.name for job in found])
     what = "it" if array is None else "its array"
     verb = "depends" if len(found) == 1 else "depend"
     return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."
@@ -265,7 +265,7 @@ async def _dependents(context: Parts, subject: StopSubject, caller: Caller, choi
 async def _hangs(context: Parts, subject: StopSubject, caller: Caller) -> bool:
     """Whether the container of the job has not exited although it was killed."""
     why = await context.explanations.why(subject.whole.id, caller=caller)
-    return why.code is Code.NOT_EXITING
+    return isinstance(why, NotExitingReason)
 
 
 async def _force_fail_page(

@@ -16,7 +16,7 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission, Role
 from batchq.domain.catalog import State
-from batchq.domain.explanation.codes import Explanation
+from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.job import Status
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.jobs import Failures
