@@ -2,12 +2,12 @@
 
     pages = PageTable()
 
-    @pages.get("/queues/{name}")
-    async def queue_page(context: Parts, visit: Visit[QueueQuery]) -> Page:
+    @pages.get("/queues/{name}", Permission.SELF)
+    async def queue_page(parts: Parts, visit: Call[QueueQuery]) -> Page:
         return Page(template="queue.html", title=..., values={...})
 
-    @pages.post("/queues/{name}/disable", permission=Permission.CATALOG)
-    async def disable_queue(context: Parts, visit: Visit[DisableForm]) -> Redirect:
+    @pages.post("/queues/{name}/disable", Permission.CATALOG)
+    async def disable_queue(parts: Parts, visit: Call[DisableForm]) -> Redirect:
         ...
 
 The caller is authorized, and the query or the form is parsed to the shape in the handler's annotation. A request with
@@ -259,11 +259,11 @@ def _block(template: Template, name: str, values: Mapping[str, object]) -> Itera
 
 
 async def give_order(
-    context: Parts, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
+    parts: Parts, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
 ) -> PageAnswer:
     """Redirect to the path that `order` returns. A form that is sent twice orders once. Raises NotFound."""
     try:
-        return Redirect(location=await context.state(ConsoleState).invocations.once(caller, form, order))
+        return Redirect(location=await parts.state(ConsoleState).invocations.once(caller, form, order))
     except StateChanged:
         return await show_again(CHANGED, HTTPStatus.CONFLICT)
     except NotFound:

@@ -46,28 +46,28 @@ class LogsRequest(Struct, frozen=True, kw_only=True):
         return replace(self.arns, name=TRAINING_GROUP)
 
 
-async def get_log_events(context: Parts, request: LogsRequest, body: GetLogEvents) -> Answer:
+async def get_log_events(parts: Parts, request: LogsRequest, body: GetLogEvents) -> Answer:
     """Returns a page of the lines of one log stream, forwards or backwards."""
     name = body.logStreamName
     if translate.is_of_group(body, request.training_arns):
-        name = await context.training_logs.resolve(name, caller=request.caller)
+        name = await parts.training_logs.resolve(name, caller=request.caller)
     else:
         translate.check_group(body, request.arns)
-    stream = await context.logs.stream(name, caller=request.caller)
+    stream = await parts.logs.stream(name, caller=request.caller)
     position, backwards = translate.direction(body, stream)
     limit = body.limit or MAX_EVENTS
-    found = await context.logs.events(
+    found = await parts.logs.events(
         stream, span=translate.span(body), position=position, limit=limit, backwards=backwards
     )
     return translate.log_events_page(found, stream)
 
 
-async def filter_log_events(context: Parts, request: LogsRequest, body: FilterLogEvents) -> Answer:
+async def filter_log_events(parts: Parts, request: LogsRequest, body: FilterLogEvents) -> Answer:
     """Searches the lines of log streams for a pattern."""
     query = translate.query(body)
     names: Mapping[str, str] = {}
     if translate.is_of_group(body, request.training_arns):
-        names = await _training_streams(context, query, request.caller)
+        names = await _training_streams(parts, query, request.caller)
         if not names:
             return translate.found_events((), {})
         query = replace(query, names=tuple(names), prefix="")
@@ -76,76 +76,75 @@ async def filter_log_events(context: Parts, request: LogsRequest, body: FilterLo
     token = translate.search_token(query)
     position = LogSearchPosition()
     if body.nextToken:
-        position = translate.parse_search_position(context.tokens.read(token, body.nextToken))
-    events, following = await context.logs.filter(
+        position = translate.parse_search_position(parts.tokens.read(token, body.nextToken))
+    events, following = await parts.logs.filter(
         query,
         position=position,
         limit=body.limit or MAX_EVENTS,
         caller=request.caller,
         has_disconnected=request.is_disconnected,
     )
-    more = {"nextToken": context.tokens.make(token, translate.search_position(following))} if following else {}
+    more = {"nextToken": parts.tokens.make(token, translate.search_position(following))} if following else {}
     return {**translate.found_events(events, names), **more}
 
 
-async def describe_log_streams(context: Parts, request: LogsRequest, body: DescribeLogStreams) -> Answer:
+async def describe_log_streams(parts: Parts, request: LogsRequest, body: DescribeLogStreams) -> Answer:
     """Lists log streams: one for each container of each attempt of a job."""
     listing = translate.listing(body)
     if translate.is_of_group(body, request.training_arns):
-        return await _describe_training_streams(context, request, listing, body)
+        return await _describe_training_streams(parts, request, listing, body)
     translate.check_group(body, request.arns)
     token = translate.streams_token(listing)
-    after = translate.parse_stream_position(context.tokens.read(token, body.nextToken)) if body.nextToken else None
-    streams, last = await context.logs.streams(
+    after = translate.parse_stream_position(parts.tokens.read(token, body.nextToken)) if body.nextToken else None
+    streams, last = await parts.logs.streams(
         listing, after=after, limit=body.limit or MAX_STREAMS, caller=request.caller
     )
-    more = {"nextToken": context.tokens.make(token, translate.stream_position(last))} if last else {}
+    more = {"nextToken": parts.tokens.make(token, translate.stream_position(last))} if last else {}
     return {"logStreams": [translate.log_stream(summary, request.arns) for summary in streams], **more}
 
 
-async def describe_log_groups(context: Parts, request: LogsRequest, body: DescribeLogGroups) -> Answer:
+async def describe_log_groups(parts: Parts, request: LogsRequest, body: DescribeLogGroups) -> Answer:
     """Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`."""
     token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
-    after = context.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
+    after = parts.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
     groups = [arns for arns in (request.arns, request.training_arns) if translate.selects_group(body, arns)]
     rest = [arns for arns in groups if arns.name > after]
     page = rest[: body.limit or len(rest)]
-    more = {"nextToken": context.tokens.make(token, page[-1].name)} if len(rest) > len(page) else {}
-    return {"logGroups": [translate.log_group(arns, since=context.installed_at) for arns in page], **more}
+    more = {"nextToken": parts.tokens.make(token, page[-1].name)} if len(rest) > len(page) else {}
+    return {"logGroups": [translate.log_group(arns, since=parts.installed_at) for arns in page], **more}
 
 
-async def _training_streams(context: Parts, query: LogQuery, caller: Caller) -> Mapping[str, str]:
+async def _training_streams(parts: Parts, query: LogQuery, caller: Caller) -> Mapping[str, str]:
     """SageMaker's names of the existing streams that a query selects, by their names in `/aws/batch/job`."""
     if query.names:
         return {
-            await context.training_logs.resolve(fromkey, caller=caller): fromkey
-            for fromkey in dict.fromkeys(query.names)
+            await parts.training_logs.resolve(fromkey, caller=caller): fromkey for fromkey in dict.fromkeys(query.names)
         }
-    named = await context.training_logs.names(query.prefix, caller=caller)
-    existing = await context.logs.existing(tuple(named.values()), caller=caller)
+    named = await parts.training_logs.names(query.prefix, caller=caller)
+    existing = await parts.logs.existing(tuple(named.values()), caller=caller)
     by_name = {stream.name for stream in existing}
     return {name: alias for alias, name in named.items() if name in by_name}
 
 
 async def _describe_training_streams(
-    context: Parts, request: LogsRequest, listing: StreamQuery, body: DescribeLogStreams
+    parts: Parts, request: LogsRequest, listing: StreamQuery, body: DescribeLogStreams
 ) -> Answer:
     """The streams of one job, by SageMaker's names."""
     if listing.order is not StreamOrder.NAME or listing.descending:
         raise Invalid(f"In {TRAINING_GROUP} streams are ordered by LogStreamName, ascending.")
     token = TRAINING_GROUP, *translate.streams_token(listing)
-    after = context.tokens.read(token, body.nextToken) if body.nextToken else ""
-    named = await context.training_logs.names(listing.prefix, caller=request.caller)
+    after = parts.tokens.read(token, body.nextToken) if body.nextToken else ""
+    named = await parts.training_logs.names(listing.prefix, caller=request.caller)
     streams = {
-        stream.name: stream for stream in await context.logs.existing(tuple(named.values()), caller=request.caller)
+        stream.name: stream for stream in await parts.logs.existing(tuple(named.values()), caller=request.caller)
     }
     found = [(alias, streams[name]) for alias, name in named.items() if name in streams and alias > after]
     page = found[: body.limit or MAX_STREAMS]
     answers = [
-        translate.log_stream(await context.logs.summary(replace(stream, name=alias)), request.training_arns)
+        translate.log_stream(await parts.logs.summary(replace(stream, name=alias)), request.training_arns)
         for alias, stream in page
     ]
-    more = {"nextToken": context.tokens.make(token, page[-1][0])} if len(found) > len(page) else {}
+    more = {"nextToken": parts.tokens.make(token, page[-1][0])} if len(found) > len(page) else {}
     return {"logStreams": answers, **more}
 
 

@@ -102,34 +102,34 @@ login_operations = OperationTable()
 
 
 @login_operations.add("CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", Permission.SELF, optional_body=True)
-async def create_console_login(context: Parts, call: Call[CreateConsoleLoginRequest]) -> CreateConsoleLoginResponse:
+async def create_console_login(parts: Parts, call: Call[CreateConsoleLoginRequest]) -> CreateConsoleLoginResponse:
     """Returns the URL of the web console for the caller.
 
     On a server with keys it is a one-time link: for 60 seconds, one browser can log in by it as the caller. A caller
     of the unix socket has no access key, and gets an error there.
     """
-    site = _site(context, call.http)
-    path = _path(context, call.caller, call.input.page)
+    site = _site(parts, call.http)
+    path = _path(parts, call.caller, call.input.page)
     return CreateConsoleLoginResponse(url=site + path, path=path)
 
 
-def _path(context: Parts, caller: Caller, page: str) -> str:
-    if context.keys is None:
+def _path(parts: Parts, caller: Caller, page: str) -> str:
+    if parts.keys is None:
         return page
     if not caller.key:
         raise HttpRefusal(_NO_KEY, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-    return login_path(page, code=context.keys.codes.create(caller.key))
+    return login_path(page, code=parts.keys.codes.create(caller.key))
 
 
-def _site(context: Parts, request: web.Request) -> str:
+def _site(parts: Parts, request: web.Request) -> str:
     """The URL of the server without a path: as the client has it, or for a client of the unix socket TCP's own."""
     if request.transport is None or not is_unix_connection(request.transport):
         return f"{request.scheme}://{request.host}"
-    parts = urlsplit(context.urls[0])
-    if parts.scheme == "unix":
+    url = urlsplit(parts.urls[0])
+    if url.scheme == "unix":
         raise HttpRefusal(_NO_TCP, status=HTTPStatus.BAD_REQUEST)
-    host = parts.netloc.rpartition(":")
-    return urlunsplit(parts._replace(netloc="".join((LOOPBACK.get(host[0], host[0]), *host[1:]))))
+    host = url.netloc.rpartition(":")
+    return urlunsplit(url._replace(netloc="".join((LOOPBACK.get(host[0], host[0]), *host[1:]))))
 
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
@@ -165,7 +165,7 @@ audit_operations = OperationTable()
 
 
 @audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit", Permission.SELF)
-async def list_audit(context: Parts, call: Call[ListAuditRequest]) -> ListAuditResponse:
+async def list_audit(parts: Parts, call: Call[ListAuditRequest]) -> ListAuditResponse:
     """Lists audit records, newest first.
 
     Operators and admins get all records, coordinators those of their accounts, and users those of their own requests.
@@ -173,10 +173,8 @@ async def list_audit(context: Parts, call: Call[ListAuditRequest]) -> ListAuditR
     """
     body = call.input
     job = None if body.job is None else JobId(body.job)
-    found = await context.audit.records(_query(body, context.tokens), job=job, caller=call.caller)
-    token = (
-        context.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
-    )
+    found = await parts.audit.records(_query(body, parts.tokens), job=job, caller=call.caller)
+    token = parts.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
     return ListAuditResponse(
         records=tuple(audit_record_answer(audit_record.record) for audit_record in found), next_token=token
     )

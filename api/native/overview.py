@@ -120,15 +120,15 @@ operations = OperationTable()
 
 
 @operations.add("GetOverview", "POST", "/v1/batchq/overview", Permission.SELF)
-async def get_overview(context: Parts, call: Call[EmptyRequest]) -> OverviewResponse:
+async def get_overview(parts: Parts, call: Call[EmptyRequest]) -> OverviewResponse:
     """Describes queues, capacity, the longest running jobs and recent failures in one small reply.
 
     Counts are kept in memory: the reply costs the same however many jobs are stored.
     """
-    found = await context.overviews.overview(caller=call.caller)
-    why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=call.caller)
+    found = await parts.overviews.overview(caller=call.caller)
+    why = await parts.explanations.heads([overview.queue.name for overview in found.queues], caller=call.caller)
     queues = tuple(_queue(overview, why.get(overview.queue.name)) for overview in found.queues)
-    return _answer(found, queues, call.caller, arns_of(call.http, context))
+    return _answer(found, queues, call.caller, arns_of(call.http, parts))
 
 
 def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Caller, arns: JobArns) -> OverviewResponse:
