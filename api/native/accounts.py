@@ -98,10 +98,10 @@ class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
     path: str
 
 
-login_operations = OperationTable()
+operations = OperationTable()
 
 
-@login_operations.add("CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", Permission.SELF, optional_body=True)
+@operations.add("CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", Permission.SELF, optional_body=True)
 async def create_console_login(parts: Parts, call: Call[CreateConsoleLoginRequest]) -> CreateConsoleLoginResponse:
     """Returns the URL of the web console for the caller.
 
@@ -161,10 +161,7 @@ class ListAuditResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     next_token: str | None = None
 
 
-audit_operations = OperationTable()
-
-
-@audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit", Permission.SELF)
+@operations.add("ListAudit", "POST", "/v1/batchq/listaudit", Permission.SELF)
 async def list_audit(parts: Parts, call: Call[ListAuditRequest]) -> ListAuditResponse:
     """Lists audit records, newest first.
 

@@ -264,10 +264,7 @@ class ListBudgetsResponse(Struct, frozen=True, kw_only=True):
     budgets: tuple[BudgetResponse, ...]
 
 
-budget_operations = OperationTable(failed=missing_is_404)
-
-
-@budget_operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", Permission.ACCOUNTS)
+@operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", Permission.ACCOUNTS)
 async def list_budgets(parts: Parts, call: Call[EmptyRequest]) -> ListBudgetsResponse:
     """Lists budgets with what is spent of them.
 
@@ -276,7 +273,7 @@ async def list_budgets(parts: Parts, call: Call[EmptyRequest]) -> ListBudgetsRes
     return ListBudgetsResponse(budgets=tuple(map(_budget, parts.budgets.list(caller=call.caller))))
 
 
-@budget_operations.add("SetBudget", "POST", "/v1/batchq/setbudget", Permission.CATALOG)
+@operations.add("SetBudget", "POST", "/v1/batchq/setbudget", Permission.CATALOG)
 async def set_budget(parts: Parts, call: Call[SetBudgetRequest]) -> BudgetResponse:
     """Sets the budget of an account or a queue.
 
@@ -287,7 +284,7 @@ async def set_budget(parts: Parts, call: Call[SetBudgetRequest]) -> BudgetRespon
     return _budget(await parts.budgets.set(body.key, soft=soft, hard=hard, period=body.period, caller=call.caller))
 
 
-@budget_operations.add("RemoveBudget", "POST", "/v1/batchq/removebudget", Permission.CATALOG)
+@operations.add("RemoveBudget", "POST", "/v1/batchq/removebudget", Permission.CATALOG)
 async def remove_budget(parts: Parts, call: Call[BudgetRequest]) -> EmptyResponse:
     """Removes the budget of an account or a queue."""
     await parts.budgets.remove(call.input.key, caller=call.caller)

@@ -271,10 +271,7 @@ class DeleteCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"
     checkpoint_id: str
 
 
-checkpoint_operations = OperationTable(failed=missing_is_404)
-
-
-@checkpoint_operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints", Permission.SELF)
+@operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints", Permission.SELF)
 async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsResponse:
     """Lists the checkpoints of a job, oldest first.
 
@@ -290,7 +287,7 @@ async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsRespons
     )
 
 
-@checkpoint_operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints", Permission.SELF)
+@operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints", Permission.SELF)
 async def request_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> RequestCheckpointResponse:
     """Sends the checkpoint signal that a running job declared.
 
@@ -300,9 +297,7 @@ async def request_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> RequestC
     return RequestCheckpointResponse(job_id=call.job_id)
 
 
-@checkpoint_operations.add(
-    "DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}", Permission.SELF
-)
+@operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}", Permission.SELF)
 async def delete_checkpoint(parts: Parts, call: Call[None]) -> DeleteCheckpointResponse:
     """Deletes a checkpoint of a job."""
     await parts.checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
