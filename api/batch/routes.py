@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from batchq.api.auth.authentication import access_denied
+from batchq.api.auth.authentication import access_denied, parse_credential
 from batchq.api.batch import (
     compute_environments,
     consumable_resources,
@@ -25,10 +25,10 @@ from batchq.api.batch import (
     validation,
 )
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.context import Answer, BatchRequest, batch_request, submission_key
+from batchq.api.batch.context import STRICT, Answer, BatchRequest, principal_of
 from batchq.api.batch.job_definitions import RegisterJobDefinition
 from batchq.api.batch.submit_job import SubmitJob
-from batchq.api.http.http import REQUEST_ID, parse, read_body, reply
+from batchq.api.http.http import BODY, REQUEST_ID, parse, read_body, reply
 from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import Call, Operation, aws_operation
 from batchq.api.operations.parts import Parts
@@ -194,7 +194,21 @@ async def _read(request: web.Request, operation: Operation) -> BaseModel | None:
 
 
 async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
-    return reply(await operation.handle(parts, batch_request(parts, call)))
+    http, arn = call.http, call.path.get("arn", "")
+    credential = parse_credential(http.headers.get("Authorization", ""))
+    invocation = http.headers.get("amz-sdk-invocation-id")
+    request = BatchRequest(
+        input=call.input,
+        caller=call.caller,
+        arns=BatchArns(account=parts.account, region=credential.region or parts.region),
+        invocation=invocation,
+        principal=principal_of(call.caller, credential) if invocation else "",
+        body=http[BODY] if invocation else b"",
+        arn=arn,
+        keys=tuple(http.query.getall("tagKeys", ())) if arn else (),
+        strict=http.headers.get(STRICT, "").lower() == "true",
+    )
+    return reply(await operation.handle(parts, request))
 
 
 def _failed(request: web.Request, operation: Operation, error: BatchqError) -> web.StreamResponse:
@@ -269,5 +283,7 @@ class InProcessCalls:
             input=JOBS[operation].parse(body),
             caller=replace(caller, operation=operation),
             arns=BatchArns(account=self._parts.account, region=self._parts.region),
-            key=submission_key(invocation, f"console {caller.user}", body),
+            invocation=invocation,
+            principal=f"console {caller.user}",
+            body=body,
         )

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel
 
-from batchq.api.http.http import BODY, parse
+from batchq.api.http.http import parse
 from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import AwsResponse
 from batchq.domain.access.accounts import Caller, Permission
@@ -62,12 +62,6 @@ class Call(Struct, Generic[Input], frozen=True, kw_only=True):
     def job_id(self) -> JobId:
         """The id in the path of a job."""
         return JobId(self.path["job"])
-
-    @property
-    def body(self) -> bytes:
-        """The body as it was sent; empty without one."""
-        body: bytes = self.http.get(BODY, b"")
-        return body
 
 
 class Operation(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from batchq.api.auth.authentication import parse_credential
-from batchq.api.http.http import reply
+from batchq.api.http.http import BODY, reply
 from batchq.api.http.page_tokens import parse_position, position_text
 from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Answer, Call, CallLimit, Operation, aws_operation
@@ -185,7 +185,7 @@ async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.Stre
     region = parse_credential(headers.get("Authorization", "")).region or parts.region
     request = SageMakerRequest(
         input=call.input,
-        body=call.body,
+        body=call.http[BODY],
         caller=call.caller,
         arn_prefix=f"arn:aws:sagemaker:{region}:{parts.account}:training-job/",
         invocation=headers.get("amz-sdk-invocation-id", "")[:128],
