@@ -54,7 +54,7 @@ PublicHandler = Callable[[Parts, web.Request], Awaitable[web.StreamResponse]]
 Read = Callable[[web.Request, Operation], Awaitable[BaseModel | None]]
 #: Calls the handler, and makes the response.
 CarryOut = Callable[[Parts, Operation, Call[Any]], Awaitable[web.StreamResponse]]
-#: Returns the response to an error of an authorized request, or raises one; HttpRefusal is not passed.
+#: Returns the response to an error of an authorized request, or raises an error. It is not called for HttpRefusal.
 Failed = Callable[[web.Request, Operation, BatchqError], web.StreamResponse]
 
 
@@ -268,4 +268,5 @@ def complete_routes(app: web.Application) -> None:
             resource.add_route("HEAD", handlers["GET"])
     added = {route.handler for route in app[OPERATIONS]}
     for route in app.router.routes():
-        assert route.handler in added, f"no table has the route {route.method} {route.resource}"
+        if route.handler not in added:
+            raise AssertionError(f"no table has the route {route.method} {route.resource}")

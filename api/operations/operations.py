@@ -27,11 +27,11 @@ Input = TypeVar("Input", bound=BaseModel | None)
 
 
 class Public(StrEnum):
-    """How requests of an operation are admitted that needs no permission."""
+    """The requests that an operation without a permission admits."""
 
-    #: All are.
+    #: All requests.
     ANYONE = "anyone"
-    #: Those with the bearer token of --metrics-token-file.
+    #: Requests with the bearer token of --metrics-token-file.
     METRICS_TOKEN = "metricsToken"  # noqa: S105 - the name of a scheme
 
 
@@ -142,7 +142,7 @@ def documented(
 
 
 def input_shape(handle: Callable[..., object]) -> type[BaseModel] | None:
-    """What the annotation of a handler's last argument, a Call, says about the query or the body."""
+    """The shape of the query or the body, from the annotation of the handler's last argument, a Call."""
     *_, call = signature(handle).parameters
     (given,) = get_args(get_type_hints(handle)[call])
     return None if given is NoneType else given
