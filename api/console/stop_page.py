@@ -123,56 +123,56 @@ class StopSubject(Struct, frozen=True, kw_only=True):
 
 @pages.get("/jobs/{id}/stop", Permission.SELF)
 @pages.get("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
-async def stop_page(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _page(parts, await _subject(parts, visit.path, visit.caller), visit.caller)
+async def stop_page(context: Parts, visit: Call[None]) -> PageAnswer:
+    return await _page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/stop", Permission.SELF)
 @pages.post("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
-async def post_stop(parts: Parts, visit: Call[StopForm]) -> PageAnswer:
-    subject, form = await _subject(parts, visit.path, visit.caller), visit.input
+async def post_stop(context: Parts, visit: Call[StopForm]) -> PageAnswer:
+    subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
         wanted = form.to_order()
         caller = replace(visit.caller, operation=_OPERATIONS[wanted.kind])
-        await _deliver(parts, subject.job.id, wanted, expected=form.state, caller=caller)
+        await _deliver(context, subject.job.id, wanted, expected=form.state, caller=caller)
         return job_path(subject.job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        now = await _subject(parts, visit.path, visit.caller)
-        return await _page(parts, now, visit.caller, form, error=error, status=status)
+        now = await _subject(context, visit.path, visit.caller)
+        return await _page(context, now, visit.caller, form, error=error, status=status)
 
-    return await give_order(parts, visit.caller, form, order, show_again)
+    return await give_order(context, visit.caller, form, order, show_again)
 
 
 @pages.get("/jobs/{id}/force-fail", Permission.MAINTENANCE)
-async def force_fail_page(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _force_fail_page(parts, await _subject(parts, visit.path, visit.caller), visit.caller)
+async def force_fail_page(context: Parts, visit: Call[None]) -> PageAnswer:
+    return await _force_fail_page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/force-fail", Permission.MAINTENANCE)
-async def post_force_fail(parts: Parts, visit: Call[ForceFailForm]) -> PageAnswer:
-    subject, form = await _subject(parts, visit.path, visit.caller), visit.input
+async def post_force_fail(context: Parts, visit: Call[ForceFailForm]) -> PageAnswer:
+    subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
-        if not await _hangs(parts, subject, visit.caller):
+        if not await _hangs(context, subject, visit.caller):
             raise Invalid(NOT_HANGING)
         caller = replace(visit.caller, operation="ForceFail")
-        await parts.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
+        await context.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
         return job_path(subject.job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        now = await _subject(parts, visit.path, visit.caller)
-        return await _force_fail_page(parts, now, visit.caller, form, error=error, status=status)
+        now = await _subject(context, visit.path, visit.caller)
+        return await _force_fail_page(context, now, visit.caller, form, error=error, status=status)
 
-    return await give_order(parts, visit.caller, form, order, show_again)
+    return await give_order(context, visit.caller, form, order, show_again)
 
 
-async def _deliver(parts: Parts, job_id: JobId, order: BulkStopOrder, *, expected: str, caller: Caller) -> None:
+async def _deliver(context: Parts, job_id: JobId, order: BulkStopOrder, *, expected: str, caller: Caller) -> None:
     if order.kind is Kind.CANCEL:
-        await parts.jobs.cancel(job_id, order.reason, caller=caller, expected=expected)
+        await context.jobs.cancel(job_id, order.reason, caller=caller, expected=expected)
         return
-    await parts.jobs.terminate(
+    await context.jobs.terminate(
         job_id,
         order.reason,
         checkpoint=order.checkpoint,
@@ -184,19 +184,19 @@ async def _deliver(parts: Parts, job_id: JobId, order: BulkStopOrder, *, expecte
     )
 
 
-async def _subject(parts: Parts, path: Mapping[str, str], caller: Caller) -> StopSubject:
+async def _subject(context: Parts, path: Mapping[str, str], caller: Caller) -> StopSubject:
     """The job that the path names. Raises NotFound."""
     job_id = JobId(f"{path['id']}#{path['node']}" if "node" in path else path["id"])
     whole_id, node = node_of(job_id)
-    whole = await parts.jobs.find(whole_id, caller=caller)
-    job = await parts.jobs.find(job_id, caller=caller)
+    whole = await context.jobs.find(whole_id, caller=caller)
+    job = await context.jobs.find(job_id, caller=caller)
     if job is None or whole is None:
         raise NotFound(f"Job {job_id} not found.")
     return StopSubject(job=job, whole=whole, node=node)
 
 
 async def _page(
-    parts: Parts,
+    context: Parts,
     subject: StopSubject,
     caller: Caller,
     form: StopForm | None = None,
@@ -210,11 +210,11 @@ async def _page(
         "state": stop_state(subject.whole),
         "choices": choices,
         "can_be_stopped": any(forecast.has_effect for forecast in choices.values()),
-        "dependents": await _dependents(parts, subject, caller, choices),
+        "dependents": await _dependents(context, subject, caller, choices),
         "signals": SIGNALS,
         "has_checkpoints": subject.whole.spec.checkpoints is not None and subject.job.status not in FINISHED,
         "grace_seconds": round(subject.whole.spec.stop_grace.total_seconds()),
-        "may_force_fail": caller.has(Permission.MAINTENANCE) and await _hangs(parts, subject, caller),
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and await _hangs(context, subject, caller),
         "chosen": _chosen(form, choices),
     }
     title = f"Stop {subject.job.spec.name} {short_id(subject.job.id)}"
@@ -245,12 +245,12 @@ def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
     return Kind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else Kind.TERMINATE
 
 
-async def _dependents(parts: Parts, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]) -> str:
+async def _dependents(context: Parts, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]) -> str:
     """A sentence about the jobs that depend on the job; empty without such jobs."""
     if subject.job.status in FINISHED or not choices["terminate"].fails:
         return ""
     array = parent_of(subject.whole.id)
-    found = await parts.jobs.dependents(
+    found = await context.jobs.dependents(
         subject.whole.id if array is None else array[0], limit=MAX_DEPENDENTS, caller=caller
     )
     if not found:
@@ -262,14 +262,14 @@ async def _dependents(parts: Parts, subject: StopSubject, caller: Caller, choice
     return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."
 
 
-async def _hangs(parts: Parts, subject: StopSubject, caller: Caller) -> bool:
+async def _hangs(context: Parts, subject: StopSubject, caller: Caller) -> bool:
     """Whether the container of the job has not exited although it was killed."""
-    why = await parts.explanations.why(subject.whole.id, caller=caller)
+    why = await context.explanations.why(subject.whole.id, caller=caller)
     return isinstance(why, NotExitingReason)
 
 
 async def _force_fail_page(
-    parts: Parts,
+    context: Parts,
     subject: StopSubject,
     caller: Caller,
     form: ForceFailForm | None = None,
@@ -280,7 +280,7 @@ async def _force_fail_page(
     values = {
         "job": subject.job,
         "state": stop_state(subject.whole),
-        "hangs": await _hangs(parts, subject, caller),
+        "hangs": await _hangs(context, subject, caller),
         "not_hanging": NOT_HANGING,
     }
     title = f"Force-fail {subject.job.spec.name} {short_id(subject.job.id)}"
