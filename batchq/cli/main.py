@@ -71,6 +71,8 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "the server": {
         "serve": ("serve:add_serve", "run the server"),
         "settings": ("server_settings:add_settings", "print the settings of the server, and where each comes from"),
+        "install-service": ("service:add_install_service", "write a systemd unit that runs the server"),
+        "uninstall-service": ("service:add_uninstall_service", "remove the systemd unit of install-service"),
         "doctor": ("doctor:add_doctor", "find problems and recommend remedies"),
         "backup": ("database:add_backup", "copy the database, also of a running server"),
         "check": ("database:add_check", "check the database, or a backup, for damage"),
