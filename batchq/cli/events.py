@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, call, url_of
 from batchq.cli.job_selection import ABBREVIATIONS, HELP, STATES, parse_names, resolve_jobs
-from batchq.cli.output import flush_output, is_terminal, print_notice
+from batchq.cli.output import exit_with_reader, flush_output, is_terminal, print_notice
 from batchq.cli.quantities import clock_time, local_time
 from batchq.cli.server_requests import Page, Row
 from batchq.domain.ids import short_id
@@ -41,6 +41,8 @@ def add_events(command: ArgumentParser) -> None:
 
 
 def run_events(args: Namespace) -> int:
+    if args.follow:
+        exit_with_reader()
     prints_json = args.json or not is_terminal()
     for page in _pages(args, url_of(args)):
         for event in page["events"]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
 from batchq.cli.job_selection import HELP, resolve_jobs
-from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import ACTIVE, Page, Row, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
 from batchq.cli.tables import add_color_flag
@@ -60,6 +60,8 @@ def add_logs(command: ArgumentParser) -> None:
 def run_logs(args: Namespace) -> int:
     if args.tail is not None and args.tail < 0:
         raise UsageError("--tail must not be negative")
+    if args.follow:
+        exit_with_reader()
     url = url_of(args)
     selected = _selected(args, url)
     if args.follow and len(selected) > 1:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from inspect import isawaitable
 
 from aiohttp import web
 
@@ -54,7 +55,7 @@ class NativeServer:
     def __init__(self):
         self.rows = []
         self.page_size = 1000
-        #: Responses of other paths, by path without the query: an object, or a function of the query.
+        #: Responses of other paths, by path without the query: an object, or a function of the query, sync or async.
         self.responses = {}
         #: Method, path with query, and content of each request.
         self.requests = []
@@ -77,7 +78,9 @@ class NativeServer:
         if request.path not in self.responses:
             return web.json_response({"message": f"{request.path} does not exist."}, status=404)
         response = self.responses[request.path]
-        return web.json_response(response(dict(request.query)) if callable(response) else response)
+        if callable(response):
+            response = response(dict(request.query))
+        return web.json_response(await response if isawaitable(response) else response)
 
     def _page(self, content):
         matching = [it for it in self.rows if self._matches(it, content)]

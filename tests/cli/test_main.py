@@ -1,5 +1,6 @@
 """Behaviour common to all commands: invalid arguments, interruption, closed outputs, and the documentation of flags."""
 
+import asyncio
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 from batchq.cli.main import COMMANDS, TOPICS, main
 from batchq.cli.output import EXIT_STATUSES
+from tests.cli.servers import JOB, row
 
 MISUSED = 2
 DOCS = Path(__file__).parents[2] / "docs"
@@ -203,6 +205,40 @@ def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, close
     )
 
     assert (described.returncode, described.stderr) == end
+
+
+LOG_PAGE = {"lines": [{"at": 0, "message": "one"}], "next": "1.1", "over": False}
+EVENT = {"number": 1, "at": 0, "jobId": JOB, "jobName": "train", "jobQueue": "default", "user": "ada", "account": "lab"}
+EVENTS_PAGE = {"events": [EVENT | {"status": "RUNNING"}], "next": 1, "gap": False}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("command", "path", "page"),
+    [
+        (["logs", JOB, "-f"], f"/v1/batchq/jobs/{JOB}/log", LOG_PAGE),
+        (["events", "-f", "--from", "0"], "/v1/batchq/events", EVENTS_PAGE),
+    ],
+)
+async def test_a_command_that_waits_for_more_output_ends_with_its_reader(native, command, path, page):
+    released, positions = asyncio.Event(), iter([page])
+
+    async def respond(_):
+        if (first := next(positions, None)) is None:
+            await released.wait()
+        return first
+
+    native.rows = [row()]
+    native.responses[path] = respond
+    piped = asyncio.subprocess.PIPE
+    shell = f"{sys.executable} -m batchq {' '.join(command)} | head -1; echo ${{PIPESTATUS[0]}}"
+    running = await asyncio.create_subprocess_exec("bash", "-c", shell, env=os.environ, stdout=piped, stderr=piped)
+
+    out, err = await running.communicate()
+
+    released.set()
+    assert out.decode().splitlines()[-1] == "1"
+    assert err == b""
 
 
 @pytest.mark.process

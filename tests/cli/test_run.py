@@ -27,9 +27,11 @@ async def run(*words, command="run", **environment):
     return process.returncode, out.decode(), err.decode().splitlines()
 
 
-async def started(*words, command="run", **environment):
+async def started(*words, command="run", under=(), **environment):
+    """The command in a process of its own. `under`: the program that executes it, as nohup."""
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
+        *under,
         sys.executable,
         "-m",
         "batchq",
@@ -193,6 +195,18 @@ async def test_a_signal_leaves_the_job_or_terminates_it(job_server, number, stop
     assert process.returncode == 130
     assert err.decode().splitlines()[-1] == f"batchq: {last}"
     assert job_server.stops == ([("terminate", [JOB])] if stops else [])
+
+
+async def test_under_nohup_the_command_follows_its_job_after_the_terminal_has_closed(job_server):
+    job_server.states = [state("RUNNABLE")]
+    process = await started(under=["nohup"])
+    await job_server.is_followed.wait()
+
+    process.send_signal(signal.SIGHUP)
+    job_server.states = [state("SUCCEEDED", attempt())]
+
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode().splitlines()[-1]) == (0, "batchq: train SUCCEEDED after 3 s")
 
 
 async def test_a_refused_request_has_no_exit_code(job_server, capsys):
