@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct, to_builtins
 
+from batchq.domain.enums import StopKind, StopProgress
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import latest_order
-from batchq.domain.stop_values import Hold, StopKind, StopOrder, StopProgress, StopStep
+from batchq.domain.stop_values import Hold, StopOrder, StopStep
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.history import HoldChange
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from batchq.domain import catalog
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import Invalid, NotSupported
 
 

@@ -19,9 +19,9 @@ from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, g
 from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.api.http.http import RequestQuery, Word
 from batchq.domain.access.accounts import AccountName, Caller
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, outcome_message
+from batchq.domain.enums import Outcome, Status
 from batchq.domain.explanation.words import counted
-from batchq.domain.job import Status
 from batchq.domain.stop_messages import (
     DONE,
     WIDE,

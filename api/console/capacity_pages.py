@@ -8,8 +8,9 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageRequest, PageTable
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import network_of
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobSearchQuery

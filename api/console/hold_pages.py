@@ -13,8 +13,9 @@ from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import FINISHED, QUEUED
 from batchq.domain.ids import JobId, job_path, short_id
-from batchq.domain.job import FINISHED, QUEUED, Job
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.errors import NotFound

@@ -18,10 +18,11 @@ from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, gra
 from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.words import duration_words
 from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.views import shown_container_reason

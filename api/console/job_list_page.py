@@ -15,7 +15,8 @@ from batchq.api.console.pages import Page, PageRequest, PageTable
 from batchq.api.http.http import InvalidMember, RequestQuery, Word
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.domain.access.accounts import Caller
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.enums import FINISHED, Status
+from batchq.domain.job import Job
 from batchq.domain.times import duration_of, milliseconds
 from batchq.errors import NotFound
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition

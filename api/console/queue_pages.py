@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
 from batchq.domain.access.accounts import Permission
-from batchq.domain.catalog import JobQueue, SchedulingPolicy, State
+from batchq.domain.catalog import JobQueue, SchedulingPolicy
+from batchq.domain.enums import State
 from batchq.domain.ids import QueueName
 from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot

@@ -14,8 +14,8 @@ from batchq.api.http.http import Word
 from batchq.api.http.page_tokens import TokenQuery
 from batchq.domain.access.accounts import UserName
 from batchq.domain.access.audit import AuditQuery
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Status
 from batchq.domain.times import EPOCH
 from batchq.ports.history import FeedFilter
 from batchq.services.records import audit_position, parse_audit_position

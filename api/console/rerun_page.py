@@ -17,8 +17,9 @@ from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import JobId, job_path
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
 from batchq.errors import BatchqError, Invalid, NotFound
 from batchq.ports.job_search import JobSearchQuery

@@ -17,11 +17,12 @@ from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
+from batchq.domain.bulk_stop import BulkStopOrder, Kind
+from batchq.domain.enums import FINISHED, Outcome
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop
 from batchq.errors import Invalid, NotFound

@@ -13,9 +13,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from batchq.api.console.job_words import condition, job_title
+from batchq.domain.enums import Status
 from batchq.domain.explanation import words
 from batchq.domain.ids import job_path, short_id
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.system.escapes import escape_lines

@@ -20,8 +20,8 @@ from batchq.api.native.job_search import optional_set
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.access.accounts import AccountName
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, outcome_message
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Outcome, Status
 from batchq.errors import Invalid
 from batchq.services.bulk_stop import BulkStopService, JobSelector, require_stop_ids
 

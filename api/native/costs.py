@@ -15,14 +15,14 @@ from batchq.accounts.wire import EmptyRequest, EmptyResponse
 from batchq.api.http.http import RequestBody
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
+from batchq.domain.budgets import BudgetKey, BudgetScope
 from batchq.domain.cost import Cost, rounded
+from batchq.domain.enums import BudgetLimit, BudgetPeriod, CostGroup
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.times import EPOCH, milliseconds, optional_milliseconds
 from batchq.domain.training import MetricValue
 from batchq.engine.budgets import BudgetStatus
 from batchq.errors import Invalid, NotFound
-from batchq.ports.costs import CostGroup
 from batchq.services.costs import BudgetService, CostReport, CostRow, CostService
 from batchq.services.jobs import JobService
 

@@ -16,8 +16,9 @@ from batchq.api.native.job_search import (
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.container import ContainerSpec
+from batchq.domain.enums import Action, AttemptContainerState, DependencyType, Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, DependencyType, Job, Status
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
 from batchq.domain.times import optional_milliseconds
 

@@ -21,9 +21,10 @@ from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, 
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import Status
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.ids import JobId
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason

@@ -19,12 +19,12 @@ from batchq.api.stop_shapes import (
     stop_step_answer,
 )
 from batchq.domain.access.accounts import Permission
+from batchq.domain.enums import CheckpointType, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
-from batchq.ports.checkpoints import Checkpoint, CheckpointType
+from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
 from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService

@@ -27,8 +27,8 @@ from batchq.api.http.http import (
 from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operations.operation_table import JOB, Call, CallLimit, OperationTable
 from batchq.api.stop_shapes import HoldChangeResponse, StopStepResponse, hold_change_answer, stop_step_answer
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Status
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage

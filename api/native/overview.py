@@ -12,13 +12,12 @@ from batchq.api.native.job_search import (
     job_row,
 )
 from batchq.api.operations.operation_table import Call, OperationTable
-from batchq.domain.access.accounts import Caller, Role
-from batchq.domain.catalog import State
+from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import Role, ServerState, State, Status
 from batchq.domain.explanation.codes import Explanation
-from batchq.domain.job import Status
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.jobs import Failures
-from batchq.services.overview import EnvironmentOverview, Overview, QueueOverview, ServerState
+from batchq.services.overview import EnvironmentOverview, Overview, QueueOverview
 
 
 class EngineResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):

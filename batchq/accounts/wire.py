@@ -10,18 +10,10 @@ from msgspec.structs import asdict, replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.accounts.files import AccessKey, KeyState
-from batchq.domain.access.accounts import (
-    Account,
-    AccountLimits,
-    AccountName,
-    Caller,
-    ContainerPolicy,
-    Directory,
-    Role,
-    User,
-)
+from batchq.accounts.files import AccessKey
+from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, ContainerPolicy, Directory, User
 from batchq.domain.access.audit import AuditRecord
+from batchq.domain.enums import KeyState, Role
 from batchq.domain.times import milliseconds
 from batchq.settings import REGISTRY
 

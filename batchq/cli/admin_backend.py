@@ -21,7 +21,8 @@ from batchq.accounts.files import machine_user
 from batchq.accounts.operations import OPERATIONS
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
-from batchq.domain.access.accounts import Caller, Role
+from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import Role
 from batchq.errors import Invalid, UsageError
 from batchq.settings import Settings
 from batchq.system.clock import wall_time

@@ -48,8 +48,8 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobSearch,
     TrainingJobUpdate,
 )
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import FINISHED, Status
 from batchq.errors import LimitExceeded
 from batchq.ports.job_search import JobSearchQuery
 from batchq.services.job_log import JobLogQuery

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 
 #: A figure of an explanation: a datetime or a number, text, or lists and objects of them.
 Fact = str | int | float | bool | datetime | tuple["Fact", ...] | Mapping[str, "Fact"]

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.ended import explain_ended, explain_stopping, order_facts, order_words
 from batchq.domain.explanation.facts import Reader, RelatedJobs, SchedulerState, StartPhase, StartProgress
 from batchq.domain.explanation.queued import explain_held, explain_obstructed, explain_pending, explain_runnable
 from batchq.domain.explanation.words import explanation
-from batchq.domain.job import AttemptContainerState, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end

@@ -7,13 +7,14 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.budgets import BudgetScope, ExhaustedBudget
 from batchq.domain.catalog import JobQueue
+from batchq.domain.enums import ACTIVE, Status
 from batchq.domain.explanation import capacity, words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.ended import order_facts, order_words, outcome_words
 from batchq.domain.explanation.facts import Reader, RelatedJobs, SchedulerState
 from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import ACTIVE, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.scheduling.resources import vcpus_of

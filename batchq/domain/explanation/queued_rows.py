@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from batchq.domain.enums import Status
 from batchq.domain.explanation.codes import QUEUED, STOP_FACTS, UNPLACED, Code, Row
-from batchq.domain.job import Status
 
 _ATTEMPT = "Attempt {attempt} of {attempts} ended with {outcome}."
 _RETRY_FACTS = ("attempt", "attempts", "outcome")

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from batchq.domain.enums import Status
 from batchq.domain.explanation.codes import QUEUED, STOP_FACTS, UNPLACED, Code, Row
-from batchq.domain.job import Status
 
 _AWAY = "The container engine has not answered for {away}: an end of the job is seen when it does."
 _KILLED_BY_OTHERS = (
