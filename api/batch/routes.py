@@ -31,10 +31,10 @@ from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, parse, reply
 from batchq.api.operations.openapi import OperationDoc, document, document_additions
 from batchq.api.operations.operations import Answer, Operation
 from batchq.api.operations.schemas import Additions, AwsResponse
-from batchq.api.stop_shapes import StopOrderResponse
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.access.container_policy import require_allowed_containers
 from batchq.errors import Forbidden, Invalid
+from batchq.ports.responses.stops import StopOrderResponse
 
 BatchOperation = Operation[BatchContext, BatchRequest]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]

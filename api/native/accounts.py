@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
-from batchq.accounts.wire import AdminRequest, AuditRecordResponse, audit_record_answer
+from batchq.accounts.wire import AdminRequest, audit_record_answer
 from batchq.api.auth.authentication import KeyAuthentication, authorize
 from batchq.api.auth.sessions import HOME, login_path, page_path
 from batchq.api.http.client_connection import is_unix_connection
@@ -26,6 +26,8 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
 from batchq.errors import Forbidden, Invalid, NotFound
+from batchq.ports.responses.records import ListAuditResponse
+from batchq.ports.responses.server import CreateConsoleLoginResponse
 from batchq.services.records import AuditRecordService, audit_position, parse_audit_position
 
 _UNSIGNED = (
@@ -89,15 +91,6 @@ class CreateConsoleLoginRequest(RequestBody):
 
     #: Its path below /ui/, with a query; by default the overview.
     page: Annotated[str, AfterValidator(_page)] = HOME
-
-
-class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
-    """Where a browser opens the page."""
-
-    #: The whole URL. Behind a proxy its scheme may be another one.
-    url: str
-    #: The path and the query of `url`.
-    path: str
 
 
 class ConsoleLoginContext(Struct, frozen=True, kw_only=True):
@@ -164,15 +157,6 @@ class ListAuditRequest(RequestBody):
     #: The id of a job: short for `job/ID` in `resource`.
     job: Word | None = None
     max_results: Annotated[int, Field(ge=1, le=1000)] = 100
-    next_token: str | None = None
-
-
-class ListAuditResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A page of audit records."""
-
-    #: Newest first.
-    records: tuple[AuditRecordResponse, ...]
-    #: The token of the next page; absent on the last one.
     next_token: str | None = None
 
 

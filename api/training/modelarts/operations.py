@@ -5,7 +5,6 @@ from http import HTTPStatus
 from aiohttp import web
 from msgspec import Struct
 
-from batchq.accounts.wire import EmptyResponse
 from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
@@ -52,6 +51,7 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import QueueName
 from batchq.errors import LimitExceeded
 from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.responses.server import EmptyResponse
 from batchq.services.job_log import JobLogQuery
 
 PROJECT_HEADER = "X-Project-Id"
