@@ -16,6 +16,8 @@ from batchq.cli.output import write_line
 from batchq.cli.server_requests import LIST_JOBS
 from batchq.domain.ids import short_id
 from batchq.errors import BatchqError
+from batchq.ports.responses.batch import DescribeJobDefinitionsResponse, DescribeJobQueuesResponse
+from batchq.ports.responses.jobs import SearchResponse
 
 SHELLS = ("bash", "zsh", "fish")
 TIMEOUT = 0.5  # seconds
@@ -93,17 +95,17 @@ def _states(**_: object) -> Values:
 
 def _queues(parsed_args: Namespace, **_: object) -> Values:
     def names(url: str) -> Values:
-        queues: Any = call(url, "/v1/describejobqueues", {}, timeout=TIMEOUT)["jobQueues"]
-        return {queue["jobQueueName"]: queue["state"] for queue in queues}
+        page = call(url, "/v1/describejobqueues", {}, answer=DescribeJobQueuesResponse, timeout=TIMEOUT)
+        return {queue.job_queue_name: queue.state for queue in page.job_queues}
 
     return _in_time(parsed_args, names)
 
 
 def _definitions(parsed_args: Namespace, **_: object) -> Values:
     def names(url: str) -> Values:
-        request = {"status": "ACTIVE"}
-        found: Any = call(url, "/v1/describejobdefinitions", request, timeout=TIMEOUT)["jobDefinitions"]
-        return {item["jobDefinitionName"]: "" for item in found}
+        request, answer = {"status": "ACTIVE"}, DescribeJobDefinitionsResponse
+        page = call(url, "/v1/describejobdefinitions", request, answer=answer, timeout=TIMEOUT)
+        return {definition.job_definition_name: "" for definition in page.job_definitions}
 
     return _in_time(parsed_args, names)
 
@@ -112,8 +114,9 @@ def _jobs(parsed_args: Namespace, **_: object) -> Values:
     """The caller's latest jobs: the first digits of the ids, with name and status."""
 
     def jobs(url: str) -> Values:
-        page: Any = call(url, LIST_JOBS, {"mine": True, "maxResults": LATEST_JOBS}, timeout=TIMEOUT)
-        return {short_id(job["jobId"]): f"{job['jobName']} {job['status']}" for job in page["jobs"]}
+        request = {"mine": True, "maxResults": LATEST_JOBS}
+        page = call(url, LIST_JOBS, request, answer=SearchResponse, timeout=TIMEOUT)
+        return {short_id(job.job_id): f"{job.job_name} {job.status}" for job in page.jobs}
 
     return _in_time(parsed_args, jobs)
 
@@ -126,7 +129,7 @@ def _in_time(parsed_args: Namespace, values: Callable[[str], Values]) -> Values:
         try:
             flags = {name: getattr(parsed_args, name, None) for name in ("url", "ca_bundle", "config")}
             found.update(values(url_of(Namespace(**flags))))
-        except (BatchqError, KeyError, TypeError, OSError):
+        except (BatchqError, OSError):
             return
 
     reader = Thread(target=read, daemon=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from batchq.cli.admin_backend import settings_of
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import Document, add_server_flags, call, url_of
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid
@@ -41,9 +41,9 @@ def server_facts(url: str) -> ServerFacts:
     """The health report of the server, or why there is none."""
     try:
         try:
-            health = call(url, HEALTH, timeout=TIMEOUT)
+            health = call(url, HEALTH, answer=Document, timeout=TIMEOUT)
         except Invalid:  # the server refuses our key; an unsigned request gets a short report
-            health = call(url, HEALTH, timeout=TIMEOUT, signed=False)
+            health = call(url, HEALTH, answer=Document, timeout=TIMEOUT, signed=False)
         return ServerFacts(url=url, health=health)
     except BatchqError as error:
         return ServerFacts(url=url, error=str(error))

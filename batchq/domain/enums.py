@@ -3,6 +3,7 @@
 This module imports nothing of batchq: the command line loads it for each command.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -178,3 +179,8 @@ class Role(StrEnum):
     USER = "USER"
     OPERATOR = "OPERATOR"
     ADMIN = "ADMIN"
+
+
+def in_order(statuses: Iterable[Status]) -> tuple[Status, ...]:
+    """The statuses in the order in which a job passes through them."""
+    return tuple(sorted(statuses, key=list(Status).index))
