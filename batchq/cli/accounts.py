@@ -14,17 +14,7 @@ from batchq.cli.output import print_notice
 from batchq.cli.quantities import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.tables import Column, add_output_flags, print_list, text_column, time_column
 from batchq.errors import Unavailable
-from batchq.ports.responses.accounts import (
-    AccountResponse,
-    AccountsResponse,
-    KeyResponse,
-    KeysResponse,
-    LimitsResponse,
-    NewKeyResponse,
-    PolicyResponse,
-    UserResponse,
-    UsersResponse,
-)
+from batchq.ports.responses import accounts
 from batchq.ports.responses.server import EmptyResponse
 from batchq.system.escapes import escape
 
@@ -76,13 +66,13 @@ _LIMITS: Final[Flags] = {
     "vcpus": ("--vcpus", or_none(float), "N", "maximum vCPUs in use, or none"),
     "logMib": ("--log-mib", or_none(int), "MIB", "maximum size of the stored logs in MiB, or none"),
 }
-_USER_COLUMNS: tuple[Column[UserResponse], ...] = (
+_USER_COLUMNS: tuple[Column[accounts.UserResponse], ...] = (
     text_column("USER", lambda user: user.name),
     text_column("ROLE", lambda user: user.role),
     text_column("ACCOUNT", lambda user: user.account),
     text_column("COORDINATES", lambda user: ",".join(user.coordinates), elastic=True),
 )
-_KEY_COLUMNS: tuple[Column[KeyResponse], ...] = (
+_KEY_COLUMNS: tuple[Column[accounts.KeyResponse], ...] = (
     text_column("KEY", lambda key: key.id),
     text_column("STATE", lambda key: key.state),
     time_column("CREATED", lambda key: key.created_at),
@@ -138,11 +128,15 @@ def _account_request(args: Namespace) -> dict[str, object]:
 
 
 def _create_account(args: Namespace) -> int:
-    return _print(_render_account(perform(args, "CreateAccount", _account_request(args), answer=AccountResponse)))
+    return _print(
+        _render_account(perform(args, "CreateAccount", _account_request(args), answer=accounts.AccountResponse))
+    )
 
 
 def _update_account(args: Namespace) -> int:
-    return _print(_render_account(perform(args, "UpdateAccount", _account_request(args), answer=AccountResponse)))
+    return _print(
+        _render_account(perform(args, "UpdateAccount", _account_request(args), answer=accounts.AccountResponse))
+    )
 
 
 def _delete_account(args: Namespace) -> int:
@@ -151,11 +145,11 @@ def _delete_account(args: Namespace) -> int:
 
 
 def _list_accounts(args: Namespace) -> int:
-    result = perform(args, "DescribeAccounts", given_flags(args, "name"), answer=AccountsResponse)
+    result = perform(args, "DescribeAccounts", given_flags(args, "name"), answer=accounts.AccountsResponse)
     return print_result(args, result, list(map(_render_account, result.accounts)))
 
 
-def _render_account(account: AccountResponse) -> str:
+def _render_account(account: accounts.AccountResponse) -> str:
     """A line with the queues and policy in effect and the account's own limits, under the names of the flags."""
     queues = account.in_effect.queues
     settings = [
@@ -167,7 +161,7 @@ def _render_account(account: AccountResponse) -> str:
     return f"{account.name}{below}: {'; '.join(settings)}"
 
 
-def _render_settings(settings: PolicyResponse | LimitsResponse, flags: Flags) -> list[str]:
+def _render_settings(settings: accounts.PolicyResponse | accounts.LimitsResponse, flags: Flags) -> list[str]:
     """The members that are set, under the names of their flags."""
     members = to_builtins(settings).items()
     return [f"{flags[name][0][2:]} {_word(value)}" for name, value in members if value not in ((), None)]
@@ -216,11 +210,11 @@ def _user_request(args: Namespace) -> dict[str, object]:
 
 
 def _create_user(args: Namespace) -> int:
-    return _print(_render_user(perform(args, "CreateUser", _user_request(args), answer=UserResponse)))
+    return _print(_render_user(perform(args, "CreateUser", _user_request(args), answer=accounts.UserResponse)))
 
 
 def _update_user(args: Namespace) -> int:
-    return _print(_render_user(perform(args, "UpdateUser", _user_request(args), answer=UserResponse)))
+    return _print(_render_user(perform(args, "UpdateUser", _user_request(args), answer=accounts.UserResponse)))
 
 
 def _delete_user(args: Namespace) -> int:
@@ -229,12 +223,12 @@ def _delete_user(args: Namespace) -> int:
 
 
 def _list_users(args: Namespace) -> int:
-    result = perform(args, "DescribeUsers", given_flags(args, "name"), answer=UsersResponse)
+    result = perform(args, "DescribeUsers", given_flags(args, "name"), answer=accounts.UsersResponse)
     print_list(args, result, result.users, _USER_COLUMNS)
     return 0
 
 
-def _render_user(user: UserResponse) -> str:
+def _render_user(user: accounts.UserResponse) -> str:
     also = f"  coordinates {','.join(user.coordinates)}" if user.coordinates else ""
     return f"{user.name:16}  {user.role:8}  {user.account}{also}"
 
@@ -264,7 +258,7 @@ def add_key(command: ArgumentParser) -> None:
 
 def _create_key(args: Namespace) -> int:
     """Print the key as a shell command, for `eval "$(batchq key create --user me)"`."""
-    key = perform(args, "CreateKey", given_flags(args, "user"), answer=NewKeyResponse)
+    key = perform(args, "CreateKey", given_flags(args, "user"), answer=accounts.NewKeyResponse)
     if key.first_user:
         print_notice(f"{key.user} is the first user, with the role ADMIN")
     print(f"export AWS_ACCESS_KEY_ID={_quoted(key.id)} AWS_SECRET_ACCESS_KEY={_quoted(key.secret)}")
@@ -279,7 +273,7 @@ def _quoted(part: str) -> str:
 
 
 def _list_keys(args: Namespace) -> int:
-    result = perform(args, "ListKeys", given_flags(args, "user"), answer=KeysResponse)
+    result = perform(args, "ListKeys", given_flags(args, "user"), answer=accounts.KeysResponse)
     print_list(args, result, result.keys, _KEY_COLUMNS)
     return 0
 

@@ -21,7 +21,7 @@ from batchq.accounts.files import machine_user
 from batchq.accounts.operations import OPERATIONS
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
-from batchq.cli.tables import json_of
+from batchq.cli.tables import add_parser, json_of
 from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import Role
 from batchq.errors import Invalid, UsageError
@@ -40,8 +40,7 @@ def add_subcommand(
     run: Callable[[Namespace], int],
 ) -> ArgumentParser:
     """Add a subcommand that works on the files or on a server, with the flags that select one of them."""
-    command: ArgumentParser = subcommands.add_parser(name, help=summary, description=summary)
-    command.set_defaults(run=run)
+    command = add_parser(subcommands, name, summary, run)
     command.add_argument("--data", type=Path, help="data directory whose files are read and changed")
     command.add_argument("--url", help=f"URL of a server that performs the operation (${URL})")
     add_connection_flags(command)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from batchq.accounts.wire import audit_record_answer
 from batchq.cli.admin_backend import check_backend_flags
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
 from batchq.cli.quantities import parse_time
-from batchq.cli.tables import Column, add_output_flags, print_list, text_column, time_column
+from batchq.cli.tables import Column, print_list, text_column, time_column
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
@@ -45,8 +45,6 @@ def add_audit(command: ArgumentParser) -> None:
     command.add_argument("--resource", help="records about another resource, for example job-queue/night or user/ada")
     command.add_argument("--limit", type=int, default=100, help="maximum number of records (100)")
     command.add_argument("--data", type=Path, help="read the files of this data directory, not a server")
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_audit(args: Namespace) -> int:

@@ -13,7 +13,7 @@ from signal import Signals
 
 from msgspec import Struct, field
 
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_selection import MAX_IDS, add_stop_flags, stop_filters
 from batchq.cli.output import (
     EXIT_STATUSES,
@@ -150,7 +150,6 @@ def _add_common_flags(command: ArgumentParser) -> None:
     command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are stopped")
     command.add_argument("--json", action="store_true", help="print the response as JSON")
     command.add_argument("-Q", "--quiet", action="store_true", help="print only jobs that were not stopped")
-    add_server_flags(command)
 
 
 def _signal(text: str) -> str:

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from batchq.cli.http_client import Document, add_server_flags, call, to_answer, url_of
+from batchq.cli.http_client import Document, call, to_answer, url_of
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
 from batchq.cli.server_requests import fetch_overview, fetch_pages
 from batchq.cli.tables import (
     Column,
     Row,
-    add_output_flags,
+    add_parser,
     flattened,
     print_fields,
     print_json,
@@ -22,16 +22,7 @@ from batchq.cli.tables import (
 )
 from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.errors import Invalid, NotFound
-from batchq.ports.responses.batch import (
-    ComputeEnvironmentDetail,
-    ConsumableResourceSummary,
-    DescribeComputeEnvironmentsResponse,
-    DescribeJobDefinitionsResponse,
-    DescribeJobQueuesResponse,
-    JobDefinitionDetail,
-    JobQueueDetail,
-    ListConsumableResourcesResponse,
-)
+from batchq.ports.responses import batch
 from batchq.ports.responses.server import CapacityResponse, EnvironmentResponse, QueueResponse, VcpusResponse
 from batchq.system.escapes import escape
 
@@ -81,16 +72,21 @@ def add_queue(command: ArgumentParser) -> None:
     batchq queue disable night
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _subcommand(subcommands, "list", "list the queues, with their jobs and what the first one waits for", _list_queues)
+    add_parser(
+        subcommands,
+        "list",
+        "list the queues, with their jobs and what the first one waits for",
+        _list_queues,
+        prints_list=True,
+    )
     _show_command(subcommands, "queue_name", "show all settings of a queue", QUEUES)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
         ("disable", "DISABLED", "accept and start no further jobs of these queues; running jobs continue"),
     ):
-        each = subcommands.add_parser(name, help=summary, description=summary)
-        each.set_defaults(run=_set_queue_state, state=state)
+        each = add_parser(subcommands, name, summary, _set_queue_state)
+        each.set_defaults(state=state)
         each.add_argument("queue_names", nargs="+", metavar="QUEUE", help=NAME_OR_ARN)
-        add_server_flags(each)
 
 
 def add_env(command: ArgumentParser) -> None:
@@ -100,7 +96,9 @@ def add_env(command: ArgumentParser) -> None:
     batchq env show local
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _subcommand(subcommands, "list", "list the environments, with their capacity in use", _list_environments)
+    add_parser(
+        subcommands, "list", "list the environments, with their capacity in use", _list_environments, prints_list=True
+    )
     _show_command(subcommands, "environment_name", "show all settings of an environment", ENVIRONMENTS)
 
 
@@ -112,7 +110,9 @@ def add_def(command: ArgumentParser) -> None:
     batchq def show align:3
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    listing = _subcommand(subcommands, "list", "list the definitions, each with its latest revision", _list_definitions)
+    listing = add_parser(
+        subcommands, "list", "list the definitions, each with its latest revision", _list_definitions, prints_list=True
+    )
     listing.add_argument("definition_name", nargs="?", metavar="NAME", help="all active revisions of this definition")
     _show_command(subcommands, "definition_name", "show a revision: NAME:REVISION, or NAME for the latest", DEFINITIONS)
 
@@ -123,22 +123,9 @@ def add_resource(command: ArgumentParser) -> None:
     batchq resource list
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _subcommand(subcommands, "list", "list the resources, with the units in use", _list_resources)
-    show = _subcommand(subcommands, "show", "show a resource", _show_resource)
+    add_parser(subcommands, "list", "list the resources, with the units in use", _list_resources, prints_list=True)
+    show = add_parser(subcommands, "show", "show a resource", _show_resource, prints_list=True)
     show.add_argument("resource_name", metavar="NAME", help=NAME_OR_ARN)
-
-
-def _subcommand(
-    subcommands: Any,  # noqa: ANN401 - argparse's
-    name: str,
-    summary: str,
-    run: Callable[[Namespace], int],
-) -> ArgumentParser:
-    command: ArgumentParser = subcommands.add_parser(name, help=summary, description=summary)
-    command.set_defaults(run=run)
-    add_output_flags(command)
-    add_server_flags(command)
-    return command
 
 
 def _show_command(
@@ -152,7 +139,9 @@ def _show_command(
     def show(args: Namespace) -> int:
         return _show(args, _named(url_of(args), kind, getattr(args, dest)))
 
-    _subcommand(subcommands, "show", summary, show).add_argument(dest, metavar="NAME", help=NAME_OR_ARN)
+    add_parser(subcommands, "show", summary, show, prints_list=True).add_argument(
+        dest, metavar="NAME", help=NAME_OR_ARN
+    )
 
 
 def _all(url: str, path: str, list_member: str, request: Mapping[str, object]) -> Document:
@@ -181,7 +170,7 @@ def _show(args: Namespace, resource: Document) -> int:
 class QueueRow(NamedTuple):
     """A job queue, with its jobs if the caller sees them."""
 
-    queue: JobQueueDetail
+    queue: batch.JobQueueDetail
     jobs: QueueResponse | None
 
     def count(self, statuses: Collection[Status]) -> int:
@@ -202,7 +191,7 @@ def _list_queues(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return DONE
-    queues = to_answer(response, DescribeJobQueuesResponse, url=url).job_queues
+    queues = to_answer(response, batch.DescribeJobQueuesResponse, url=url).job_queues
     jobs = {queue.job_queue: queue for queue in fetch_overview(url).queues}
     rows = [QueueRow(queue, jobs.get(queue.job_queue_name)) for queue in queues]
     columns: list[Column[QueueRow]] = [
@@ -237,7 +226,7 @@ def _set_queue_state(args: Namespace) -> int:
 class EnvironmentRow(NamedTuple):
     """A compute environment, with its capacity if the caller sees it."""
 
-    environment: ComputeEnvironmentDetail
+    environment: batch.ComputeEnvironmentDetail
     capacity: EnvironmentResponse | None
 
 
@@ -247,7 +236,7 @@ def _list_environments(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return DONE
-    environments = to_answer(response, DescribeComputeEnvironmentsResponse, url=url).compute_environments
+    environments = to_answer(response, batch.DescribeComputeEnvironmentsResponse, url=url).compute_environments
     capacity = {item.compute_environment: item for item in fetch_overview(url).capacity}
     columns: list[Column[EnvironmentRow]] = [
         text_column("ENVIRONMENT", lambda row: row.environment.compute_environment_name, elastic=True),
@@ -271,12 +260,12 @@ def _list_definitions(args: Namespace) -> int:
     url, name = url_of(args), args.definition_name
     request = {"status": "ACTIVE", **({"jobDefinitionName": name} if name else {})}
     response = _all(url, DEFINITIONS.path, DEFINITIONS.list_member, request)
-    definitions = to_answer(response, DescribeJobDefinitionsResponse, url=url).job_definitions
+    definitions = to_answer(response, batch.DescribeJobDefinitionsResponse, url=url).job_definitions
     found = sorted(definitions, key=lambda definition: (definition.job_definition_name, -definition.revision))
-    latest: dict[str, JobDefinitionDetail] = {}
+    latest: dict[str, batch.JobDefinitionDetail] = {}
     for item in found:
         latest.setdefault(item.job_definition_name, item)
-    columns: list[Column[JobDefinitionDetail]] = [
+    columns: list[Column[batch.JobDefinitionDetail]] = [
         text_column("DEFINITION", lambda row: row.name, elastic=True),
         text_column("TYPE", lambda row: row.type),
         text_column("VCPUS", lambda row: row.container_properties.requirement("VCPU"), right=True),
@@ -291,13 +280,13 @@ def _list_definitions(args: Namespace) -> int:
 def _list_resources(args: Namespace) -> int:
     url = url_of(args)
     response = _all(url, LIST_RESOURCES, "consumableResources", {})
-    columns: list[Column[ConsumableResourceSummary]] = [
+    columns: list[Column[batch.ConsumableResourceSummary]] = [
         text_column("RESOURCE", lambda row: row.consumable_resource_name, elastic=True),
         text_column("TYPE", lambda row: row.resource_type),
         text_column("IN USE", lambda row: row.in_use_quantity, right=True),
         text_column("TOTAL", lambda row: row.total_quantity, right=True),
     ]
-    rows = to_answer(response, ListConsumableResourcesResponse, url=url).consumable_resources
+    rows = to_answer(response, batch.ListConsumableResourcesResponse, url=url).consumable_resources
     print_list(args, response, rows, columns)
     return DONE
 

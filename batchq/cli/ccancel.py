@@ -12,7 +12,7 @@ from typing import Any
 
 from batchq import __version__
 from batchq.cli.bulk_stop import SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT, UNCHANGED, StepNotes
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_selection import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
@@ -51,7 +51,6 @@ def add_ccancel(command: CommandParser) -> None:
     command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")
     command.add_argument("-v", "--version", action="version", version=f"batchq {__version__}")
     command.add_argument("--reason", default=REASON, help=SUPPRESS)
-    add_server_flags(command)
     command.has_json_errors = True
 
 

@@ -5,13 +5,14 @@ A value comes from the server within `TIMEOUT`; without a server nothing is comp
 
 import os
 import shlex
-from argparse import ArgumentParser, Namespace, _SubParsersAction
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from threading import Thread
 from typing import Any
 
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import STATES
+from batchq.cli.main import CommandParser, subparsers_of
 from batchq.cli.output import write_line
 from batchq.cli.server_requests import LIST_JOBS
 from batchq.domain.ids import short_id
@@ -49,10 +50,9 @@ def complete(parser: ArgumentParser) -> None:
     from argcomplete import autocomplete  # noqa: PLC0415 - other commands do not need it
 
     name = next(iter(_words()[1:2]), "")
-    commands = _subparsers(parser)
-    if name in commands:
-        commands[name].declare()
-        _add_completers(commands[name])
+    if isinstance(command := subparsers_of(parser).get(name), CommandParser):
+        command.declare()
+        _add_completers(command)
     autocomplete(parser, always_complete_options=False)
 
 
@@ -63,11 +63,6 @@ def _words() -> list[str]:
         return shlex.split(line)
     except ValueError:  # a quotation that is not closed
         return line.split()
-
-
-def _subparsers(parser: ArgumentParser) -> Mapping[str, Any]:
-    actions = [action for action in parser._actions if isinstance(action, _SubParsersAction)]  # noqa: SLF001 - not public
-    return dict(actions[0].choices) if actions else {}
 
 
 def _add_completers(parser: ArgumentParser) -> None:
@@ -85,7 +80,7 @@ def _add_completers(parser: ArgumentParser) -> None:
 
 def _actions(parser: ArgumentParser) -> Iterator[Any]:
     yield from parser._actions  # noqa: SLF001 - not public
-    for each in _subparsers(parser).values():
+    for each in subparsers_of(parser).values():
         yield from _actions(each)
 
 

@@ -3,21 +3,15 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import HELP, resolve_jobs
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_job
-from batchq.cli.tables import Column, Row, add_output_flags, print_list, prints_json, text_column
+from batchq.cli.tables import Column, Row, add_parser, print_list, prints_json, text_column
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
-from batchq.ports.responses.costs import (
-    BudgetResponse,
-    CostReportResponse,
-    CostRowResponse,
-    JobCostResponse,
-    ListBudgetsResponse,
-)
+from batchq.ports.responses import costs
 from batchq.ports.responses.server import EmptyResponse
 from batchq.system.escapes import escape
 
@@ -39,7 +33,7 @@ def _amount_column(title: str, read: Callable[[Row], float | None]) -> Column[Ro
     return Column(title=title, full=text, right=True)
 
 
-JOB_COLUMNS: tuple[Column[JobCostResponse], ...] = (
+JOB_COLUMNS: tuple[Column[costs.JobCostResponse], ...] = (
     text_column("JOB", lambda job: job.job_id),
     _amount_column("TOTAL", lambda job: job.cost.total if job.cost else None),
     text_column("CURRENCY", lambda job: job.cost.currency if job.cost else None),
@@ -66,8 +60,6 @@ def add_cost(command: ArgumentParser) -> None:
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
     report.add_argument("--since", type=parse_time, help="from this day on (UTC): 2026-11-01, or 7d (this month)")
     report.add_argument("--until", type=parse_time, help="until this time, to the end of the day (UTC) (now)")
-    add_server_flags(command)
-    add_output_flags(command)
 
 
 def run_cost(args: Namespace) -> int:
@@ -76,8 +68,8 @@ def run_cost(args: Namespace) -> int:
     if args.by or args.since or args.until:
         raise UsageError("--by, --since and --until are for a report: give no job")
     url = url_of(args)
-    costs = [fetch_job(url, job, "/cost", answer=JobCostResponse) for job in resolve_jobs(url, args.jobs)]
-    print_list(args, {"jobs": costs}, costs, JOB_COLUMNS)
+    rows = [fetch_job(url, job, "/cost", answer=costs.JobCostResponse) for job in resolve_jobs(url, args.jobs)]
+    print_list(args, {"jobs": rows}, rows, JOB_COLUMNS)
     return DONE
 
 
@@ -87,8 +79,8 @@ def _print_report(args: Namespace) -> int:
     for member, at in (("since", args.since), ("until", args.until)):
         if at is not None:
             request[member] = milliseconds(at)
-    report = call(url_of(args), COST_REPORT, request, answer=CostReportResponse)
-    columns: tuple[Column[CostRowResponse], ...] = (
+    report = call(url_of(args), COST_REPORT, request, answer=costs.CostReportResponse)
+    columns: tuple[Column[costs.CostRowResponse], ...] = (
         text_column(by.upper(), lambda row: row.name, elastic=True),
         _amount_column("TOTAL", lambda row: row.total),
         text_column("CURRENCY", lambda row: row.currency),
@@ -106,7 +98,7 @@ def _name(*, account: str | None, queue: str | None) -> str:
     return f"queue {queue}" if account is None else f"account {account}"
 
 
-BUDGET_COLUMNS: tuple[Column[BudgetResponse], ...] = (
+BUDGET_COLUMNS: tuple[Column[costs.BudgetResponse], ...] = (
     Column(title="BUDGET", full=lambda row: _name(account=row.account, queue=row.job_queue), elastic=True),
     _amount_column("SPENT", lambda row: row.spent),
     _amount_column("SOFT", lambda row: row.soft),
@@ -126,16 +118,9 @@ def add_budget(command: ArgumentParser) -> None:
       batchq budget list
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    listing = subcommands.add_parser("list", help="list the budgets", description="List the budgets.")
-    listing.set_defaults(run=run_list_budgets)
-    add_server_flags(listing)
-    add_output_flags(listing)
-    setting = subcommands.add_parser(
-        "set",
-        help="set the budget of an account or a queue",
-        description="Set the budget of an account or a queue. A limit that is reached already applies at once.",
-    )
-    setting.set_defaults(run=run_set_budget)
+    add_parser(subcommands, "list", "list the budgets", run_list_budgets, prints_list=True)
+    summary = "set the budget of an account or a queue; a limit that is reached already applies at once"
+    setting = add_parser(subcommands, "set", summary, run_set_budget)
     _add_key_flags(setting)
     setting.add_argument("--soft", type=_parse_amount, help="cost at which waiting jobs are cancelled and none starts")
     setting.add_argument("--hard", type=_parse_amount, help="cost at which all jobs are terminated")
@@ -145,15 +130,12 @@ def add_budget(command: ArgumentParser) -> None:
         default="whole",
         help="time that counts: all, or the month in UTC (whole)",
     )
-    add_server_flags(setting)
-    removing = subcommands.add_parser("remove", help="remove a budget", description="Remove a budget.")
-    removing.set_defaults(run=run_remove_budget)
+    removing = add_parser(subcommands, "remove", "remove a budget", run_remove_budget)
     _add_key_flags(removing)
-    add_server_flags(removing)
 
 
 def run_list_budgets(args: Namespace) -> int:
-    answer = call(url_of(args), LIST_BUDGETS, {}, answer=ListBudgetsResponse)
+    answer = call(url_of(args), LIST_BUDGETS, {}, answer=costs.ListBudgetsResponse)
     print_list(args, answer, answer.budgets, BUDGET_COLUMNS)
     return DONE
 
@@ -163,7 +145,7 @@ def run_set_budget(args: Namespace) -> int:
         raise UsageError("give --soft, --hard or both")
     limits = {name: value for name, value in (("soft", args.soft), ("hard", args.hard)) if value is not None}
     request = {**_key(args), **limits, "period": args.period.upper()}
-    budget = call(url_of(args), SET_BUDGET, request, answer=BudgetResponse)
+    budget = call(url_of(args), SET_BUDGET, request, answer=costs.BudgetResponse)
     name = _name(account=budget.account, queue=budget.job_queue)
     write_line(escape(f"budget of {name} set: {budget.spent:.2f} {budget.currency} are spent"))
     return DONE

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from batchq.cli.admin_backend import settings_of
-from batchq.cli.http_client import Document, add_server_flags, call, url_of
+from batchq.cli.http_client import Document, call, url_of
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid
@@ -22,7 +22,6 @@ def add_doctor(command: ArgumentParser) -> None:
     """Diagnose engine, data, disk, clock, server and jobs, and recommend remedies. Nothing is changed."""
     command.set_defaults(run=run_doctor)
     command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
-    add_server_flags(command)
     command.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from urllib.parse import urlencode
 
-from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, call, url_of
+from batchq.cli.http_client import TIMEOUT, Patience, call, url_of
 from batchq.cli.job_selection import ABBREVIATIONS, HELP, STATES, parse_names, resolve_jobs
 from batchq.cli.output import exit_with_reader, flush_output, is_terminal, print_notice
 from batchq.cli.quantities import clock_time, local_time
@@ -38,7 +38,6 @@ def add_events(command: ArgumentParser) -> None:
     text = "events of this state: a status of AWS Batch, FINISHED, RUNNING or PENDING"
     command.add_argument("-t", "--state", dest="states", action="append", type=_states, metavar="STATE", help=text)
     command.add_argument("--json", action="store_true", help="print JSON on a terminal, too")
-    add_server_flags(command)
 
 
 def run_events(args: Namespace) -> int:

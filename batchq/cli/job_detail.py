@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
@@ -17,7 +17,6 @@ from batchq.cli.server_requests import fetch_explanation, fetch_job
 from batchq.cli.tables import (
     Column,
     Field,
-    add_output_flags,
     print_fields,
     print_json,
     print_list,
@@ -29,13 +28,7 @@ from batchq.cli.tables import (
 from batchq.domain.enums import FINISHED, StopProgress
 from batchq.domain.stop_messages import STEP_WORDS
 from batchq.errors import Invalid
-from batchq.ports.responses.job_details import (
-    AttemptResponse,
-    DependencyResponse,
-    DependentResponse,
-    JobDetails,
-    JobResponse,
-)
+from batchq.ports.responses import job_details
 from batchq.ports.responses.jobs import HistoryEntryResponse, JobHistoryResponse
 from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
 from batchq.system.escapes import escape
@@ -72,13 +65,11 @@ def add_history(command: ArgumentParser) -> None:
 
 def _add_common(command: ArgumentParser) -> None:
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_show(args: Namespace) -> int:
     url = url_of(args)
-    response = fetch_job(url, resolve_job(url, args.job), "", answer=JobResponse)
+    response = fetch_job(url, resolve_job(url, args.job), "", answer=job_details.JobResponse)
     if prints_json(args):
         print_json(args, response)
         return 0
@@ -92,7 +83,7 @@ def run_show(args: Namespace) -> int:
     return 0
 
 
-def _explained(url: str, job: JobDetails) -> JobDetails:
+def _explained(url: str, job: job_details.JobDetails) -> job_details.JobDetails:
     """The job with its explanation, if the server has one for it."""
     try:
         return replace(job, why=fetch_explanation(url, job.job_id))
@@ -100,7 +91,7 @@ def _explained(url: str, job: JobDetails) -> JobDetails:
         return job
 
 
-def fields_of_job(job: JobDetails, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+def fields_of_job(job: job_details.JobDetails, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
     """The details that the job has, in the order in which users look for them.
 
     `in_terminal`: times are relative, and the name and the state are left out, which stand above the fields.
@@ -139,7 +130,7 @@ def _render_stop_order(order: StopOrderResponse, *, has_ended: bool) -> str:
     return "; ".join([stop_order(order, has_ended=has_ended), *steps, *checkpoint, *missing])
 
 
-def _times(job: JobDetails, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+def _times(job: job_details.JobDetails, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
     for given, label in ((job.created_at, "created"), (job.started_at, "started"), (job.stopped_at, "stopped")):
         if at := local_time(given):
             yield label, f"{clock_time(at)}  ({ago(at, present)})" if in_terminal else iso_text(at)
@@ -151,13 +142,13 @@ def _times(job: JobDetails, present: datetime, *, in_terminal: bool) -> Iterator
         yield "exit code", str(job.exit_code)
 
 
-def _length(part: JobDetails | AttemptResponse) -> timedelta | None:
+def _length(part: job_details.JobDetails | job_details.AttemptResponse) -> timedelta | None:
     """How long a job or an attempt ran; None: it has not started, or not ended."""
     started, stopped = local_time(part.started_at), local_time(part.stopped_at)
     return stopped - started if started and stopped else None
 
 
-def _container(job: JobDetails) -> Iterator[Field]:
+def _container(job: job_details.JobDetails) -> Iterator[Field]:
     if job.image:
         yield "image", job.image
     if job.command:
@@ -175,7 +166,7 @@ def _container(job: JobDetails) -> Iterator[Field]:
         yield "tag", f"{name}={value}"
 
 
-def _relations(job: JobDetails) -> Iterator[Field]:
+def _relations(job: job_details.JobDetails) -> Iterator[Field]:
     if job.array_size is not None:
         counts = [f"{count} {name}" for name, count in (job.status_summary or {}).items() if count]
         yield "children", f"{job.array_size}: {', '.join(counts) or 'not created yet'}"
@@ -189,16 +180,16 @@ def _relations(job: JobDetails) -> Iterator[Field]:
         yield "waited for by", _render_dependent(dependent)
 
 
-def _render_dependency(dependency: DependencyResponse) -> str:
+def _render_dependency(dependency: job_details.DependencyResponse) -> str:
     kind = f" ({dependency.type})" if dependency.type else ""
     return f"{dependency.job_id or 'the child before it'}{kind}"
 
 
-def _render_dependent(dependent: DependentResponse) -> str:
+def _render_dependent(dependent: job_details.DependentResponse) -> str:
     return f"{dependent.job_id} ({dependent.job_name}, {dependent.status})"
 
 
-def _print_attempts(attempts: Sequence[AttemptResponse], *, color: bool) -> None:
+def _print_attempts(attempts: Sequence[job_details.AttemptResponse], *, color: bool) -> None:
     if not attempts:
         return
     if is_terminal():
@@ -210,7 +201,7 @@ def _print_attempts(attempts: Sequence[AttemptResponse], *, color: bool) -> None
         write_line(f"attempt\t{values}", flush=False)
 
 
-def _attempt_columns() -> list[Column[AttemptResponse]]:
+def _attempt_columns() -> list[Column[job_details.AttemptResponse]]:
     return [
         text_column("ATTEMPT", lambda attempt: attempt.number, right=True),
         text_column("EXIT", lambda attempt: attempt.exit_code, right=True),
@@ -221,12 +212,12 @@ def _attempt_columns() -> list[Column[AttemptResponse]]:
     ]
 
 
-def _started(attempt: AttemptResponse) -> str:
+def _started(attempt: job_details.AttemptResponse) -> str:
     at = local_time(attempt.started_at)
     return "never" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
-def _took(attempt: AttemptResponse) -> str:
+def _took(attempt: job_details.AttemptResponse) -> str:
     length = _length(attempt)
     return "" if length is None else format_long_duration(length)
 

@@ -4,15 +4,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import HELP, HELP_ONE, resolve_job, resolve_jobs
 from batchq.cli.output import DONE, REFUSED, print_error, print_notice, write_line
 from batchq.cli.quantities import local_time, now
 from batchq.cli.server_requests import Answer, job_endpoint
 from batchq.cli.tables import (
     Column,
-    add_json_flags,
-    add_output_flags,
     print_json,
     print_list,
     prints_json,
@@ -21,12 +19,7 @@ from batchq.cli.tables import (
 )
 from batchq.domain.enums import ACTIVE
 from batchq.errors import Invalid
-from batchq.ports.responses.checkpoints import (
-    CheckpointResponse,
-    CheckpointsResponse,
-    DeleteCheckpointResponse,
-    RequestCheckpointResponse,
-)
+from batchq.ports.responses import checkpoints
 from batchq.ports.responses.jobs import HeldJobResponse
 from batchq.ports.responses.server import DrainQueueResponse
 from batchq.system.escapes import escape
@@ -90,8 +83,6 @@ def add_drain(command: ArgumentParser) -> None:
     command.set_defaults(run=run_drain)
     command.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name of a job queue")
     command.add_argument("--off", action="store_true", help="start jobs of these queues again")
-    add_json_flags(command)
-    add_server_flags(command)
 
 
 def run_drain(args: Namespace) -> int:
@@ -124,8 +115,6 @@ def _declare(command: ArgumentParser, verb: str, render: Callable[[HeldJobRespon
 
     command.set_defaults(run=run)
     command.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
-    add_json_flags(command)
-    add_server_flags(command)
 
 
 def _add_reason(command: ArgumentParser) -> None:
@@ -194,8 +183,6 @@ def add_checkpoints(command: ArgumentParser) -> None:
     group = command.add_mutually_exclusive_group()
     group.add_argument("--make", action="store_true", help="send the running job its checkpoint signal")
     group.add_argument("--delete", action="append", metavar="CHECKPOINT", help="delete the checkpoint with this id")
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_checkpoints(args: Namespace) -> int:
@@ -206,7 +193,7 @@ def run_checkpoints(args: Namespace) -> int:
         return _make(args, url, path, job_id)
     if args.delete:
         return _delete(args, url, path)
-    response = call(url, path, answer=CheckpointsResponse)
+    response = call(url, path, answer=checkpoints.CheckpointsResponse)
     print_list(args, response, response.checkpoints, _columns())
     if not response.checkpoints and not prints_json(args):
         print_notice(f"job {job_id} has no checkpoints")
@@ -214,7 +201,7 @@ def run_checkpoints(args: Namespace) -> int:
 
 
 def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
-    response = call(url, path, {}, answer=RequestCheckpointResponse)
+    response = call(url, path, {}, answer=checkpoints.RequestCheckpointResponse)
     if prints_json(args):
         print_json(args, response)
     else:
@@ -223,16 +210,16 @@ def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
 
 
 def _delete(args: Namespace, url: str, path: str) -> int:
-    def request(name: str) -> DeleteCheckpointResponse:
-        return call(url, f"{path}/{quote(name, safe='')}", answer=DeleteCheckpointResponse, method="DELETE")
+    def request(name: str) -> checkpoints.DeleteCheckpointResponse:
+        return call(url, f"{path}/{quote(name, safe='')}", answer=checkpoints.DeleteCheckpointResponse, method="DELETE")
 
-    def render(name: str, _: DeleteCheckpointResponse) -> str:
+    def render(name: str, _: checkpoints.DeleteCheckpointResponse) -> str:
         return f"{name}  deleted"
 
     return _request_each(args, args.delete, request, render, id_member="checkpointId", list_member="deleted")
 
 
-def _columns() -> list[Column[CheckpointResponse]]:
+def _columns() -> list[Column[checkpoints.CheckpointResponse]]:
     return [
         text_column("ID", lambda checkpoint: checkpoint.id),
         text_column("NAME", lambda checkpoint: checkpoint.name, elastic=True),
@@ -244,11 +231,11 @@ def _columns() -> list[Column[CheckpointResponse]]:
     ]
 
 
-def _type(checkpoint: CheckpointResponse) -> str:
+def _type(checkpoint: checkpoints.CheckpointResponse) -> str:
     return f"{checkpoint.type}{'' if checkpoint.complete else ' (incomplete)'}"
 
 
-def _size(checkpoint: CheckpointResponse) -> str:
+def _size(checkpoint: checkpoints.CheckpointResponse) -> str:
     """`512 B`, `1.5 GiB`."""
     size, unit = float(checkpoint.size_bytes), 0
     while size >= KIB and unit < len(UNITS) - 1:

@@ -9,13 +9,13 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from batchq.cli.config import defaults
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row
 from batchq.cli.job_selection import STATES, Filters, add_search_flags, matches_reason, parse_names, search_filters
 from batchq.cli.output import is_terminal, print_notice, write_line
 from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import fetch_jobs
-from batchq.cli.tables import add_output_flags, print_json, print_list, prints_json, text_column
+from batchq.cli.tables import print_json, print_list, prints_json, text_column
 from batchq.domain.enums import Status
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
@@ -60,8 +60,6 @@ def add_list(command: ArgumentParser) -> None:
     )
     command.add_argument("--ids", action="store_true", help="print complete ids only, one a line")
     command.add_argument("--watch", action="store_true", help="print the list again every 2 seconds, until Ctrl-C")
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_list(args: Namespace) -> int:

@@ -7,7 +7,7 @@ from threading import Thread
 
 from msgspec import Struct
 
-from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
+from batchq.cli.http_client import TIMEOUT, Patience, url_of
 from batchq.cli.job_selection import HELP, resolve_jobs
 from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
@@ -57,7 +57,6 @@ def add_logs(command: ArgumentParser) -> None:
         "--raw", action="store_true", help="print the output unchanged; a terminal otherwise gets text and colours only"
     )
     add_color_flag(command)
-    add_server_flags(command)
 
 
 def run_logs(args: Namespace) -> int:

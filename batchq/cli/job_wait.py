@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from batchq.cli.http_client import Patience, add_server_flags, url_of
+from batchq.cli.http_client import Patience, url_of
 from batchq.cli.job_columns import ended_reason, reason_of_row
 from batchq.cli.job_selection import STATES, add_search_flags, has_selection, matches_reason
 from batchq.cli.job_selection import search_filters as filters_of
@@ -27,7 +27,7 @@ from batchq.cli.output import (
 )
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
 from batchq.cli.server_requests import fetch_jobs, fetch_rows
-from batchq.cli.tables import add_output_flags, print_json, prints_json
+from batchq.cli.tables import print_json, prints_json
 from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
 from batchq.errors import ServerUnavailable, UsageError
 from batchq.ports.responses.batch import JobDetail
@@ -58,8 +58,6 @@ def add_wait(command: ArgumentParser) -> None:
     command.add_argument(
         "--timeout", type=parse_duration, metavar="DURATION", help="end with status 124 after this time: 90s, 15m, 1h"
     )
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_wait(args: Namespace) -> int:

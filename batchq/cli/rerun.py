@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from json import dumps
 from uuid import uuid4
 
-from batchq.cli.http_client import Document, add_server_flags, url_of
+from batchq.cli.http_client import Document, url_of
 from batchq.cli.job_flags import Request, add_change_flags, changes
 from batchq.cli.job_selection import STATES, add_search_flags, has_selection, matches_reason, search_filters
 from batchq.cli.main import CommandParser
@@ -61,7 +61,6 @@ def add_rerun(command: CommandParser) -> None:
     add_change_flags(command)
     command.add_argument("-q", "--new-queue", metavar="QUEUE", help="queue of the new jobs (that of the old ones)")
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
-    add_server_flags(command)
 
 
 def run_rerun(args: Namespace) -> int:

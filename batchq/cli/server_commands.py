@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from batchq.cli.http_client import add_server_flags, call, is_unix_url, url_of
+from batchq.cli.http_client import call, is_unix_url, url_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
@@ -40,7 +40,6 @@ LINK_PAGE = """<!DOCTYPE html>
 def add_whoami(command: ArgumentParser) -> None:
     """Print which user the server associates with your access key."""
     command.set_defaults(run=run_whoami)
-    add_server_flags(command)
     command.add_argument("--json", action="store_true", help="print all details as JSON")
 
 
@@ -66,7 +65,6 @@ def add_force_fail(command: ArgumentParser) -> None:
     command.set_defaults(run=run_force_fail)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
-    add_server_flags(command)
 
 
 def run_force_fail(args: Namespace) -> int:
@@ -87,7 +85,6 @@ def add_leave_safe_mode(command: ArgumentParser) -> None:
     command.add_argument(
         "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
     )
-    add_server_flags(command)
 
 
 def run_leave_safe_mode(args: Namespace) -> int:
@@ -109,7 +106,6 @@ def add_console(command: ArgumentParser) -> None:
     command.set_defaults(run=console)
     command.add_argument("job", nargs="?", metavar="JOB", help=HELP_ONE)
     command.add_argument("--print", action="store_true", help="print the link, and open no browser")
-    add_server_flags(command)
 
 
 def console(args: Namespace) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from batchq.cli.attach import add_stop_flag, attend
 from batchq.cli.config import defaults
-from batchq.cli.http_client import Document, add_server_flags, url_of
+from batchq.cli.http_client import Document, url_of
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_selection import resolve_job
 from batchq.cli.main import CommandParser
@@ -109,7 +109,6 @@ def declare_submission(command: CommandParser) -> None:
     command.add_argument(
         "--strict", action="store_true", help="refuse a job that no compute environment of its queue could ever hold"
     )
-    add_server_flags(command)
 
 
 def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:

@@ -62,6 +62,22 @@ def time_column(title: str, read: Callable[[Row], int | None], *, present: datet
     return Column(title=title, full=lambda row: iso_text(local_time(read(row))), short=short)
 
 
+def add_parser(
+    subcommands: Any,  # noqa: ANN401 - argparse's
+    name: str,
+    summary: str,
+    run: Callable[[Namespace], int],
+    *,
+    prints_list: bool = False,
+) -> ArgumentParser:
+    """Add a subcommand. `prints_list`: with the flags of a list."""
+    command: ArgumentParser = subcommands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(run=run)
+    if prints_list:
+        add_output_flags(command)
+    return command
+
+
 def add_output_flags(command: ArgumentParser) -> None:
     """Declare the flags that the functions of this module read."""
     group = add_json_flags(command)

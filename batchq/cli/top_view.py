@@ -12,16 +12,9 @@ from batchq.cli.quantities import format_duration, local_time
 from batchq.cli.server_requests import fetch_explanation, fetch_job, fetch_jobs, fetch_log_lines, fetch_overview
 from batchq.cli.tables import json_of
 from batchq.domain.enums import ACTIVE, QUEUED, State, Status, in_order
+from batchq.ports.responses import server
 from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.jobs import JobRow
-from batchq.ports.responses.server import (
-    CapacityResponse,
-    EnvironmentResponse,
-    FailuresResponse,
-    OverviewResponse,
-    QueueResponse,
-    VcpusResponse,
-)
 
 FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes, and otherwise
 CALM_AFTER = 5  # equal responses after which the interval is SLOW
@@ -52,7 +45,7 @@ STATUSES: Mapping[View, tuple[Status, ...]] = {
 class TopSnapshot(Struct, frozen=True, kw_only=True):
     """The responses of one refresh."""
 
-    overview: OverviewResponse
+    overview: server.OverviewResponse
     #: The rows of `listjobs`.
     rows: tuple[JobRow, ...]
 
@@ -121,7 +114,7 @@ class TopState:
         return SLOW if self._equal >= CALM_AFTER else FAST
 
 
-def summary_lines(overview: OverviewResponse, present: datetime) -> list[str]:
+def summary_lines(overview: server.OverviewResponse, present: datetime) -> list[str]:
     """The lines above the table: the engine, the queues, the capacity and the failures. Not yet escaped."""
     return [
         f"{overview.engine.sentence}  {overview.user} ({overview.role.lower()})",
@@ -131,7 +124,7 @@ def summary_lines(overview: OverviewResponse, present: datetime) -> list[str]:
     ]
 
 
-def queue_lines(queues: Sequence[QueueResponse], present: datetime) -> list[str]:
+def queue_lines(queues: Sequence[server.QueueResponse], present: datetime) -> list[str]:
     """A line for each queue, the busiest first: running and waiting jobs, the oldest, and why its first job waits."""
     busiest = sorted(
         queues, key=lambda queue: (-_sum(queue, View.RUNNING) - _sum(queue, View.WAITING), queue.job_queue)
@@ -142,7 +135,7 @@ def queue_lines(queues: Sequence[QueueResponse], present: datetime) -> list[str]
     return lines
 
 
-def _queue_line(queue: QueueResponse, present: datetime) -> str:
+def _queue_line(queue: server.QueueResponse, present: datetime) -> str:
     oldest = local_time(queue.oldest_runnable_at)
     waited = f" ({format_duration(present - oldest)})" if oldest else ""
     why = "" if queue.why is None else queue.why.sentence
@@ -152,11 +145,11 @@ def _queue_line(queue: QueueResponse, present: datetime) -> str:
     return f"{queue.job_queue:<16}{state}{counts}  {why}".rstrip()
 
 
-def _sum(queue: QueueResponse, view: View) -> int:
+def _sum(queue: server.QueueResponse, view: View) -> int:
     return sum(queue.counts.get(status, 0) for status in STATUSES[view])
 
 
-def capacity_lines(environments: Sequence[EnvironmentResponse]) -> list[str]:
+def capacity_lines(environments: Sequence[server.EnvironmentResponse]) -> list[str]:
     """A line for each compute environment: vCPUs; and one for the machine: memory and GPUs, which all of them share."""
     lines = [f"{environment.compute_environment:<16} vCPUs {_usage(environment.vcpus)}" for environment in environments]
     if environments:
@@ -166,7 +159,7 @@ def capacity_lines(environments: Sequence[EnvironmentResponse]) -> list[str]:
     return lines
 
 
-def _usage(amounts: VcpusResponse | CapacityResponse, *, unit: int = 1) -> str:
+def _usage(amounts: server.VcpusResponse | server.CapacityResponse, *, unit: int = 1) -> str:
     """`6.5 of 8 [########..]`; without a known limit, only what is requested."""
     requested, limit = amounts.requested / unit, amounts.limit
     if not limit:
@@ -175,7 +168,7 @@ def _usage(amounts: VcpusResponse | CapacityResponse, *, unit: int = 1) -> str:
     return f"{requested:.3g} of {limit / unit:.3g} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}]"
 
 
-def failure_lines(failed: FailuresResponse) -> list[str]:
+def failure_lines(failed: server.FailuresResponse) -> list[str]:
     """One line about the failures of the last 24 hours; none without a failure."""
     if not failed.count:
         return []
