@@ -10,8 +10,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 INTRODUCTION = """\
 # All commands and flags
 
-`python -m tests.docs.commands` makes this page from the table of commands. [command-line.md](command-line.md) explains them
-with examples.
+`python -m tests.docs.commands` makes this page from the table of commands. [command-line.md](command-line.md) has
+examples.
 
 A command on a server finds it by these flags, or as [operations.md](operations.md#commands) describes:
 
