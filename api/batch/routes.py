@@ -24,12 +24,13 @@ from batchq.api.batch import (
     validation,
 )
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.context import BatchContext, BatchRequest, read_request, read_tag_request, submission_key
+from batchq.api.batch.context import BatchRequest, read_request, read_tag_request, submission_key
 from batchq.api.batch.job_definitions import RegisterJobDefinition
 from batchq.api.batch.submit_job import SubmitJob
 from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, parse, reply
 from batchq.api.operations.openapi import OperationDoc, document, document_additions
 from batchq.api.operations.operations import Answer, Operation
+from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import Additions, AwsResponse
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.access.container_policy import require_allowed_containers
@@ -37,7 +38,7 @@ from batchq.errors import Forbidden, Invalid
 from batchq.ports.responses.batch import SubmissionAdditions
 from batchq.ports.responses.stops import StopOrderResponse
 
-BatchOperation = Operation[BatchContext, BatchRequest]
+BatchOperation = Operation[BatchRequest]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
 
 # AWS: POST /v1/ and the name in lower case.
@@ -151,7 +152,7 @@ def required_permission(name: str) -> Permission:
     return Permission.CATALOG if name in RESOURCES and not name.startswith(READ_PREFIXES) else Permission.SELF
 
 
-def dialect(context: BatchContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     def mount(app: web.Application) -> None:
         def add(name: str, operation: BatchOperation, *, method: str = "POST", path: str = "", bare: bool) -> None:
             route = app.router.add_route(method, path or _path(name), _endpoint(context, name, operation, bare=bare))
@@ -186,7 +187,7 @@ def _path(name: str) -> str:
     return f"/v1/{name.lower()}"
 
 
-def _endpoint(context: BatchContext, name: str, operation: BatchOperation, *, bare: bool) -> Endpoint:
+def _endpoint(context: Parts, name: str, operation: BatchOperation, *, bare: bool) -> Endpoint:
     permission, read = required_permission(name), read_tag_request if name in TAGS else read_request
 
     async def endpoint(request: web.Request) -> web.Response:
@@ -206,7 +207,7 @@ def _endpoint(context: BatchContext, name: str, operation: BatchOperation, *, ba
 def _unsupported(name: str, why: str) -> BatchOperation:
     refusal = validation.unsupported_error(name, why)
 
-    async def refuse(_context: BatchContext, _request: BatchRequest) -> Answer:
+    async def refuse(_context: Parts, _request: BatchRequest) -> Answer:
         raise refusal
 
     return Operation(refuse, refused=str(refusal))
@@ -224,7 +225,7 @@ def _client_exception(error: Invalid, *, request_id: str, bare: bool) -> web.Res
 class InProcessCalls:
     """Calls operations on jobs and job definitions on behalf of a caller. They need no permission but SELF."""
 
-    def __init__(self, context: BatchContext) -> None:
+    def __init__(self, context: Parts) -> None:
         self._context = context
 
     async def call(

@@ -29,7 +29,7 @@ from batchq.cli.output import (
     write_line,
 )
 from batchq.cli.quantities import elapsed, format_duration
-from batchq.cli.server_requests import describe_jobs, fetch_explanation, fetch_log_lines, stream_stops
+from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_log_lines, stream_stops
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import DONE, outcome_text
@@ -113,7 +113,7 @@ class JobFollower:
 
     def describe(self) -> JobDetail:
         """The job at present. Raises NotFound if it does not exist any more."""
-        found = self._patience.call(lambda: describe_jobs(self._url, [self.job_id]))
+        found = self._patience.call(lambda: fetch_described(self._url, [self.job_id]))
         if not found:
             raise NotFound(f"job {self.job_id} does not exist any more")
         return found[0]

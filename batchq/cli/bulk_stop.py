@@ -27,7 +27,7 @@ from batchq.cli.output import (
     write_line,
 )
 from batchq.cli.quantities import clock_time, local_time, now
-from batchq.cli.server_requests import describe_jobs, fetch_caller, stream_stops
+from batchq.cli.server_requests import fetch_caller, fetch_described, stream_stops
 from batchq.cli.tables import json_of
 from batchq.domain.enums import QUEUED, Outcome, StopKind
 from batchq.domain.stop_messages import (
@@ -186,7 +186,7 @@ class StepNotes(Struct, frozen=True, kw_only=True):
         """
         steps = [parts.groups() for job in jobs if (parts := _STEP.fullmatch(job))]
         try:
-            nodes = describe_jobs(url, [f"{job}#{number}" for job, number in steps]) if steps else []
+            nodes = fetch_described(url, [f"{job}#{number}" for job, number in steps]) if steps else []
         except BatchqError:  # the request itself follows, and reports the error
             nodes = []
         return cls(

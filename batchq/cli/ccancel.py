@@ -16,7 +16,7 @@ from batchq.cli.http_client import url_of
 from batchq.cli.job_selection import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
-from batchq.cli.server_requests import describe_jobs, stream_stops
+from batchq.cli.server_requests import fetch_described, stream_stops
 from batchq.cli.tables import json_of
 from batchq.domain.enums import Outcome
 from batchq.errors import BatchqError, Invalid, Unavailable, UsageError
@@ -109,7 +109,7 @@ def _cancelled_before(url: str, outcomes: Sequence[JobLine]) -> frozenset[str]:
     """The ids of those jobs that had ended before because they were cancelled or terminated."""
     ended = [line.job_id for line in outcomes if line.outcome is Outcome.ALREADY_FINISHED]
     try:
-        jobs = describe_jobs(url, ended) if ended else []
+        jobs = fetch_described(url, ended) if ended else []
     except BatchqError:  # the outcome is printed in any case
         jobs = []
     return frozenset(job.job_id for job in jobs if job.is_cancelled or job.is_terminated)

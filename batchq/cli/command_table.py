@@ -86,6 +86,9 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
     },
     "the server": {
         "serve": Command("serve", "run the server", Target.FILES),
+        "settings": Command(
+            "server_settings", "print the settings of the server, and where each comes from", Target.FILES
+        ),
         "doctor": Command("doctor", "find problems and recommend remedies"),
         "backup": Command("database", "copy the database, also of a running server", Target.FILES),
         "check": Command("database", "check the database, or a backup, for damage", Target.FILES),

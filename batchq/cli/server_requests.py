@@ -152,7 +152,7 @@ def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Document]:
     return [documents[identifier] for identifier in ids if identifier in documents]
 
 
-def describe_jobs(url: str, ids: Sequence[str]) -> list[JobDetail]:
+def fetch_described(url: str, ids: Sequence[str]) -> list[JobDetail]:
     """As `fetch_job_documents`, without what only a new request needs."""
     return list(to_answer({"jobs": fetch_job_documents(url, ids)}, DescribeJobsResponse, url=url).jobs)
 

@@ -77,9 +77,8 @@ class JobService:
         """
         queue = self.check(submission, caller=caller)
         self._engine.submit_rate.check(caller.account)
-        definition = await self._catalog.definitions.find(
-            submission.definition_name, submission.definition_revision, caller=caller
-        )
+        name, revision = submission.definition_name, submission.definition_revision
+        definition = await self._catalog.definitions.find(name, revision, caller=caller)
         spec = await self.checked_spec(submission, definition, queue, caller=caller)
         return await self._engine.submit(
             job_id=submission.job_id or JobId(str(uuid4())),

@@ -3,14 +3,14 @@
 from msgspec import Struct
 
 from batchq.domain.enums import Status
-from batchq.domain.explanation.codes import Code
 from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
 
 
 class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Why a job waits, what it does, or why it failed."""
 
-    code: Code
+    #: As docs/why.md lists them, one for each reason.
+    code: str
     #: One or more sentences with figures. Names that the caller may not see are replaced.
     sentence: str
     #: Since when this is so, in milliseconds since 1970; absent if it is not known.
