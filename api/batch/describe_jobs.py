@@ -13,8 +13,9 @@ from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import stop_orders_members
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.enums import Status
 from batchq.domain.ids import node_of
-from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec, Status
+from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.views import (
     container_tag_of,

@@ -15,7 +15,8 @@ from batchq.api.batch.validation import Integer, NameList, PageSize, StateName, 
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.parts import Parts
 from batchq.domain import status_reasons
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, TimeLimit
+from batchq.domain.enums import State
 from batchq.domain.ids import QueueName
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound, NotSupported

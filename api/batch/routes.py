@@ -33,10 +33,11 @@ from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import Call, Operation, aws_operation
 from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import Additions
-from batchq.api.stop_shapes import StopOrderResponse
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.access.container_policy import require_allowed_containers
 from batchq.errors import BatchqError, Forbidden, Invalid
+from batchq.ports.responses.batch import SubmissionAdditions
+from batchq.ports.responses.stops import StopOrderResponse
 
 SELF, CATALOG = Permission.SELF, Permission.CATALOG
 
@@ -172,13 +173,6 @@ class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=
     stop_order: StopOrderResponse | None = None
     #: All such orders that had an effect, oldest first; absent without one.
     stop_orders: tuple[StopOrderResponse, ...] = ()
-
-
-class SubmissionAdditions(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The member `batchq` of the answer to SubmitJob, which AWS does not have; absent without a warning."""
-
-    #: Why no compute environment of the queue could hold the job.
-    warning: str
 
 
 ADDITIONS: Additions = {

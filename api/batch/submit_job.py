@@ -30,8 +30,9 @@ from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import Overrides, length, reserved
+from batchq.domain.enums import DependencyType
 from batchq.domain.ids import JobId
-from batchq.domain.job import Dependency, DependencyType, JobSpec
+from batchq.domain.job import Dependency, JobSpec
 from batchq.domain.task import ByName, NodeRange, Nodes, Task, effective_nodes, effective_task, together
 from batchq.errors import Invalid, NotFound
 from batchq.ports.jobs import SubmissionKey

@@ -9,8 +9,9 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import network_of
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobSearchQuery

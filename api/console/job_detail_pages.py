@@ -19,9 +19,10 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.views import shown_container_reason

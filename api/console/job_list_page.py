@@ -16,7 +16,8 @@ from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, 
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.enums import FINISHED, Status
+from batchq.domain.job import Job
 from batchq.domain.times import duration_of, milliseconds
 from batchq.errors import NotFound
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition

@@ -14,7 +14,8 @@ from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
-from batchq.domain.catalog import JobQueue, SchedulingPolicy, State
+from batchq.domain.catalog import JobQueue, SchedulingPolicy
+from batchq.domain.enums import State
 from batchq.domain.ids import QueueName
 from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from aiohttp import web
 from msgspec import Struct
 
-from batchq.accounts.wire import EmptyResponse
 from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
@@ -57,10 +56,11 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobUpdate,
 )
 from batchq.domain.access.accounts import Permission
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import FINISHED, Status
 from batchq.errors import LimitExceeded
 from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.responses.server import EmptyResponse
 from batchq.services.job_log import JobLogQuery
 
 PROJECT_HEADER = "X-Project-Id"

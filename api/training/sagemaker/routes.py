@@ -42,7 +42,8 @@ from batchq.api.training.sagemaker.job_document import (
 )
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.enums import FINISHED
+from batchq.domain.job import Job
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
 
 DEFAULT_RESULTS = 10  # as in SageMaker
