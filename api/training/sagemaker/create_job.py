@@ -25,8 +25,9 @@ from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.wire import validation_exception
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Overrides, Resources, TextFile
+from batchq.domain.enums import Action
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Action, ExitRule, RetryStrategy
+from batchq.domain.job import ExitRule, RetryStrategy
 from batchq.domain.training import MetricRule
 from batchq.services.direct_submission import InlineDefinition
 from batchq.services.job_reads import new_id
