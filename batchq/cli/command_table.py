@@ -17,6 +17,7 @@ class Target(Enum):
     #: By `admin_backend`: `--data` selects files, `--url` a server.
     SERVER_OR_FILES = "a server, or files of the data directory"
     FILES = "files of the data directory"
+    MACHINE = "this machine"
     NOTHING = "nothing"
 
 
@@ -89,6 +90,8 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
         "settings": Command(
             "server_settings", "print the settings of the server, and where each comes from", Target.FILES
         ),
+        "install-service": Command("service", "write a systemd unit that runs the server", Target.MACHINE),
+        "uninstall-service": Command("service", "remove the systemd unit of install-service", Target.MACHINE),
         "doctor": Command("doctor", "find problems and recommend remedies"),
         "backup": Command("database", "copy the database, also of a running server", Target.FILES),
         "check": Command("database", "check the database, or a backup, for damage", Target.FILES),
