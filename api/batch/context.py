@@ -12,11 +12,11 @@ from batchq.api.batch.validation import ServerLimits
 from batchq.api.http.http import read_body
 from batchq.api.http.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import SubmissionKey
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import SubmissionKey
 from batchq.services.catalog import CatalogService
-from batchq.services.explanations import ExplanationService
 from batchq.services.jobs import JobService
+from batchq.services.submissions import SubmissionService
 
 Answer = dict[str, object]
 
@@ -28,8 +28,8 @@ class BatchContext(Struct, frozen=True, kw_only=True):
     """The services and settings that handlers use; the same for every request."""
 
     jobs: JobService
+    submissions: SubmissionService
     catalog: CatalogService
-    explanations: ExplanationService
     clock: Clock
     #: The account id in ARNs.
     account: str

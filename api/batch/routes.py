@@ -33,8 +33,7 @@ from batchq.api.operations.operations import Answer, Operation
 from batchq.api.operations.schemas import Additions, AwsResponse
 from batchq.api.stop_shapes import StopOrderResponse
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.access.container_policy import require_allowed_containers
-from batchq.errors import Forbidden, Invalid
+from batchq.errors import DefinitionNotFound, Forbidden, Invalid
 
 BatchOperation = Operation[BatchContext, BatchRequest]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
@@ -248,23 +247,22 @@ class InProcessCalls:
     ) -> str | None:
         """Raise the errors of SubmitJob, without a change. Returns its warning; None: there is none.
 
-        Dependencies, budgets, and the limits of accounts and queues are checked by a submission alone.
         `definition`: the RegisterJobDefinition request for a definition that is not registered; None: it is.
         """
         request, context = self._request(content, "SubmitJob", caller, ""), self._context
         submit_job.check_submission_size(request.body)
         body = parse(SubmitJob, request.body)
-        if definition is None:
-            found = await submit_job.find_requested(context, body.jobDefinition, request)
-        else:
+        unregistered = None
+        if definition is not None:
             shape = parse(RegisterJobDefinition, json.dumps(definition).encode())
-            found = job_definitions.to_definition(
+            unregistered = job_definitions.to_definition(
                 shape, arns=request.arns, limits=context.limits, now=context.clock.now()
             )
-            require_allowed_containers(found, caller)
-            found = replace(found, owner=caller.owner)
-        submission = submit_job.batch_submission(body, found, arns=request.arns, limits=context.limits, key=None)
-        return await submit_job.check_submission(context, submission, found, caller=caller)
+        requested = submit_job.to_job_request(body, arns=request.arns, limits=context.limits, key=None)
+        try:
+            return await context.submissions.check(requested, unregistered, caller=caller)
+        except DefinitionNotFound:
+            raise submit_job.unknown_definition(body.jobDefinition) from None
 
     def _request(self, content: Mapping[str, object], operation: str, caller: Caller, invocation: str) -> BatchRequest:
         body = json.dumps(content).encode()

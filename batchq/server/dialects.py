@@ -28,7 +28,6 @@ from batchq.domain.container import Resources
 from batchq.ports.clock import Clock
 from batchq.server.health import Parts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.log_windows import LogPages
@@ -61,7 +60,7 @@ def make_dialects(
         batch.dialect(make_batch_context(settings, parts, clock, tokens)),
         training.dialect(make_training_context(settings, parts, clock, tokens)),
         cloudwatch.dialect(logs_context),
-        sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens, named)),
+        sagemaker.dialect(make_sagemaker_context(settings, parts, tokens, named)),
         modelarts.dialect(make_modelarts_context(settings, parts, clock)),
         *read_dialects(settings, parts, clock, tokens),
         long_polls.operations.dialect(long_polls.EventsContext(events=EventService(parts.engine.history_feed))),
@@ -91,8 +90,8 @@ def make_audit_records(parts: Parts) -> AuditRecordService:
 def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:
     return BatchContext(
         jobs=parts.jobs,
+        submissions=parts.submissions,
         catalog=parts.catalog,
-        explanations=parts.explanations,
         clock=clock,
         account=settings.account_id,
         region=settings.region,
@@ -141,7 +140,7 @@ def make_console_context(
 def make_training_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> TrainingContext:
     return TrainingContext(
         jobs=parts.jobs,
-        direct=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
+        submissions=parts.submissions,
         search=parts.job_search,
         job_log=make_job_log(parts, clock),
         events=EventService(parts.engine.history_feed),
@@ -160,7 +159,7 @@ def make_modelarts_context(settings: Settings, parts: Parts, clock: Clock) -> Mo
 
     return ModelArtsContext(
         jobs=parts.jobs,
-        submissions=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
+        submissions=parts.submissions,
         search=parts.job_search,
         catalog=parts.catalog,
         logs=make_job_log(parts, clock),
@@ -172,11 +171,11 @@ def make_modelarts_context(settings: Settings, parts: Parts, clock: Clock) -> Mo
 
 
 def make_sagemaker_context(
-    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, named: NamedJobService
+    settings: Settings, parts: Parts, tokens: PageTokens, named: NamedJobService
 ) -> sagemaker.SageMakerContext:
     return sagemaker.SageMakerContext(
         jobs=parts.jobs,
-        submissions=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
+        submissions=parts.submissions,
         search=parts.job_search,
         named=named,
         metrics=parts.costs.metrics,

@@ -156,12 +156,19 @@ class CatalogService:
     ) -> None:
         """`changed` is called after each change, except of job definitions, to schedule again."""
         self._store, self._jobs, self._clock, write_lock = store, jobs, clock, WriteLock()
+        #: Increases with each change, except of job definitions.
+        self.version = 0
+
+        def count_change() -> None:
+            self.version += 1
+            changed()
+
         #: Deletion raises Invalid while the environment is ENABLED or a queue uses it. Its jobs keep running.
         self.compute_environments: ResourceTable[EnvironmentName, ComputeEnvironment] = ResourceTable(
             ComputeEnvironment,
             write_lock=write_lock,
             store=store,
-            changed=changed,
+            changed=count_change,
             check_deletion=self._check_environment_deletion,
             tagged=rules.environment_tagged,
         )
@@ -171,7 +178,7 @@ class CatalogService:
             JobQueue,
             write_lock=write_lock,
             store=store,
-            changed=changed,
+            changed=count_change,
             check=self._check_queue,
             check_deletion=self._check_queue_deletion,
         )
@@ -180,12 +187,12 @@ class CatalogService:
             SchedulingPolicy,
             write_lock=write_lock,
             store=store,
-            changed=changed,
+            changed=count_change,
             check=lambda _, after: rules.require_disjoint_shares(after.shares),
             check_deletion=self._check_policy_deletion,
         )
         self.consumable_resources = ConsumableResourceService(
-            write_lock=write_lock, store=store, clock=clock, changed=changed
+            write_lock=write_lock, store=store, clock=clock, changed=count_change
         )
         self.definitions = JobDefinitionService(write_lock=write_lock, store=store, disk_guard=disk_guard)
         #: The tables as `CatalogView` shows them.

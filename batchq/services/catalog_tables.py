@@ -16,7 +16,7 @@ from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.ids import DefinitionRef
-from batchq.errors import Forbidden, NotFound
+from batchq.errors import DefinitionNotFound, Forbidden, NotFound
 from batchq.ports.catalog import CatalogStore, R
 from batchq.system.host import DiskGuard
 
@@ -255,14 +255,14 @@ class JobDefinitionService:
             await self._cache.put(replace(known, status=DefinitionStatus.INACTIVE), caller=caller)
 
     async def find(self, name: str, revision: int | None, *, caller: Caller) -> JobDefinition:
-        """The definition for a new job. `revision` None: the newest ACTIVE one. Raises NotFound, also if INACTIVE."""
+        """The definition for a new job. `revision` None: the newest ACTIVE one. Raises DefinitionNotFound."""
         if revision is None:
             shown_name, found = name, await self._cache.newest_active(name)
         else:
             ref = DefinitionRef(name=name, revision=revision)
             shown_name, found = str(ref), await self._cache.get(ref)
         if found is None or found.status is not DefinitionStatus.ACTIVE or not caller.may_use(found.owner):
-            raise NotFound(f"JobDefinition name {shown_name} does not exist or is not in ACTIVE status")
+            raise DefinitionNotFound(f"JobDefinition name {shown_name} does not exist or is not in ACTIVE status")
         return found
 
     async def get(self, ref: DefinitionRef) -> JobDefinition | None:

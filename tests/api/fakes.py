@@ -40,6 +40,7 @@ from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
+from batchq.services.submissions import SubmissionService
 from batchq.store import job_reads
 from batchq.system.host import DiskGuard
 from tests.support import builders
@@ -219,10 +220,12 @@ class Backend:
             store=self.store, jobs=self.store, clock=self.clock, disk_guard=self.disk_guard, changed=lambda: None
         )
         self.explanations = ExplanationService(engine=self.engine, store=self.store)
-        self.jobs = JobService(
+        self.jobs = JobService(engine=self.engine, store=self.store, catalog=self.catalog)
+        self.submissions = SubmissionService(
             engine=self.engine,
             store=self.store,
             catalog=self.catalog,
+            clock=self.clock,
             disk_guard=self.disk_guard,
             checkpoint_guard=self.disk_guard,
             stop_grace=timedelta(seconds=30),
@@ -241,8 +244,8 @@ class Backend:
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
         self.context = BatchContext(
             jobs=self.jobs,
+            submissions=self.submissions,
             catalog=self.catalog,
-            explanations=self.explanations,
             clock=self.clock,
             account=ACCOUNT,
             region="us-east-1",

@@ -2,7 +2,6 @@
 
 from batchq.api.training.modelarts import operations
 from batchq.api.training.modelarts.context import ModelArtsContext, ModelArtsSettings
-from batchq.services.direct_submission import DirectSubmissionService
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"
 JOBS = f"/v2/{PROJECT}/training-jobs"
@@ -17,9 +16,7 @@ def context_of(backend, *, logs=None, settings=SETTINGS):
     """The context of the handlers, from a backend of tests."""
     return ModelArtsContext(
         jobs=backend.jobs,
-        submissions=DirectSubmissionService(
-            jobs=backend.jobs, definitions=backend.catalog.definitions, clock=backend.clock
-        ),
+        submissions=backend.submissions,
         search=backend.searching,
         catalog=backend.catalog,
         logs=logs,

@@ -22,6 +22,7 @@ from batchq.api.operations.operations import takes
 from batchq.api.serving import app as http
 from batchq.cli.serve import tune_gc
 from batchq.domain.access.accounts import UserName
+from batchq.domain.overrides import merge
 from batchq.system.clock import SystemClock
 from tests.support.builders import definition
 from tests.support.server import serving as site
@@ -50,7 +51,8 @@ async def shaped(_context, _call, _input):
 
 @takes(SubmitJob, check=submit_job.check_submission_size)
 async def validated(context, call, given):
-    submit_job.batch_submission(given, DEFINITION, arns=call.arns, limits=context.limits, key=call.key)
+    requested = submit_job.to_job_request(given, arns=call.arns, limits=context.limits, key=call.key)
+    merge(requested, DEFINITION, requested.parameters)
     return ANSWER
 
 
@@ -59,7 +61,7 @@ def dialect(app, handler):
     context = BatchContext(
         jobs=None,
         catalog=None,
-        explanations=None,
+        submissions=None,
         clock=SystemClock(),
         account="123456789012",
         region="us-east-1",

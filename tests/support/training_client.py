@@ -13,7 +13,6 @@ from batchq.api.http.page_tokens import PageTokens
 from batchq.api.serving import app as api
 from batchq.api.training.rest.context import TrainingContext
 from batchq.api.training.rest.operations import dialect
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.training import CheckpointService
 from tests.support.described import healthy, watch
@@ -53,7 +52,7 @@ class TrainingClient:
         world, server = self._world, self._world.server
         context = TrainingContext(
             jobs=world.jobs,
-            direct=DirectSubmissionService(jobs=world.jobs, definitions=world.catalog.definitions, clock=world.clock),
+            submissions=world.submissions,
             search=JobSearchService(
                 engine=world.engine, store=world.store, directory=lambda: world.people, queues=world.catalog.queues_of
             ),

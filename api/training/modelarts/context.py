@@ -26,10 +26,10 @@ from batchq.domain.job import Job
 from batchq.errors import StartImpossible
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService, ReservedNames
 from batchq.services.jobs import JobService
+from batchq.services.submissions import SubmissionService
 
 OBS = "obs://"
 
@@ -80,7 +80,7 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
     """The services and settings that handlers use; the same for every request."""
 
     jobs: JobService
-    submissions: DirectSubmissionService
+    submissions: SubmissionService
     search: JobSearchService
     catalog: CatalogService
     logs: LogFollower

@@ -21,11 +21,11 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.times import rfc3339
 from batchq.ports.clock import Clock
 from batchq.services.costs import CostService
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.records import EventService
+from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
 from batchq.system.throttling import ConcurrencyLimit
 
@@ -169,7 +169,7 @@ class TrainingContext(Struct, frozen=True, kw_only=True):
     """The services that the handlers use."""
 
     jobs: JobService
-    direct: DirectSubmissionService
+    submissions: SubmissionService
     search: JobSearchService
     job_log: LogFollower
     events: EventService

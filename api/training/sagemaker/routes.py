@@ -43,9 +43,9 @@ from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
 from batchq.services.catalog import CatalogService
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames
 from batchq.services.jobs import JobService
+from batchq.services.submissions import SubmissionService
 from batchq.services.training import MetricsService
 from batchq.system.throttling import ConcurrencyLimit
 
@@ -56,7 +56,7 @@ class SageMakerContext(Struct, frozen=True, kw_only=True):
     """The services and settings that handlers use; the same for every request."""
 
     jobs: JobService
-    submissions: DirectSubmissionService
+    submissions: SubmissionService
     search: JobSearchService
     named: NamedJobService
     catalog: CatalogService
@@ -107,9 +107,7 @@ async def create_sagemaker_job(
         raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
     digest = request_digest(request.invocation, request.body)
     share = None if queue.policy is None else account_share(caller, default=DIALECT)
-    submission, work = sagemaker_submission(
-        body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller
-    )
+    requested = sagemaker_submission(body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller)
     with context.names.reserved(caller.user, name) as is_free:
         existing = await context.named.own(name, caller=caller)
         if existing is not None and digest and request_of(existing) == digest:
@@ -117,7 +115,7 @@ async def create_sagemaker_job(
         if existing is not None or not is_free:
             raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
         with naming_uris(context.limits.s3_root, S3):
-            await context.submissions.submit(submission, work, caller=caller)
+            await context.submissions.submit(requested, caller=caller)
     return {"TrainingJobArn": arn}
 
 
