@@ -85,7 +85,7 @@ def unknown_definition(text: str) -> NotFound:
     return NotFound(f"JobDefinition name {text} does not exist or is not in ACTIVE status")
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class SpellingContext(Struct, frozen=True, kw_only=True):
     """What the converters of members depend on."""
 
     arns: BatchArns
@@ -99,7 +99,7 @@ class Spelling(Struct, frozen=True):
     #: The attribute of JobRequest.
     attribute: str
     #: Converts a value other than None. Raises Invalid and NotFound.
-    convert: Callable[[Any, Reading], object]
+    convert: Callable[[Any, SpellingContext], object]
 
 
 def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, key: SubmissionKey | None) -> JobRequest:
@@ -108,9 +108,9 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
     definition = arns.definition_named(validation.required(given.jobDefinition, "jobDefinition"))
     if definition is None:
         raise unknown_definition(given.jobDefinition)
-    reading = Reading(arns=arns, limits=limits)
+    context = SpellingContext(arns=arns, limits=limits)
     attributes: dict[str, Any] = {
-        spelling.attribute: spelling.convert(value, reading)
+        spelling.attribute: spelling.convert(value, context)
         for spelling in SPELLINGS
         if (value := getattr(given, spelling.member)) is not None
     }
@@ -123,40 +123,40 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
     )
 
 
-def _unchanged(value: object, _: Reading) -> object:
+def _unchanged(value: object, _: SpellingContext) -> object:
     return value
 
 
-def _name(text: str, _: Reading) -> str:
+def _name(text: str, _: SpellingContext) -> str:
     if not _JOB_NAME.fullmatch(text):
         raise Invalid("Job name should match valid pattern")
     return text
 
 
-def _queue(text: str, reading: Reading) -> QueueName:
-    return job_queues.queue_name(text, reading.arns)
+def _queue(text: str, context: SpellingContext) -> QueueName:
+    return job_queues.queue_name(text, context.arns)
 
 
-def _array_size(given: ArrayProperties, _: Reading) -> int | None:
+def _array_size(given: ArrayProperties, _: SpellingContext) -> int | None:
     if given.size is not None and not MIN_CHILDREN <= given.size <= MAX_CHILDREN:
         raise Invalid(f"Array size must be between {MIN_CHILDREN} and {MAX_CHILDREN}")
     return given.size
 
 
-def _share(text: str, _: Reading) -> str | None:
+def _share(text: str, _: SpellingContext) -> str | None:
     if text and not _SHARE.fullmatch(text):
         raise Invalid("shareIdentifier must be 1 to 255 letters and digits.")
     return text or None
 
 
-def _timeout(given: JobTimeout, reading: Reading) -> timedelta | None:
-    return to_timeout(given, reading.limits.min_timeout)
+def _timeout(given: JobTimeout, context: SpellingContext) -> timedelta | None:
+    return to_timeout(given, context.limits.min_timeout)
 
 
-def _dependencies(given: Sequence[JobDependency], reading: Reading) -> tuple[Dependency, ...]:
+def _dependencies(given: Sequence[JobDependency], context: SpellingContext) -> tuple[Dependency, ...]:
     if len(given) > MAX_DEPENDENCIES:
         raise Invalid(f"Job cannot have more than {MAX_DEPENDENCIES} dependencies")
-    return tuple(_dependency(dependency, reading.arns) for dependency in given)
+    return tuple(_dependency(dependency, context.arns) for dependency in given)
 
 
 def _dependency(given: JobDependency, arns: BatchArns) -> Dependency:
@@ -172,11 +172,11 @@ def _dependency(given: JobDependency, arns: BatchArns) -> Dependency:
     return Dependency(job_id=JobId(job_id), type=kind)
 
 
-def _needs(given: ConsumableResourceProperties, reading: Reading) -> tuple[ConsumableRequirement, ...] | None:
-    return to_needs(given, reading.arns) or None
+def _needs(given: ConsumableResourceProperties, context: SpellingContext) -> tuple[ConsumableRequirement, ...] | None:
+    return to_needs(given, context.arns) or None
 
 
-def _container(given: ContainerOverrides | None, _: Reading) -> Overrides | None:
+def _container(given: ContainerOverrides | None, _: SpellingContext) -> Overrides | None:
     """The overrides of one container; None without a member that is not empty.
 
     AWS: an empty command overrides nothing; another must not have empty elements.
@@ -195,13 +195,13 @@ def _container(given: ContainerOverrides | None, _: Reading) -> Overrides | None
     )
 
 
-def _task(given: EcsPropertiesOverride | None, reading: Reading) -> NamedOverrides | None:
+def _task(given: EcsPropertiesOverride | None, context: SpellingContext) -> NamedOverrides | None:
     if given is None or not given.taskProperties:
         return None
     if len(given.taskProperties) > 1:
         raise Invalid("taskProperties must have exactly 1 element.")
     return tuple(
-        (overrides.name or "", _container(_container_members(overrides), reading) or Overrides())
+        (overrides.name or "", _container(_container_members(overrides), context) or Overrides())
         for overrides in given.taskProperties[0].containers or ()
     )
 
@@ -212,19 +212,19 @@ def _container_members(given: TaskContainerOverrides) -> ContainerOverrides:
     )
 
 
-def _nodes(given: NodeOverrides, reading: Reading) -> MultiNodeOverrides:
-    ranges = tuple(_range(overrides, reading) for overrides in given.nodePropertyOverrides or ())
+def _nodes(given: NodeOverrides, context: SpellingContext) -> MultiNodeOverrides:
+    ranges = tuple(_range(overrides, context) for overrides in given.nodePropertyOverrides or ())
     return MultiNodeOverrides(count=given.numNodes, ranges=ranges)
 
 
-def _range(given: NodePropertyOverride, reading: Reading) -> RangeOverrides:
+def _range(given: NodePropertyOverride, context: SpellingContext) -> RangeOverrides:
     validation.refuse_unsupported({"eksPropertiesOverride": given.eksPropertiesOverride}, validation.KUBERNETES)
     return RangeOverrides(
         target=given.targetNodes,
-        overrides=_container(given.containerOverrides, reading),
+        overrides=_container(given.containerOverrides, context),
         older_members=resources.older_members(given.containerOverrides),
-        task_overrides=_task(given.ecsPropertiesOverride, reading),
-        needs=to_needs(given.consumableResourcePropertiesOverride, reading.arns),
+        task_overrides=_task(given.ecsPropertiesOverride, context),
+        needs=to_needs(given.consumableResourcePropertiesOverride, context.arns),
     )
 
 
