@@ -10,10 +10,10 @@ from batchq.accounts.admin import can_see_key
 from batchq.accounts.files import AccessKey
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.domain import wording
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Caller, Directory, Permission
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.budgets import BudgetScope
-from batchq.domain.explanation import words
 from batchq.services.overview import AccountUse
 
 MAX_ROWS = 500  # of each table
@@ -85,8 +85,8 @@ def _limits(limits: AccountLimits) -> tuple[str, ...]:
     """The limits that are set."""
     texts = (
         None if limits.vcpus is None else f"{limits.vcpus:g} vCPUs in use",
-        None if limits.queued is None else f"{words.number(limits.queued)} waiting jobs",
+        None if limits.queued is None else f"{wording.number(limits.queued)} waiting jobs",
         None if limits.submits is None else f"{limits.submits:g} submissions a second",
-        None if limits.log_mib is None else f"{words.memory_words(limits.log_mib)} of logs",
+        None if limits.log_mib is None else f"{wording.memory_words(limits.log_mib)} of logs",
     )
     return tuple(text for text in texts if text is not None)

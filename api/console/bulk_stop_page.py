@@ -20,7 +20,6 @@ from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.api.http.http import RequestQuery, Word
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
-from batchq.domain.explanation.words import counted
 from batchq.domain.job import Status
 from batchq.domain.stop_messages import (
     DONE,
@@ -32,6 +31,7 @@ from batchq.domain.stop_messages import (
     with_children,
 )
 from batchq.domain.times import milliseconds
+from batchq.domain.wording import counted
 from batchq.errors import Invalid, NotFound
 from batchq.services.bulk_stop import JobSelector, Outcomes, require_stop_ids
 

@@ -18,8 +18,7 @@ from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, gra
 from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
-from batchq.domain.explanation.codes import Code
-from batchq.domain.explanation.words import duration_words
+from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle import views
@@ -28,6 +27,7 @@ from batchq.domain.lifecycle.views import shown_container_reason
 from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.domain.training import MetricValue
+from batchq.domain.wording import duration_words
 from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
@@ -97,7 +97,7 @@ async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
         "results": None if is_fragment else await _results(context, job, caller),
-        "may_force_fail": caller.has(Permission.MAINTENANCE) and why.code is Code.NOT_EXITING and whole == job_id,
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and isinstance(why, NotExitingReason) and whole == job_id,
         "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,

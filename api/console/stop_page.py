@@ -16,10 +16,10 @@ from pydantic import Field
 from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.domain import wording
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
-from batchq.domain.explanation import words
-from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle.stopping import stop_state
@@ -258,8 +258,8 @@ async def _dependents(
     )
     if not found:
         return ""
-    count = words.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
-    names = words.list_words([job.spec.name for job in found])
+    count = wording.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
+    names = wording.list_words([job.spec.name for job in found])
     what = "it" if array is None else "its array"
     verb = "depends" if len(found) == 1 else "depend"
     return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."
@@ -268,7 +268,7 @@ async def _dependents(
 async def _hangs(context: ConsoleContext, subject: StopSubject, caller: Caller) -> bool:
     """Whether the container of the job has not exited although it was killed."""
     why = await context.explanations.why(subject.whole.id, caller=caller)
-    return why.code is Code.NOT_EXITING
+    return isinstance(why, NotExitingReason)
 
 
 async def _force_fail_page(

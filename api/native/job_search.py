@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 from pydantic import Field
 
@@ -21,7 +21,8 @@ from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, 
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
 from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
-from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain.explanation.explain import REASONS
+from batchq.domain.explanation.explanation import Explanation, Fact
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
@@ -57,7 +58,7 @@ def arns_of(request: web.Request, *, account: str, region: str) -> JobArns:
 class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Why a job waits, what it does, or why it failed."""
 
-    code: Code
+    code: Annotated[str, Meta(extra_json_schema={"enum": [reason.code for reason in REASONS]})]
     #: One or more sentences with figures. Names that the caller may not see are replaced.
     sentence: str
     #: Since when this is so, in milliseconds since 1970; absent if it is not known.

@@ -14,7 +14,7 @@ from batchq.api.native.job_search import (
 from batchq.api.operations.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State
-from batchq.domain.explanation.codes import Explanation
+from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.job import Status
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.jobs import Failures

@@ -7,8 +7,8 @@ without a wait. So no unit of work waits for an explanation.
 from collections.abc import Mapping, Sequence
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
+from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of

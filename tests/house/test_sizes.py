@@ -23,7 +23,7 @@ MAX_PACKAGE_LINES = {
     "batchq/accounts": 1_050,
     "batchq/cli": 7_000,
     "batchq/doctor": 800,
-    "batchq/domain": 10_700,
+    "batchq/domain": 11_200,
     "batchq/engine": 7_300,
     "batchq/logs": 1_350,
     "batchq/ports": 1_500,
