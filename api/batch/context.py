@@ -15,6 +15,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import SubmissionKey
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
+from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
 from batchq.services.submissions import SubmissionService
 
@@ -28,6 +29,7 @@ class BatchContext(Struct, frozen=True, kw_only=True):
     """The services and settings that handlers use; the same for every request."""
 
     jobs: JobService
+    views: JobViewService
     submissions: SubmissionService
     catalog: CatalogService
     clock: Clock

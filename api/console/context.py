@@ -19,6 +19,7 @@ from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService
+from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
 from batchq.services.log_windows import LogPages
 from batchq.services.overview import OverviewService
@@ -49,6 +50,7 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     overviews: OverviewService
     explanations: ExplanationService
     jobs: JobService
+    views: JobViewService
     search: JobSearchService
     job_log: LogFollower
     log_windows: LogPages

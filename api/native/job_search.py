@@ -33,7 +33,7 @@ from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder
 from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
 from batchq.services.job_reads import JobSearchService
-from batchq.services.jobs import JobService
+from batchq.services.job_views import JobView, JobViewService
 from batchq.services.overview import OverviewService
 
 
@@ -120,13 +120,13 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     why: ExplanationResponse | None = None
 
 
-def job_row(job: Job, arns: JobArns, why: Explanation | None = None, *, rerun: JobId | None = None) -> JobRow:
-    members = row_members(job, arns, rerun=rerun)
-    return JobRow(**members, why=None if why is None else explanation_answer(why))
+def job_row(view: JobView, arns: JobArns) -> JobRow:
+    return JobRow(**row_members(view, arns), why=None if view.why is None else explanation_answer(view.why))
 
 
-def row_members(job: Job, arns: JobArns, *, rerun: JobId | None) -> dict[str, Any]:
-    """The members of a JobRow. `rerun`: the job that repeats this one."""
+def row_members(view: JobView, arns: JobArns) -> dict[str, Any]:
+    """The members of a JobRow without the explanation."""
+    job = view.job
     spec, run, order = job.spec, job.latest_attempt, latest_order(job)
     return {
         "job_id": job.id,
@@ -154,7 +154,7 @@ def row_members(job: Job, arns: JobArns, *, rerun: JobId | None) -> dict[str, An
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
         "stopped_by_user": is_stopped_by_user(job),
-        "resubmitted_as": rerun,
+        "resubmitted_as": view.rerun,
     }
 
 
@@ -261,7 +261,7 @@ class SearchResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 class SearchContext(Struct, frozen=True, kw_only=True):
     """What the handlers of the operations that read jobs use."""
 
-    jobs: JobService
+    views: JobViewService
     search: JobSearchService
     overviews: OverviewService
     explanations: ExplanationService
@@ -291,9 +291,9 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
     if body.next_token:
         query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
-    why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
-    reruns, arns = await context.search.reruns(page.jobs), context.arns_of(call.http)
-    rows = tuple(job_row(job, arns, why.get(job.id), rerun=reruns.get(job.id)) for job in page.jobs)
+    views = await context.views.listed(page.jobs, explained=body.explain, caller=caller)
+    arns = context.arns_of(call.http)
+    rows = tuple(job_row(view, arns) for view in views)
     return _answer(rows, page, token, context.tokens)
 
 

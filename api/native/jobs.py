@@ -175,7 +175,7 @@ async def _held_job(jobs: JobService, call: Call[Any], *, was_held: bool | None 
     found = await jobs.describe([call.job_id], caller=call.caller)
     if not found:
         raise NotFound(f"Job {call.job_id} not found.")
-    job = found[0][0]
+    (job,) = found
     return HeldJobResponse(
         job_id=job.id,
         job_name=job.spec.name,

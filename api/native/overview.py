@@ -18,6 +18,7 @@ from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.job import Status
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.jobs import Failures
+from batchq.services.job_views import JobView
 from batchq.services.overview import EnvironmentOverview, Overview, QueueOverview, ServerState
 
 
@@ -140,7 +141,7 @@ def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Calle
         ),
         queues=queues,
         capacity=tuple(_environment(environment, overview) for environment in overview.environments),
-        longest_running=tuple(job_row(job, arns) for job in overview.longest_running),
+        longest_running=tuple(job_row(JobView(job=job), arns) for job in overview.longest_running),
         failed=_failures(overview.failures),
     )
 

@@ -90,6 +90,7 @@ def make_audit_records(parts: Parts) -> AuditRecordService:
 def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:
     return BatchContext(
         jobs=parts.jobs,
+        views=parts.views,
         submissions=parts.submissions,
         catalog=parts.catalog,
         clock=clock,
@@ -112,6 +113,7 @@ def make_console_context(
         overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
         explanations=parts.explanations,
         jobs=parts.jobs,
+        views=parts.views,
         search=parts.job_search,
         job_log=make_job_log(parts, clock),
         log_windows=LogPages(job_logs=make_job_log(parts, clock), logs=parts.logs),
@@ -190,7 +192,7 @@ def make_sagemaker_context(
 def read_dialects(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> tuple[Dialect, ...]:
     """The native operations that read jobs."""
     context = job_search.SearchContext(
-        jobs=parts.jobs,
+        views=parts.views,
         search=parts.job_search,
         overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
         explanations=parts.explanations,

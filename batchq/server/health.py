@@ -21,6 +21,7 @@ from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
+from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
@@ -51,6 +52,18 @@ class Parts(Struct, frozen=True, kw_only=True):
     pruner: Pruner
     audit: AuditLog
     disk_guard: DiskGuard
+
+    @property
+    def views(self) -> JobViewService:
+        """Reads views of jobs."""
+        return JobViewService(
+            jobs=self.jobs,
+            definitions=self.catalog.definitions,
+            explanations=self.explanations,
+            search=self.job_search,
+            costs=self.costs,
+            checkpoints=self.checkpoints,
+        )
 
 
 async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport:

@@ -13,7 +13,7 @@ from batchq.domain import catalog as rules
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import FORCE_OR_CHECKPOINT
-from batchq.domain.catalog import JobDefinition, Tags
+from batchq.domain.catalog import Tags
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle import arrays, views
@@ -52,16 +52,10 @@ class JobService:
         job = await self._projected.job(whole, visibility=caller.visibility)
         return None if job is None else _job_or_node(job_id, {whole: job})
 
-    async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
-        """The jobs with these ids, in the given order without duplicates, each with its definition.
-
-        Unknown ids are omitted. The definition is None if it does not exist.
-        """
+    async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[Job, ...]:
+        """The jobs with these ids, in the given order without duplicates. Unknown ids are omitted."""
         jobs = await self._visible_jobs([node_of(job_id)[0] for job_id in ids], caller)
-        found = [job for job_id in dict.fromkeys(ids) if (job := _job_or_node(job_id, jobs)) is not None]
-        refs = {job.spec.definition for job in found}
-        definitions = {ref: await self._catalog.definitions.get(ref) for ref in refs}
-        return tuple((job, definitions[job.spec.definition]) for job in found)
+        return tuple(job for job_id in dict.fromkeys(ids) if (job := _job_or_node(job_id, jobs)) is not None)
 
     async def list(self, query: JobQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of a queue's jobs. Raises NotFound for an unknown queue."""

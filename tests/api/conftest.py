@@ -58,7 +58,7 @@ class Server(Backend):
         self.undescribed = []
         self._begun = self._under_way = 0
         search_context = job_search.SearchContext(
-            jobs=self.jobs,
+            views=self.views,
             search=self.searching,
             overviews=self.overviews,
             explanations=self.explanations,

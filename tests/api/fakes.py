@@ -38,6 +38,7 @@ from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
+from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
 from batchq.services.submissions import SubmissionService
@@ -240,10 +241,19 @@ class Backend:
         self.searching = JobSearchService(
             engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of
         )
+        self.views = JobViewService(
+            jobs=self.jobs,
+            definitions=self.catalog.definitions,
+            explanations=self.explanations,
+            search=self.searching,
+            costs=None,
+            checkpoints=None,
+        )
         self.overviews = OverviewService(engine=self.engine, store=self.store, catalog=self.catalog, clock=self.clock)
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
         self.context = BatchContext(
             jobs=self.jobs,
+            views=self.views,
             submissions=self.submissions,
             catalog=self.catalog,
             clock=self.clock,

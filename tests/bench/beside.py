@@ -61,6 +61,7 @@ def dialect(app, handler):
     context = BatchContext(
         jobs=None,
         catalog=None,
+        views=None,
         submissions=None,
         clock=SystemClock(),
         account="123456789012",

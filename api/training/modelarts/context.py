@@ -100,9 +100,9 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
         named = call.job_id
         whole = node_of(named)[1] is None and parent_of(named) is None
         found = await self.jobs.describe([named], caller=call.caller) if whole else ()
-        if not found or is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
+        if not found or is_deleted(found[0]) or not is_in_project(found[0], call.path["project"]):
             raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
-        return found[0][0]
+        return found[0]
 
     def phases(self, job: Job, caller: Caller) -> Phases:
         return phases(job, caller=caller, engine_answers=self.engine_answers(), now=self.clock.now())
