@@ -12,11 +12,12 @@ from batchq.api.batch import containers, job_queues, resources, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties, to_needs
 from batchq.api.batch.containers import ContainerOverrides
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.nodes import EcsPropertiesOverride, NodeOverrides, NodePropertyOverride, TaskContainerOverrides
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry, to_timeout
-from batchq.api.batch.validation import Integer, ServerLimits, Tags, Text, Unsupported, WireModel
+from batchq.api.batch.validation import Integer, Tags, Text, Unsupported, WireModel
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId, QueueName, SubmissionKey
 from batchq.domain.job import ConsumableRequirement, Dependency, DependencyType
@@ -66,7 +67,7 @@ def check_submission_size(body: bytes) -> None:
 
 
 @takes(SubmitJob, check=check_submission_size)
-async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJob) -> Answer:
+async def submit_job(context: Parts, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
     requested = to_job_request(body, arns=request.arns, limits=context.limits, key=request.key)
     try:

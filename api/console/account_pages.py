@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from batchq.accounts.admin import can_see_key
 from batchq.accounts.files import AccessKey
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.operations.parts import Parts
 from batchq.domain import wording
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Caller, Directory, Permission
 from batchq.domain.access.permissions import may_see_account, may_see_user
@@ -32,7 +32,7 @@ class AccountRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/accounts")
-async def accounts_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def accounts_page(context: Parts, visit: PageRequest[None]) -> Page:
     """Users see themselves and their keys, coordinators the users and keys of their accounts, operators all."""
     caller = visit.caller
     directory, keys = await asyncio.to_thread(_read, context)
@@ -54,13 +54,13 @@ async def accounts_page(context: ConsoleContext, visit: PageRequest[None]) -> Pa
     return Page(template="accounts.html", title="Accounts", values=values)
 
 
-def _read(context: ConsoleContext) -> tuple[Directory, tuple[AccessKey, ...]]:
+def _read(context: Parts) -> tuple[Directory, tuple[AccessKey, ...]]:
     """All accounts and users, and all keys without their secrets."""
     keys = tuple(replace(key, secret="") for key in context.accounts.keys.all())
     return context.accounts.accounts.load(), keys
 
 
-def _tree(context: ConsoleContext, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
+def _tree(context: Parts, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
     """The visible accounts, each followed by those below it."""
     names = sorted({ROOT, *directory.accounts})
     visible = [name for name in names if may_see_account(caller, name)]

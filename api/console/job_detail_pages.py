@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageRequest, PageTable, Redirect
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import rounded
 from batchq.domain.explanation.started_reasons import NotExitingReason
@@ -56,7 +56,7 @@ class JobOutput(Struct, frozen=True, kw_only=True):
 
 @pages.get(JOB)
 @pages.get(NODE)
-async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def job_page(context: Parts, visit: PageRequest[None]) -> Page:
     caller, job_id = visit.caller, job_id_of(visit.path)
     job = await context.jobs.find(job_id, caller=caller)
     if job is None and await context.checkpoints.outlive(job_id, caller=caller):
@@ -69,7 +69,7 @@ async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
     around = await jobs_around(context, job, caller=caller)
     is_fragment = FRAGMENT in visit.http.headers
     if not is_fragment:  # results change while the job runs, without a hint, and cost more to read
-        view = await context.views.with_results(view, caller=caller)
+        view = await context.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     values = {
         "job": job,
         "view": view,
@@ -83,9 +83,6 @@ async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
-        "cost": view.cost,
-        "metrics": view.metrics,
-        "checkpoints": view.checkpoints[:MAX_CHECKPOINTS],
         "may_force_fail": whole == job_id
         and caller.has(Permission.MAINTENANCE)
         and isinstance(view.why, NotExitingReason),
@@ -100,12 +97,11 @@ async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
     return Page(template="job.html", title=job_title(job), values=values)
 
 
-async def _remaining_checkpoints(context: ConsoleContext, job_id: JobId, caller: Caller) -> Page:
+async def _remaining_checkpoints(context: Parts, job_id: JobId, caller: Caller) -> Page:
     """The checkpoints of a job whose record was removed."""
     found = await context.checkpoints.list(job_id, caller=caller)
-    newest = found[: -MAX_CHECKPOINTS - 1 : -1]
-    values: dict[str, object] = {"job_id": job_id, "cost": None, "metrics": {}, "checkpoints": newest}
-    return Page(template="removed_job.html", title=f"Job {job_id}", values=values)
+    results: dict[str, object] = {"cost": None, "metrics": {}, "checkpoints": found[: -MAX_CHECKPOINTS - 1 : -1]}
+    return Page(template="removed_job.html", title=f"Job {job_id}", values={"job_id": job_id, "view": results})
 
 
 def _stays(history: Sequence[HistoryEntry], now: datetime) -> dict[int, tuple[Status, timedelta]]:
@@ -133,7 +129,7 @@ def _has_log(job: Job) -> bool:
     return not is_parent(job) and (job.spec.nodes is None or node_of(job.id)[1] is not None)
 
 
-async def _output(context: ConsoleContext, job: Job, caller: Caller) -> JobOutput | None:
+async def _output(context: Parts, job: Job, caller: Caller) -> JobOutput | None:
     """None for a job whose parts have logs."""
     if not _has_log(job):
         return None
@@ -161,7 +157,7 @@ class JobGraph(Struct, frozen=True, kw_only=True):
 class _Finder:
     """Finds jobs step by step. A job keeps the level at which it was found first."""
 
-    def __init__(self, context: ConsoleContext, job: Job, caller: Caller) -> None:
+    def __init__(self, context: Parts, job: Job, caller: Caller) -> None:
         self._context, self._caller = context, caller
         self.found: dict[str, GraphNode] = {}
         self.edges: dict[tuple[str, str], None] = {}
@@ -195,7 +191,7 @@ class _Finder:
         return waiting
 
 
-async def jobs_around(context: ConsoleContext, job: Job, *, caller: Caller) -> JobGraph:
+async def jobs_around(context: Parts, job: Job, *, caller: Caller) -> JobGraph:
     """The graph of a job; its only node is the job if it has no neighbours. Raises StoreFailed."""
     finder = _Finder(context, job, caller)
     before: tuple[Job, ...] = (job,) if node_of(job.id)[1] is None else ()
@@ -229,7 +225,7 @@ class ChildrenQuery(RequestQuery):
 
 
 @pages.get(f"{JOB}/children")
-async def children_page(context: ConsoleContext, visit: PageRequest[ChildrenQuery]) -> PageAnswer:
+async def children_page(context: Parts, visit: PageRequest[ChildrenQuery]) -> PageAnswer:
     query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
     array = await context.jobs.find(job_id, caller=caller)
     if array is None or not is_parent(array):

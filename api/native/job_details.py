@@ -9,11 +9,12 @@ from batchq.api.native.job_search import (
     ExplanationResponse,
     JobArns,
     JobRow,
-    SearchContext,
+    arns_of,
     explanation_answer,
     row_members,
 )
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.container import ContainerSpec
 from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, DependencyType, Job, Status
@@ -150,22 +151,22 @@ class JobExplanationResponse(ExplanationResponse, frozen=True, kw_only=True, omi
     job_id: str
 
 
-operations = OperationTable[SearchContext](not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
 
 @operations.add("GetJob", "GET", JOB)
-async def get_job(context: SearchContext, call: Call[None]) -> JobResponse:
+async def get_job(context: Parts, call: Call[None]) -> JobResponse:
     """Describes a job, a child of an array or a node of a multi-node job.
 
     The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. A child that its
     array has not created yet has the status and the hold of the array.
     """
     view = await context.views.detailed(call.job_id, caller=call.caller)
-    return JobResponse(job=job_details(view, context.arns_of(call.http)))
+    return JobResponse(job=job_details(view, arns_of(call.http, context)))
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why")
-async def explain_job(context: SearchContext, call: Call[None]) -> JobExplanationResponse:
+async def explain_job(context: Parts, call: Call[None]) -> JobExplanationResponse:
     """Explains why a job waits, what it does, or why it failed.
 
     Programs compare `code` and read `facts`; the wording of `sentence` may change.

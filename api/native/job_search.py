@@ -19,6 +19,7 @@ from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.explain import REASONS
@@ -31,10 +32,8 @@ from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder
-from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
-from batchq.services.job_reads import JobSearchService
-from batchq.services.job_views import JobView, JobViewService
-from batchq.services.overview import OverviewService
+from batchq.services.explanations import MAX_EXPLAINED
+from batchq.services.job_views import JobView
 
 
 class JobArns(Struct, frozen=True, kw_only=True):
@@ -49,10 +48,9 @@ class JobArns(Struct, frozen=True, kw_only=True):
         return f"arn:aws:batch:{self.region}:{self.account}:job/{job_id}"
 
 
-def arns_of(request: web.Request, *, account: str, region: str) -> JobArns:
-    """`region`: that of the server, for a request that names none."""
+def arns_of(request: web.Request, parts: Parts) -> JobArns:
     credential = parse_credential(request.headers.get("Authorization", ""))
-    return JobArns(account=account, region=credential.region or region)
+    return JobArns(account=parts.account, region=credential.region or parts.region)
 
 
 class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -258,28 +256,11 @@ class SearchResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     complete: bool
 
 
-class SearchContext(Struct, frozen=True, kw_only=True):
-    """What the handlers of the operations that read jobs use."""
-
-    views: JobViewService
-    search: JobSearchService
-    overviews: OverviewService
-    explanations: ExplanationService
-    tokens: PageTokens
-    #: The account id in ARNs.
-    account: str
-    #: The region of callers whose requests name none.
-    region: str
-
-    def arns_of(self, request: web.Request) -> JobArns:
-        return arns_of(request, account=self.account, region=self.region)
-
-
-operations = OperationTable[SearchContext]()
+operations = OperationTable()
 
 
 @operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=BULK_LIMIT)
-async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> SearchResponse:
+async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchResponse:
     """Lists jobs of all queues and statuses, newest first.
 
     All given filters must match; the values of one filter are alternatives. The work for a page is bounded: it may have
@@ -292,7 +273,7 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
         query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
     views = await context.views.listed(page.jobs, explained=body.explain, caller=caller)
-    arns = context.arns_of(call.http)
+    arns = arns_of(call.http, context)
     rows = tuple(job_row(view, arns) for view in views)
     return _answer(rows, page, token, context.tokens)
 

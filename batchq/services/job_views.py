@@ -99,15 +99,18 @@ class JobViewService:
         history = await self._jobs.history(node_of(job.id)[0], caller=caller)
         return JobView(job=job, why=why, history=history, rerun=await self._rerun(job))
 
-    async def with_results(self, view: JobView, *, caller: Caller) -> JobView:
-        """The view with the cost, the metrics and the checkpoints. Raises NotFound, Throttled and StoreFailed."""
+    async def with_results(self, view: JobView, *, newest: int, caller: Caller) -> JobView:
+        """The view with the cost, the metrics and the `newest` checkpoints.
+
+        Raises NotFound, Throttled and StoreFailed.
+        """
         job, spec = view.job, view.job.spec
         if is_parent(job):
             return view
         cost = None if spec.prices is None else await self._costs.of_job(job.id, caller=caller)
         metrics = await self._costs.metrics.current(job, caller=caller) if spec.reports_metrics else {}
         found = await self._checkpoints.list(job.id, caller=caller) if spec.checkpoints is not None else ()
-        return replace(view, cost=cost, metrics=metrics, checkpoints=found[::-1])
+        return replace(view, cost=cost, metrics=metrics, checkpoints=found[: -newest - 1 : -1])
 
     async def _rerun(self, job: Job) -> JobId | None:
         return (await self._search.reruns([job])).get(job.id)
