@@ -213,7 +213,7 @@ class OverrideTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
     older_members: tuple[str, ...] = ()
     #: Of a multi-node definition: the consumable resources that do not depend on the number of nodes.
     needs: tuple[ConsumableRequirement, ...] = ()
-    #: The ranges of a multi-node definition, in the order of its nodes.
+    #: The ranges of a multi-node definition, in the order of its nodes; empty: closed ranges with one container each.
     ranges: tuple[RangeTerms, ...] = ()
 
 

@@ -135,11 +135,12 @@ def _merge_nodes(request: JobRequest, definition: JobDefinition, nodes: Nodes, p
         unchanged = effective_nodes(nodes, {}, parameters)
         return MergedWork(container=unchanged.leading.spec, nodes=unchanged, needs=definition.needs)
     changes, terms = request.node_overrides or MultiNodeOverrides(), definition.terms
+    ranges = terms.ranges or [RangeTerms(target=f"{span.first}:{span.last}") for span in nodes.ranges]
     if changes.count is not None and changes.count != nodes.count:
-        nodes = resized(nodes, [range_terms.target for range_terms in terms.ranges], changes.count)
-    by_place = _by_place(changes.ranges, terms.ranges, nodes)
+        nodes = resized(nodes, [range_terms.target for range_terms in ranges], changes.count)
+    by_place = _by_place(changes.ranges, ranges, nodes)
     by_range = {
-        (node_range.first, node_range.last): _of_range(by_place[place], node_range, terms.ranges[place])
+        (node_range.first, node_range.last): _of_range(by_place[place], node_range, ranges[place])
         for place, node_range in enumerate(nodes.ranges)
         if place in by_place
     }
@@ -147,7 +148,7 @@ def _merge_nodes(request: JobRequest, definition: JobDefinition, nodes: Nodes, p
     for node_range in merged.ranges:
         _check_task(node_range.task, fargate=False)
     own = terms.needs if request.needs is None else request.needs
-    needs = needs_of_nodes(own, list(_needs_of_ranges(by_place, terms.ranges)), merged)
+    needs = needs_of_nodes(own, list(_needs_of_ranges(by_place, ranges)), merged)
     longest = max((together(named.values()) for named in by_range.values()), key=length, default=Overrides())
     return MergedWork(container=merged.leading.spec, nodes=merged, needs=needs, overrides=longest)
 

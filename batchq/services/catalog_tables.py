@@ -39,8 +39,14 @@ class WriteLock:
         """Run `change` once all earlier changes have ended, and return its result. `name`: the name of its task."""
         task = asyncio.create_task(self._in_turn(change), name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end)
         return await asyncio.shield(task)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        """Forget the task. Its error counts as retrieved: a caller that was cancelled does not read it."""
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         async with self._lock:

@@ -14,12 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import DefinitionStatus, JobDefinition, OverrideTerms, RangeTerms
+from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import RetryStrategy
 from batchq.domain.job_request import InlineDefinition
-from batchq.domain.task import NodeRange, Task
+from batchq.domain.task import Task
 from batchq.errors import Forbidden, NotFound
 from batchq.ports.clock import Clock
 from batchq.services.catalog_tables import JobDefinitionService
@@ -62,7 +62,6 @@ class InlineDefinitions:
             container=base.container,
             nodes=base.nodes,
             retry=RetryStrategy(),
-            terms=OverrideTerms(ranges=tuple(map(_range_terms, base.nodes.ranges if base.nodes else ()))),
             document=json.dumps(_document(base)),
             created_at=self._clock.now(),
         )
@@ -96,16 +95,12 @@ def _base(spec: ContainerSpec) -> ContainerSpec:
     return replace(spec, command=(), environment=(), files=())
 
 
-def _range_terms(node_range: NodeRange) -> RangeTerms:
-    return RangeTerms(target=f"{node_range.first}:{node_range.last}")
-
-
 def _document(base: InlineDefinition) -> Mapping[str, object]:
     if base.nodes is None:
         return {"type": "container", "containerProperties": _container_properties(base.container)}
     ranges = [
         {
-            "targetNodes": _range_terms(node_range).target,
+            "targetNodes": f"{node_range.first}:{node_range.last}",
             "container": _container_properties(node_range.task.leading.spec),
         }
         for node_range in base.nodes.ranges
