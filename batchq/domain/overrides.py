@@ -159,13 +159,13 @@ def _by_place(
     """The overrides by the index of their range. AWS: each must target one of the definition's ranges."""
     places = {range_terms.target: place for place, range_terms in enumerate(terms)}
     places |= {f"{node_range.first}:{node_range.last}": place for place, node_range in enumerate(nodes.ranges)}
-    found = [places.get(changes.target, places.get(_closed(changes.target, nodes.count))) for changes in overrides]
-    unknown = [changes.target for changes, place in zip(overrides, found, strict=True) if place is None]
+    matched = [places.get(changes.target, places.get(_closed(changes.target, nodes.count))) for changes in overrides]
+    unknown = [changes.target for changes, place in zip(overrides, matched, strict=True) if place is None]
     if unknown:
         text = "NodeOverride targets should match job definition. Non matching targets - "
         raise Invalid(text + ", ".join(unknown))
-    require_unique(found, "A range of nodePropertyOverrides")
-    return {place: changes for place, changes in zip(found, overrides, strict=True) if place is not None}
+    require_unique(matched, "A range of nodePropertyOverrides")
+    return {place: changes for place, changes in zip(matched, overrides, strict=True) if place is not None}
 
 
 def _closed(target: str, count: int) -> str:

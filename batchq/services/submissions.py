@@ -110,7 +110,7 @@ class SubmissionService:
 
     def warning(self, spec: JobSpec, *, caller: Caller) -> str | None:
         """Why no compute environment of its queue could hold the job, as a sentence; None: one could."""
-        return self._warnings.of(spec, caller=caller)
+        return self._warnings.warning(spec, caller=caller)
 
     async def _definition(self, request: JobRequest, caller: Caller) -> JobDefinition:
         return await self._catalog.definitions.find(request.definition_name, request.definition_revision, caller=caller)

@@ -28,7 +28,7 @@ class SubmitWarnings:
         self._valid_for: Hashable = None
         self._fitting: set[Hashable] = set()
 
-    def of(self, spec: JobSpec, *, caller: Caller) -> str | None:
+    def warning(self, spec: JobSpec, *, caller: Caller) -> str | None:
         """Why no compute environment of the queue could hold a new job, as a sentence.
 
         None if one could, if no environment is enabled, while the capacity is not known, and for a deleted queue.
