@@ -100,10 +100,7 @@ class JobViewService:
         return JobView(job=job, why=why, history=history, rerun=await self._rerun(job))
 
     async def with_results(self, view: JobView, *, newest: int, caller: Caller) -> JobView:
-        """The view with the cost, the metrics and the `newest` checkpoints.
-
-        Raises NotFound, Throttled and StoreFailed.
-        """
+        """The view with cost, metrics and the `newest` checkpoints. Raises NotFound, Throttled and StoreFailed."""
         job, spec = view.job, view.job.spec
         if is_parent(job):
             return view
