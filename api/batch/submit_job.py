@@ -16,7 +16,6 @@ from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.nodes import EcsPropertiesOverride, NodeOverrides, NodePropertyOverride, TaskContainerOverrides
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry, to_timeout
 from batchq.api.batch.validation import Integer, Tags, Text, Unsupported, WireModel
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId, QueueName, SubmissionKey
@@ -66,7 +65,6 @@ def check_submission_size(body: bytes) -> None:
         raise Invalid(f"Job size must be less than 30 KiB, got {len(body) // 1024} KiB")
 
 
-@takes(SubmitJob, check=check_submission_size)
 async def submit_job(context: Parts, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
     requested = to_job_request(body, arns=request.arns, limits=context.limits, key=request.key)

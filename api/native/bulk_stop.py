@@ -17,10 +17,11 @@ from pydantic import Field
 
 from batchq.api.http.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
 from batchq.api.native.job_search import optional_set
-from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
-from batchq.domain.access.accounts import AccountName
+from batchq.domain.access.accounts import AccountName, Permission
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.errors import Invalid
@@ -111,7 +112,13 @@ operations = OperationTable()
 
 
 @operations.add(
-    "CancelJobsByFilter", "POST", "/v1/batchq/canceljobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
+    "CancelJobsByFilter",
+    "POST",
+    "/v1/batchq/canceljobs",
+    Permission.SELF,
+    limit=BULK_LIMIT,
+    answer=_LINES,
+    response_media=NDJSON,
 )
 async def cancel_jobs(parts: Parts, call: Call[CancelJobsRequest]) -> web.StreamResponse:
     """Cancels all jobs that match the filters.
@@ -123,7 +130,13 @@ async def cancel_jobs(parts: Parts, call: Call[CancelJobsRequest]) -> web.Stream
 
 
 @operations.add(
-    "TerminateJobsByFilter", "POST", "/v1/batchq/terminatejobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
+    "TerminateJobsByFilter",
+    "POST",
+    "/v1/batchq/terminatejobs",
+    Permission.SELF,
+    limit=BULK_LIMIT,
+    answer=_LINES,
+    response_media=NDJSON,
 )
 async def terminate_jobs(parts: Parts, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
     """Terminates all jobs that match the filters.
