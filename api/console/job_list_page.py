@@ -110,13 +110,11 @@ async def jobs_page(context: Parts, visit: Call[JobsQuery]) -> Page:
         found = await context.search.search(search, caller=caller)
     except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
         found, missing = JobPage(jobs=(), next=None, searched_back_to=None), str(error)
-    why = {} if query.group else await context.explanations.explain(found.jobs, caller=caller)
     values = {
         "query": query,
         "found": found,
         "missing": missing,
-        "why": why,
-        "reruns": await context.search.reruns(found.jobs),
+        "views": () if query.group else await context.views.listed(found.jobs, caller=caller),
         "groups": list(_groups(query, found.jobs)) if query.group else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "chips": list(chips(query)),

@@ -62,14 +62,13 @@ async def queue_page(context: Parts, visit: Call[None]) -> Page:
     )
     if shown is None:  # it was deleted meanwhile
         raise NotFound(f"JobQueue {name} not found.")
-    jobs = [job for job, _ in await context.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)]
+    jobs = await context.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)
     policy = None if shown.queue.policy is None else context.catalog.policies.get(shown.queue.policy)
     values = {
         "it": shown,
         "queue": shown.queue,
-        "jobs": jobs,
+        "views": await context.views.listed(jobs, caller=caller),
         "since": dict(snapshot.jobs),
-        "why": await context.explanations.explain(jobs, caller=caller),
         "snapshot": snapshot,
         "policy": policy,
         "shares": () if policy is None else _shares(policy, snapshot),

@@ -94,7 +94,7 @@ async def report_costs(context: Parts, call: Call[CostReportRequest]) -> CostRep
 
 
 async def _metrics(context: Parts, job_id: JobId, caller: Caller) -> dict[str, MetricValue]:
-    for job, _ in await context.jobs.describe([node_of(job_id)[0]], caller=caller):
+    for job in await context.jobs.describe([node_of(job_id)[0]], caller=caller):
         return dict(await context.costs.metrics.current(job, caller=caller))
     raise NotFound(f"Job {job_id} not found.")
 

@@ -15,7 +15,6 @@ from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import stop_order_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.container import ContainerSpec
-from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
 from batchq.domain.times import optional_milliseconds
@@ -31,9 +30,7 @@ from batchq.ports.responses.job_details import (
     RetryResponse,
 )
 from batchq.ports.responses.jobs import JobExplanationResponse
-
-MAX_DEPENDENTS = 50
-
+from batchq.services.job_views import JobView
 
 operations = OperationTable(failed=missing_is_404)
 
@@ -45,12 +42,8 @@ async def get_job(context: Parts, call: Call[None]) -> JobResponse:
     The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. A child that its
     array has not created yet has the status and the hold of the array.
     """
-    found = await context.jobs.find(call.job_id, caller=call.caller)
-    if found is None:
-        raise await context.jobs.missing(call.job_id, caller=call.caller)
-    dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
-    rerun = (await context.search.reruns([found])).get(found.id)
-    return JobResponse(job=job_details(found, dependents, arns_of(call.http, context), rerun=rerun))
+    view = await context.views.detailed(call.job_id, caller=call.caller)
+    return JobResponse(job=job_details(view, arns_of(call.http, context)))
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why", Permission.SELF)
@@ -63,11 +56,11 @@ async def explain_job(context: Parts, call: Call[None]) -> JobExplanationRespons
     return JobExplanationResponse(job_id=call.job_id, **asdict(answer))
 
 
-def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: JobId | None) -> JobDetails:
-    spec = job.spec
+def job_details(view: JobView, arns: JobArns) -> JobDetails:
+    job, spec = view.job, view.job.spec
     containers = () if spec.task is None else spec.task.containers
     return JobDetails(
-        **row_members(job, arns, rerun=rerun),
+        **row_members(view, arns),
         image=spec.container.image,
         command=spec.container.command,
         environment=_environment(spec.container),
@@ -82,7 +75,7 @@ def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: 
         ),
         dependents=tuple(
             DependentResponse(job_id=dependent.id, job_name=dependent.spec.name, status=dependent.status)
-            for dependent in dependents
+            for dependent in view.dependents
         ),
         tags=dict(job.tags),
         timeout_seconds=None if spec.timeout is None else int(spec.timeout.total_seconds()),

@@ -35,6 +35,7 @@ from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder
 from batchq.ports.responses.jobs import ExplanationResponse, JobRow, SearchResponse
 from batchq.services.explanations import MAX_EXPLAINED
+from batchq.services.job_views import JobView
 
 
 class JobArns(Struct, frozen=True, kw_only=True):
@@ -54,13 +55,13 @@ def arns_of(request: web.Request, parts: Parts) -> JobArns:
     return JobArns(account=parts.account, region=credential.region or parts.region)
 
 
-def job_row(job: Job, arns: JobArns, why: Explanation | None = None, *, rerun: JobId | None = None) -> JobRow:
-    members = row_members(job, arns, rerun=rerun)
-    return JobRow(**members, why=None if why is None else explanation_answer(why))
+def job_row(view: JobView, arns: JobArns) -> JobRow:
+    return JobRow(**row_members(view, arns), why=None if view.why is None else explanation_answer(view.why))
 
 
-def row_members(job: Job, arns: JobArns, *, rerun: JobId | None) -> dict[str, Any]:
-    """The members of a JobRow. `rerun`: the job that repeats this one."""
+def row_members(view: JobView, arns: JobArns) -> dict[str, Any]:
+    """The members of a JobRow without the explanation."""
+    job = view.job
     spec, run, order = job.spec, job.latest_attempt, latest_order(job)
     return {
         "job_id": job.id,
@@ -88,7 +89,7 @@ def row_members(job: Job, arns: JobArns, *, rerun: JobId | None) -> dict[str, An
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
         "stopped_by_user": is_stopped_by_user(job),
-        "resubmitted_as": rerun,
+        "resubmitted_as": view.rerun,
     }
 
 
@@ -195,9 +196,9 @@ async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchRe
     if body.next_token:
         query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
-    why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
-    reruns, arns = await context.search.reruns(page.jobs), arns_of(call.http, context)
-    rows = tuple(job_row(job, arns, why.get(job.id), rerun=reruns.get(job.id)) for job in page.jobs)
+    views = await context.views.listed(page.jobs, explained=body.explain, caller=caller)
+    arns = arns_of(call.http, context)
+    rows = tuple(job_row(view, arns) for view in views)
     return _answer(rows, page, token, context.tokens)
 
 

@@ -122,7 +122,7 @@ async def _held_job(parts: Parts, call: Call[Any], *, was_held: bool | None = No
     found = await parts.jobs.describe([call.job_id], caller=call.caller)
     if not found:
         raise NotFound(f"Job {call.job_id} not found.")
-    job = found[0][0]
+    (job,) = found
     return HeldJobResponse(
         job_id=job.id,
         job_name=job.spec.name,

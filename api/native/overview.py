@@ -24,6 +24,7 @@ from batchq.ports.responses.server import (
     QueueResponse,
     VcpusResponse,
 )
+from batchq.services.job_views import JobView
 from batchq.services.overview import EnvironmentOverview, Overview, QueueOverview
 
 operations = OperationTable()
@@ -52,7 +53,7 @@ def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Calle
         ),
         queues=queues,
         capacity=tuple(_environment(environment, overview) for environment in overview.environments),
-        longest_running=tuple(job_row(job, arns) for job in overview.longest_running),
+        longest_running=tuple(job_row(JobView(job=job), arns) for job in overview.longest_running),
         failed=_failures(overview.failures),
     )
 

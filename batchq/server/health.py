@@ -22,6 +22,7 @@ from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
@@ -40,6 +41,7 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     engine: Engine
     logs: CloudWatchLogs
     jobs: JobService
+    submissions: SubmissionService
     explanations: ExplanationService
     bulk_stops: BulkStopService
     job_search: JobSearchService

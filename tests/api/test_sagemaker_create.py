@@ -70,7 +70,7 @@ def made(s3_root=ROOT, *, instances=1, **members):
         **members,
     }
     body, limits = SageMakerCreateTrainingJob.model_validate(request), replace(LIMITS, min_timeout=1, s3_root=s3_root)
-    return sagemaker_submission(body, arn="arn", digest="", share=None, limits=limits, caller=ADMIN)[1]
+    return sagemaker_submission(body, arn="arn", digest="", share=None, limits=limits, caller=ADMIN).inline
 
 
 def files_of(container):

@@ -95,7 +95,7 @@ async def search_modelarts_jobs(
     limit, offset = body.limit or DEFAULT_LIMIT, body.offset or 0
     page = found[offset * limit : (offset + 1) * limit]
     described = await context.jobs.describe(page, caller=caller)
-    items = tuple(describe_modelarts_job(context, job, caller) for job, _ in described)
+    items = tuple(describe_modelarts_job(context, job, caller) for job in described)
     return TrainingJobsResponse(
         total=len(found),
         count=len(items),

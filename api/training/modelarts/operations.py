@@ -127,17 +127,17 @@ async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) ->
             INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
         )
     share = None if queue.policy is None else account_share(caller, default="modelarts")
-    submission, work = modelarts_submission(
+    requested = modelarts_submission(
         body, project=project, settings=context.state(ModelArtsSettings), capacity=context.capacity(), share=share
     )
     # No two unfinished jobs of a project that the caller sees have the same name.
-    name = submission.name
+    name = requested.name
     with context.names.reserved(project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, call, name):
             raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
             with naming_uris(context.state(ModelArtsSettings).obs_root, OBS):
-                job = await context.submissions.submit(submission, work, caller=caller)
+                job = await context.submissions.submit(requested, caller=caller)
         except LimitExceeded as why:
             raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
     return describe_modelarts_job(context, job, caller)
