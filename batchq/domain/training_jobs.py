@@ -1,0 +1,204 @@
+"""A training job as every dialect shows it: its phase, the kind of its failure, and its times. Pure.
+
+A dialect has a table that spells each phase. It computes none.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import TypeVar
+
+from msgspec import Struct
+
+from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.container import Resources
+from batchq.domain.cost import run_time
+from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.ended import explain_ended
+from batchq.domain.explanation.facts import Reader, RelatedJobs
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.stop_values import StopKind, StopOrder
+
+Spelt = TypeVar("Spelt")
+
+
+class TrainingPhase(Enum):
+    """What a training job does, or how it ended."""
+
+    #: Its dependencies are not evaluated yet.
+    CREATED = auto()
+    #: It waits for its first or next attempt.
+    QUEUED = auto()
+    #: It is held until a user resumes it.
+    PAUSED = auto()
+    #: Its container is being created.
+    STARTING = auto()
+    #: It was ordered to pause before its container ran.
+    PAUSING_START = auto()
+    RUNNING = auto()
+    #: It was ordered to pause, and its container has not exited.
+    PAUSING = auto()
+    #: A user ordered it to stop, and its container has not exited.
+    STOPPING = auto()
+    #: It reached its time limit, and its container has not exited.
+    TIMING_OUT = auto()
+    COMPLETED = auto()
+    #: It ended by the order of a user or of its queue.
+    STOPPED = auto()
+    #: It ended by its time limit.
+    TIMED_OUT = auto()
+    FAILED = auto()
+
+
+class TrainingFailure(Enum):
+    """The kind of a FAILED job's end."""
+
+    #: The program failed.
+    PROGRAM = auto()
+    #: An order or the time limit ended the job.
+    ORDERED = auto()
+    #: The job ended before its program ran.
+    NOT_STARTED = auto()
+    #: The container or its host disappeared, or the record of the job.
+    LOST = auto()
+    #: An administrator gave up the container.
+    FORCED = auto()
+
+
+FAILURE_BY_CODE: Mapping[Code, TrainingFailure] = {
+    Code.EXIT_CODE: TrainingFailure.PROGRAM,
+    Code.OUT_OF_MEMORY: TrainingFailure.PROGRAM,
+    Code.CHILD_FAILED: TrainingFailure.PROGRAM,
+    Code.TIMED_OUT: TrainingFailure.ORDERED,
+    Code.CANCELLED: TrainingFailure.ORDERED,
+    Code.TERMINATED: TrainingFailure.ORDERED,
+    Code.IMAGE_UNAVAILABLE: TrainingFailure.NOT_STARTED,
+    Code.NOT_STARTED: TrainingFailure.NOT_STARTED,
+    Code.FORBIDDEN: TrainingFailure.NOT_STARTED,
+    Code.DEPENDENCY_FAILED: TrainingFailure.NOT_STARTED,
+    Code.BLOCKED_TOO_LONG: TrainingFailure.NOT_STARTED,
+    Code.INVALID: TrainingFailure.NOT_STARTED,
+    Code.HOST_LOST: TrainingFailure.LOST,
+    Code.CONTAINER_LOST: TrainingFailure.LOST,
+    Code.UNREADABLE: TrainingFailure.LOST,
+    Code.FORCE_FAILED: TrainingFailure.FORCED,
+}
+"""By the code of the explanation of a FAILED job."""
+
+COURSE: Mapping[Status, TrainingPhase] = {
+    Status.SUBMITTED: TrainingPhase.CREATED,
+    Status.PENDING: TrainingPhase.QUEUED,
+    Status.RUNNABLE: TrainingPhase.QUEUED,
+    Status.STARTING: TrainingPhase.STARTING,
+    Status.RUNNING: TrainingPhase.RUNNING,
+    Status.SUCCEEDED: TrainingPhase.COMPLETED,
+    Status.FAILED: TrainingPhase.FAILED,
+}
+"""The phase of a job without orders, by its status."""
+
+_STOPPING: Mapping[StopKind, TrainingPhase] = {
+    StopKind.TERMINATE: TrainingPhase.STOPPING,
+    StopKind.TIMEOUT: TrainingPhase.TIMING_OUT,
+}
+STOPS = frozenset(_STOPPING)
+"""The kinds of orders that stop a whole job."""
+
+_STATUSES: Mapping[TrainingPhase, frozenset[Status]] = {
+    **{phase: frozenset(status for status in COURSE if COURSE[status] is phase) for phase in COURSE.values()},
+    TrainingPhase.PAUSED: QUEUED,
+    TrainingPhase.PAUSING_START: frozenset({Status.STARTING}),
+    TrainingPhase.PAUSING: frozenset({Status.RUNNING}),
+    TrainingPhase.STOPPING: frozenset({Status.PENDING, Status.STARTING, Status.RUNNING}),  # PENDING: an array
+    TrainingPhase.TIMING_OUT: frozenset({Status.STARTING, Status.RUNNING}),
+    TrainingPhase.STOPPED: frozenset({Status.FAILED}),
+    TrainingPhase.TIMED_OUT: frozenset({Status.FAILED}),
+}
+
+STOPPABLE = frozenset(
+    {
+        TrainingPhase.CREATED,
+        TrainingPhase.QUEUED,
+        TrainingPhase.PAUSED,
+        TrainingPhase.STARTING,
+        TrainingPhase.PAUSING_START,
+        TrainingPhase.RUNNING,
+        TrainingPhase.PAUSING,
+    }
+)
+"""The phases in which a first order to stop has an effect."""
+
+_ANYBODY = Reader(caller=Caller(user=UserName("")))  # the code of an explanation is the same for all readers
+
+
+def statuses_with(spelling: Mapping[TrainingPhase, Spelt], *words: Spelt) -> frozenset[Status]:
+    """The statuses that jobs can have whose phase a dialect spells with one of the words."""
+    return frozenset(status for phase, word in spelling.items() if word in words for status in _STATUSES[phase])
+
+
+class TrainingJobView(Struct, frozen=True):
+    """What the dialects show of a job."""
+
+    job: Job
+
+    @property
+    def phase(self) -> TrainingPhase:
+        job = self.job
+        kind = None if job.stop is None else job.stop.kind
+        if job.status is Status.FAILED:
+            if kind is StopKind.TIMEOUT:
+                return TrainingPhase.TIMED_OUT
+            return TrainingPhase.STOPPED if job.is_terminated or job.is_cancelled else TrainingPhase.FAILED
+        if job.status not in FINISHED and kind in STOPS:
+            return _STOPPING[kind]
+        if job.is_pausing:
+            return TrainingPhase.PAUSING_START if job.status is Status.STARTING else TrainingPhase.PAUSING
+        return TrainingPhase.PAUSED if job.held else COURSE[job.status]
+
+    @property
+    def failure(self) -> TrainingFailure | None:
+        """None unless the job is FAILED."""
+        if self.job.status is not Status.FAILED:
+            return None
+        now = self.job.stopped_at or self.job.created_at  # a word of the explanation, not of its code
+        return FAILURE_BY_CODE[explain_ended(self.job, RelatedJobs(), _ANYBODY, now).code]
+
+    def run_time(self, now: datetime) -> timedelta:
+        """The total time that the containers of all attempts have run. `now`: the end of an attempt under way."""
+        return sum((run_time(attempt, now) for attempt in self.job.all_attempts), timedelta())
+
+    @property
+    def first_start(self) -> datetime | None:
+        """When the first attempt that ran began to run; None if no attempt ran."""
+        return next((attempt.started_at for attempt in self.job.all_attempts if attempt.started_at is not None), None)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When the job ended; None until then."""
+        return self.job.stopped_at if self.job.status in FINISHED else None
+
+    @property
+    def last_change(self) -> datetime:
+        """When the job last changed its status or received an order to stop."""
+        job = self.job
+        orders = (time for order in job.stop_orders for time in (order.ordered_at, order.signalled_at, order.killed_at))
+        placed = None if job.attempt is None else job.attempt.placed_at
+        times = (job.created_at, job.runnable_at, placed, job.started_at, job.stopped_at, *orders)
+        return max(moment for moment in times if moment is not None)
+
+    @property
+    def cancellation(self) -> StopOrder | None:
+        """The order that cancelled the job; None if it was not cancelled."""
+        if self.job.is_terminated:
+            return self.job.stop
+        return self.job.cancel if self.job.is_cancelled else None
+
+    @property
+    def nodes(self) -> int:
+        """The number of its nodes."""
+        return 1 if self.job.spec.nodes is None else self.job.spec.nodes.count
+
+    @property
+    def node_resources(self) -> Resources:
+        """The resources of each node; of different nodes, those of the main one."""
+        nodes = self.job.spec.nodes
+        return self.job.spec.resources if nodes is None else nodes.task(nodes.main).resources
