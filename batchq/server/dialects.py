@@ -16,12 +16,13 @@ from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
 from batchq.api.native import accounts, bulk_stop, costs, job_details, job_search, jobs, long_polls, overview
+from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts import operations as modelarts
 from batchq.api.training.modelarts.context import ModelArtsContext, read_settings
 from batchq.api.training.rest import operations as training
 from batchq.api.training.rest.context import TrainingContext
 from batchq.api.training.sagemaker import routes as sagemaker
-from batchq.api.training.sagemaker.create_job import CreateLimits
+from batchq.api.training.sagemaker.create_job import S3, CreateLimits
 from batchq.api.training.sagemaker.job_document import is_training_job
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
@@ -184,7 +185,7 @@ def make_sagemaker_context(
         tokens=tokens,
         account=settings.account_id,
         region=settings.region,
-        limits=CreateLimits(min_timeout=settings.min_timeout, s3_root=settings.s3_root),
+        limits=CreateLimits(min_timeout=settings.min_timeout, folders=BucketFolders(settings.s3_root, S3)),
     )
 
 

@@ -3,24 +3,23 @@
 import asyncio
 import json
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields
 
-from batchq.api.training.common.training_jobs import without_root
+from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts import flavors, job_document, lists, operations
 from batchq.api.training.modelarts.job_document import FAILURES, phases
 from batchq.api.training.modelarts.wire import TrainingEventsQuery
-from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.words import ROWS
 from batchq.domain.job import Status
 from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.training_jobs import FAILURE_BY_CODE, TrainingFailure, TrainingJobView
 from batchq.ports.history import HistoryEntry
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation
-from tests.support.builders import ADMIN, NOON, attempt, job
+from tests.support.builders import NOON, attempt, job
 
 TERMINATE = {"action_type": "terminate"}
 
@@ -360,10 +359,14 @@ def test_a_text_names_the_obs_path_and_no_path_of_the_server():
     reason = "CannotCreateContainerError: host path '/srv/obs/lab/in' does not exist"
     failed = job(status=Status.FAILED, attempts=(attempt(reason=reason, stopped_at=NOON),), stopped_at=NOON)
     history = [HistoryEntry(job_id=failed.id, at=NOON, status=Status.FAILED, reason=reason, attempt=1)]
-    shown = partial(without_root, root=Path("/srv/obs"), scheme="obs://")
+    shown = BucketFolders(Path("/srv/obs"), "obs://").shown
 
     described = job_document.job_answer(
-        failed, FAILURES[Code.NOT_STARTED], now=NOON, capacity=failed.spec.resources, shown=shown
+        TrainingJobView(failed),
+        FAILURES[TrainingFailure.NOT_STARTED],
+        now=NOON,
+        capacity=failed.spec.resources,
+        shown=shown,
     )
     (event,) = lists.events_answer(history, TrainingEventsQuery(), shown=shown).events
 
@@ -374,7 +377,7 @@ def test_a_text_names_the_obs_path_and_no_path_of_the_server():
 def test_every_explanation_of_a_failed_job_has_phases():
     failed = {code for code, row in ROWS.items() if Status.FAILED in row.statuses}
 
-    assert FAILURES.keys() == failed
+    assert FAILURE_BY_CODE.keys() == failed
 
 
 @pytest.mark.parametrize(
@@ -389,4 +392,4 @@ def test_every_explanation_of_a_failed_job_has_phases():
     ids=["submitted", "cancelled while it runs", "past its time limit", "just killed", "not dead after a minute"],
 )
 def test_a_job_has_its_phases(it, seconds, expected):
-    assert phases(it, caller=ADMIN, engine_answers=True, now=NOON + timedelta(seconds=seconds)) == expected
+    assert phases(TrainingJobView(it), engine_answers=True, now=NOON + timedelta(seconds=seconds)) == expected

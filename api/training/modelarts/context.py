@@ -9,20 +9,20 @@ from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.operations.operation_table import Call, Input
-from batchq.api.training.common.training_jobs import without_root
+from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts.job_document import (
+    DIALECT,
     Phases,
     TrainingJobResponse,
-    is_deleted,
     is_in_project,
     job_answer,
     phases,
 )
 from batchq.api.training.modelarts.wire import JOB_NOT_FOUND, ModelArtsRefusal
-from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
 from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import Job
+from batchq.domain.training_jobs import TrainingJobView
 from batchq.errors import StartImpossible
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
@@ -30,8 +30,6 @@ from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService, ReservedNames
 from batchq.services.jobs import JobService
-
-OBS = "obs://"
 
 
 class EngineImage(BaseModel):
@@ -55,6 +53,11 @@ class ModelArtsSettings(BaseModel):
     #: The folder with a folder for each bucket; None: OBS paths are refused.
     obs_root: Path | None = None
     engines: tuple[EngineImage, ...] = ()
+
+    @property
+    def folders(self) -> BucketFolders:
+        """The folders of OBS paths."""
+        return BucketFolders(self.obs_root, "obs://")
 
 
 def read_settings(path: Path | None) -> ModelArtsSettings:
@@ -100,17 +103,13 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
         named = call.job_id
         whole = node_of(named)[1] is None and parent_of(named) is None
         found = await self.jobs.describe([named], caller=call.caller) if whole else ()
-        if not found or is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
+        if not found or DIALECT.is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
             raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
         return found[0][0]
 
-    def phases(self, job: Job, caller: Caller) -> Phases:
-        return phases(job, caller=caller, engine_answers=self.engine_answers(), now=self.clock.now())
+    def phases(self, view: TrainingJobView) -> Phases:
+        return phases(view, engine_answers=self.engine_answers(), now=self.clock.now())
 
-    def describe(self, job: Job, caller: Caller) -> TrainingJobResponse:
-        phases = self.phases(job, caller)
-        return job_answer(job, phases, now=self.clock.now(), capacity=self.capacity(), shown=self.shown)
-
-    def shown(self, text: str) -> str:
-        """The text with OBS paths instead of the folders below `obs_root`."""
-        return without_root(text, self.settings.obs_root, OBS)
+    def describe(self, job: Job) -> TrainingJobResponse:
+        view, now, folders = TrainingJobView(job), self.clock.now(), self.settings.folders
+        return job_answer(view, self.phases(view), now=now, capacity=self.capacity(), shown=folders.shown)

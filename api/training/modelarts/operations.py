@@ -9,14 +9,13 @@ from batchq.accounts.wire import EmptyResponse
 from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
-from batchq.api.training.common.training_jobs import account_share, naming_uris
-from batchq.api.training.modelarts.context import OBS, ModelArtsContext
-from batchq.api.training.modelarts.create_job import DEFAULT_POOL, modelarts_submission
+from batchq.api.training.common.training_request import DEFAULT_QUEUE
+from batchq.api.training.modelarts.context import ModelArtsContext
+from batchq.api.training.modelarts.create_job import requested_job
 from batchq.api.training.modelarts.flavors import TrainingFlavorsResponse, training_flavors
 from batchq.api.training.modelarts.job_document import (
-    DELETED_TAG,
     DESCRIPTION_TAG,
-    TERMINABLE,
+    DIALECT,
     Phase,
     TrainingJobResponse,
     definition_prefix,
@@ -50,6 +49,7 @@ from batchq.api.training.modelarts.wire import (
 )
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Status
+from batchq.domain.training_jobs import STOPPABLE, TrainingJobView
 from batchq.errors import LimitExceeded
 from batchq.ports.job_search import JobSearchQuery
 from batchq.services.job_log import JobLogQuery
@@ -117,32 +117,30 @@ def dialect(context: ModelArtsContext) -> Dialect:
 async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
     """Creates a training job."""
     body, caller, project = call.input, call.caller, call.path["project"]
-    queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
+    queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_QUEUE))
     if queue is None:
         raise ModelArtsRefusal(
             INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
         )
-    share = None if queue.policy is None else account_share(caller, default="modelarts")
-    submission, work = modelarts_submission(
-        body, project=project, settings=context.settings, capacity=context.capacity(), share=share
-    )
+    request = requested_job(body, project=project, settings=context.settings, capacity=context.capacity())
+    request = request.in_queue(queue, caller, priority=1)
     # No two unfinished jobs of a project that the caller sees have the same name.
-    name = submission.name
+    name = request.name
     with context.names.reserved(project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, call, name):
             raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
-            with naming_uris(context.settings.obs_root, OBS):
-                job = await context.submissions.submit(submission, work, caller=caller)
+            with context.settings.folders.naming_uris():
+                job = await request.submit(context.submissions, caller=caller)
         except LimitExceeded as why:
             raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
-    return context.describe(job, caller)
+    return context.describe(job)
 
 
 @operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB)
 async def show_training_job(context: ModelArtsContext, call: Call[None]) -> TrainingJobResponse:
     """Describes a job, of this or another dialect."""
-    return context.describe(await context.find(call), call.caller)
+    return context.describe(await context.find(call))
 
 
 @operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", status=HTTPStatus.ACCEPTED)
@@ -155,14 +153,13 @@ async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAct
     if action != "terminate":
         raise ModelArtsRefusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
     job = await context.find(call)
-    # The first order stands, so a job that is Terminating cannot be terminated again.
-    if context.phases(job, caller).phase not in TERMINABLE:
+    if TrainingJobView(job).phase not in STOPPABLE:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
     await context.jobs.terminate(job.id, f"Terminated by {caller.user}", caller=caller)
-    after = await context.find(call)
-    if context.phases(after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
+    answer = context.describe(await context.find(call))
+    if answer.status.phase not in {Phase.TERMINATING, Phase.TERMINATED}:
         raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
-    return context.describe(after, caller)
+    return answer
 
 
 @operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, status=HTTPStatus.ACCEPTED)
@@ -174,7 +171,7 @@ async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> Em
     job = await context.find(call)
     if job.status not in FINISHED:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
-    await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=call.caller)
+    await DIALECT.delete(context.jobs, job, caller=call.caller)
     return EmptyResponse()
 
 
@@ -204,7 +201,9 @@ async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobS
 async def list_modelarts_events(context: ModelArtsContext, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
     """Lists the events of a job."""
     job = await context.find(call)
-    return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input, shown=context.shown)
+    return events_answer(
+        await context.jobs.history(job.id, caller=call.caller), call.input, shown=context.settings.folders.shown
+    )
 
 
 @operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages")

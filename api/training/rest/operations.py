@@ -11,9 +11,8 @@ from pydantic import Field
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect, InvalidMember, RequestQuery, Word
-from batchq.api.http.page_tokens import TokenQuery, parse_position, position_text
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
-from batchq.api.training.common.training_jobs import matching_jobs
+from batchq.api.training.common.training_jobs import ListToken, matching_jobs
 from batchq.api.training.rest import create_job, stop_jobs
 from batchq.api.training.rest.context import (
     JOB,
@@ -43,6 +42,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.training_jobs import TrainingJobView, statuses_with
 from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
@@ -97,8 +97,8 @@ async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQu
     metrics = await context.costs.metrics.current(job, caller=caller) if query.include_metrics else None
     cost = await context.costs.of_job(job.id, caller=caller)
     found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
-    newest, now = found[: -MAX_CHECKPOINTS - 1 : -1], context.clock.now()
-    return training_job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
+    newest, view, now = found[: -MAX_CHECKPOINTS - 1 : -1], TrainingJobView(job), context.clock.now()
+    return training_job_detail(view, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
 @operations.add("ListTrainingJobs", "GET", JOBS, limit=BULK_LIMIT)
@@ -108,17 +108,18 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
     Lists all jobs that the caller may see, except arrays and their children.
     """
     query, caller = call.input, call.caller
-    token = "ListTrainingJobs", caller.user, query.status, query.name
-    wanted = JobSearchQuery(
-        statuses=None if query.status is None else STATUSES[query.status],
+    token = ListToken(context.tokens, ("ListTrainingJobs", caller.user, query.status, query.name))
+    search = JobSearchQuery(
+        statuses=None if query.status is None else statuses_with(STATUSES, query.status),
         held=query.status is TrainingStatus.PAUSED,
         names=None if query.name is None else frozenset({query.name}),
         limit=query.limit,
-        before=_position(context, token, query.cursor),
+        before=_position(token, query.cursor),
     )
-    jobs, position = await matching_jobs(context.search, wanted, lambda job: _matches(job, query.status), caller=caller)
-    after = None if position is None else context.tokens.make(token, position_text(position))
-    return ListResponse(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
+    views, position = await matching_jobs(
+        context.search, search, lambda view: _matches(view, query.status), caller=caller
+    )
+    return ListResponse(jobs=tuple(map(training_job_summary, views)), next_cursor=token.make(position))
 
 
 async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
@@ -134,17 +135,15 @@ async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -
     return tuple(line.message for line in page.lines)
 
 
-def _position(context: TrainingContext, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
-    if cursor is None:
-        return None
+def _position(token: ListToken, cursor: str | None) -> SearchPosition | None:
     try:
-        return parse_position(context.tokens.read(token, cursor))
+        return token.read(cursor)
     except Invalid:
         raise InvalidMember("'cursor' is not valid.", member="cursor") from None
 
 
-def _matches(job: Job, status: TrainingStatus | None) -> bool:
-    return not is_parent(job) and (status is None or status_of(job) is status)
+def _matches(view: TrainingJobView, status: TrainingStatus | None) -> bool:
+    return not is_parent(view.job) and (status is None or status_of(view) is status)
 
 
 CHECKPOINTS = f"{JOB}/checkpoints"
@@ -225,9 +224,9 @@ async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) 
     try:
         await context.checkpoints.request(job.id, caller=call.caller)
     except Invalid as why:
-        status = status_of(await read_job(context, job.id, call.caller))
-        if status is not TrainingStatus.RUNNING:
-            raise state_conflict(job.id, status, required=TrainingStatus.RUNNING) from None
+        view = TrainingJobView(await read_job(context, job.id, call.caller))
+        if status_of(view) is not TrainingStatus.RUNNING:
+            raise state_conflict(view, required=TrainingStatus.RUNNING) from None
         raise impossible(str(why)) from None
     rules = job.spec.checkpoints
     return CheckpointRequestResponse(job_id=job.id, signal=(None if rules is None else rules.signal) or "")
