@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageRequest, PageTable
 from batchq.api.http.http import InvalidMember, RequestQuery, Word
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.times import duration_of, milliseconds
@@ -98,7 +98,7 @@ class JobGroupRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/jobs")
-async def jobs_page(context: ConsoleContext, visit: PageRequest[JobsQuery]) -> Page:
+async def jobs_page(context: Parts, visit: PageRequest[JobsQuery]) -> Page:
     query, caller = visit.input, visit.caller
     limit = COUNTED if query.group else PER_PAGE
     before = position(query, context.tokens, caller)

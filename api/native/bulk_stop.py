@@ -18,12 +18,13 @@ from pydantic import Field
 from batchq.api.http.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
 from batchq.api.native.job_search import optional_set
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.errors import Invalid
-from batchq.services.bulk_stop import BulkStopService, JobSelector, require_stop_ids
+from batchq.services.bulk_stop import JobSelector, require_stop_ids
 
 NDJSON = "application/x-ndjson"
 
@@ -106,39 +107,41 @@ class TerminateJobsRequest(CancelJobsRequest):
 
 _LINES = (JobLine, CountsLine)
 
-operations = OperationTable[BulkStopService]()
+operations = OperationTable()
 
 
 @operations.add(
     "CancelJobsByFilter", "POST", "/v1/batchq/canceljobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
 )
-async def cancel_jobs(service: BulkStopService, call: Call[CancelJobsRequest]) -> web.StreamResponse:
+async def cancel_jobs(parts: Parts, call: Call[CancelJobsRequest]) -> web.StreamResponse:
     """Cancels all jobs that match the filters.
 
     The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
     is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
     """
-    return await _stop(service, call.input, call)
+    return await _stop(parts, call.input, call)
 
 
 @operations.add(
     "TerminateJobsByFilter", "POST", "/v1/batchq/terminatejobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
 )
-async def terminate_jobs(service: BulkStopService, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
+async def terminate_jobs(parts: Parts, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
     """Terminates all jobs that match the filters.
 
     The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
     is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
     """
-    return await _stop(service, call.input, call)
+    return await _stop(parts, call.input, call)
 
 
 async def _stop(
-    service: BulkStopService, body: CancelJobsRequest, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]
+    parts: Parts, body: CancelJobsRequest, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]
 ) -> web.StreamResponse:
     order, filters = to_order(body, str(call.caller.user)), to_request(body)
-    await service.check(filters, caller=call.caller)
-    outcomes = await (service.preview if body.dry_run else service.stop)(order, filters, caller=call.caller)
+    await parts.bulk_stops.check(filters, caller=call.caller)
+    outcomes = await (parts.bulk_stops.preview if body.dry_run else parts.bulk_stops.stop)(
+        order, filters, caller=call.caller
+    )
     return await _stream_outcomes(call.http, outcomes, dry_run=body.dry_run)
 
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.container import Resources
 from batchq.domain.cost import run_time
-from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
@@ -65,23 +64,23 @@ class TrainingFailure(Enum):
     FORCED = auto()
 
 
-FAILURE_BY_CODE: Mapping[Code, TrainingFailure] = {
-    Code.EXIT_CODE: TrainingFailure.PROGRAM,
-    Code.OUT_OF_MEMORY: TrainingFailure.PROGRAM,
-    Code.CHILD_FAILED: TrainingFailure.PROGRAM,
-    Code.TIMED_OUT: TrainingFailure.ORDERED,
-    Code.CANCELLED: TrainingFailure.ORDERED,
-    Code.TERMINATED: TrainingFailure.ORDERED,
-    Code.IMAGE_UNAVAILABLE: TrainingFailure.NOT_STARTED,
-    Code.NOT_STARTED: TrainingFailure.NOT_STARTED,
-    Code.FORBIDDEN: TrainingFailure.NOT_STARTED,
-    Code.DEPENDENCY_FAILED: TrainingFailure.NOT_STARTED,
-    Code.BLOCKED_TOO_LONG: TrainingFailure.NOT_STARTED,
-    Code.INVALID: TrainingFailure.NOT_STARTED,
-    Code.HOST_LOST: TrainingFailure.LOST,
-    Code.CONTAINER_LOST: TrainingFailure.LOST,
-    Code.UNREADABLE: TrainingFailure.LOST,
-    Code.FORCE_FAILED: TrainingFailure.FORCED,
+FAILURE_BY_CODE: Mapping[str, TrainingFailure] = {
+    "EXIT_CODE": TrainingFailure.PROGRAM,
+    "OUT_OF_MEMORY": TrainingFailure.PROGRAM,
+    "CHILD_FAILED": TrainingFailure.PROGRAM,
+    "TIMED_OUT": TrainingFailure.ORDERED,
+    "CANCELLED": TrainingFailure.ORDERED,
+    "TERMINATED": TrainingFailure.ORDERED,
+    "IMAGE_UNAVAILABLE": TrainingFailure.NOT_STARTED,
+    "NOT_STARTED": TrainingFailure.NOT_STARTED,
+    "FORBIDDEN": TrainingFailure.NOT_STARTED,
+    "DEPENDENCY_FAILED": TrainingFailure.NOT_STARTED,
+    "BLOCKED_TOO_LONG": TrainingFailure.NOT_STARTED,
+    "INVALID": TrainingFailure.NOT_STARTED,
+    "HOST_LOST": TrainingFailure.LOST,
+    "CONTAINER_LOST": TrainingFailure.LOST,
+    "UNREADABLE": TrainingFailure.LOST,
+    "FORCE_FAILED": TrainingFailure.FORCED,
 }
 """By the code of the explanation of a FAILED job."""
 

@@ -13,7 +13,7 @@ from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts import flavors, job_document, lists, operations
 from batchq.api.training.modelarts.job_document import FAILURES, phases
 from batchq.api.training.modelarts.wire import TrainingEventsQuery
-from batchq.domain.explanation.words import ROWS
+from batchq.domain.explanation.explain import REASONS
 from batchq.domain.job import Status
 from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.domain.training_jobs import FAILURE_BY_CODE, TrainingFailure, TrainingJobView
@@ -375,7 +375,7 @@ def test_a_text_names_the_obs_path_and_no_path_of_the_server():
 
 
 def test_every_explanation_of_a_failed_job_has_phases():
-    failed = {code for code, row in ROWS.items() if Status.FAILED in row.statuses}
+    failed = {reason.code for reason in REASONS if Status.FAILED in reason.statuses}
 
     assert FAILURE_BY_CODE.keys() == failed
 

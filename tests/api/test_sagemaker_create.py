@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.api.http.http import HttpRefusal
 from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.sagemaker.create_job import (
-    CreateLimits,
     input_mounts,
     instance_resources,
     requested_job,
@@ -21,6 +21,7 @@ from batchq.domain.training_jobs import TrainingJobView
 from batchq.engine.containers.translation import launch_spec
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN, NOON, attempt, job
+from tests.support.parts import LIMITS
 
 ROOT = Path("/srv/s3")
 FOLDERS = BucketFolders(ROOT, "s3://")
@@ -69,10 +70,7 @@ def made(s3_root=ROOT, *, instances=1, **members):
         "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": instances},
         **members,
     }
-    body, limits = (
-        SageMakerCreateTrainingJob.model_validate(request),
-        CreateLimits(min_timeout=1, folders=BucketFolders(s3_root, "s3://")),
-    )
+    body, limits = SageMakerCreateTrainingJob.model_validate(request), replace(LIMITS, min_timeout=1, s3_root=s3_root)
     return requested_job(body, arn="arn", limits=limits, caller=ADMIN).work
 
 

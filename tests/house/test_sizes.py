@@ -16,7 +16,7 @@ MAX_PACKAGE_LINES = {
     "api/logs": 550,
     "api/metrics": 600,
     "api/native": 2_350,
-    "api/operations": 1_200,
+    "api/operations": 1_300,
     "api/serving": 550,
     "api/training": 4_850,
     "batchq": 600,

@@ -1,14 +1,13 @@
 """The settings of the ModelArts dialect, what its handlers use, and how they find and describe one job."""
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.operations.operation_table import Call, Input
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts.job_document import (
     DIALECT,
@@ -19,17 +18,10 @@ from batchq.api.training.modelarts.job_document import (
     phases,
 )
 from batchq.api.training.modelarts.wire import JOB_NOT_FOUND, ModelArtsRefusal
-from batchq.domain.container import Resources
 from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import Job
 from batchq.domain.training_jobs import TrainingJobView
 from batchq.errors import StartImpossible
-from batchq.ports.clock import Clock
-from batchq.services.catalog import CatalogService
-from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_log import LogFollower
-from batchq.services.job_reads import JobSearchService, ReservedNames
-from batchq.services.jobs import JobService
 
 
 class EngineImage(BaseModel):
@@ -79,37 +71,24 @@ def read_settings(path: Path | None) -> ModelArtsSettings:
     return settings
 
 
-class ModelArtsContext(Struct, frozen=True, kw_only=True):
-    """The services and settings that handlers use; the same for every request."""
+async def find_modelarts_job(parts: Parts, call: Call[Input]) -> Job:
+    """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.
 
-    jobs: JobService
-    submissions: DirectSubmissionService
-    search: JobSearchService
-    catalog: CatalogService
-    logs: LogFollower
-    clock: Clock
-    settings: ModelArtsSettings
-    #: The resources of the machine.
-    capacity: Callable[[], Resources]
-    #: Whether the container engine answers, so that the state of containers is known.
-    engine_answers: Callable[[], bool]
-    names: ReservedNames = field(default_factory=ReservedNames)
+    A job of this dialect is found below its own project only. Children of arrays and nodes are not found.
+    """
+    named = call.job_id
+    whole = node_of(named)[1] is None and parent_of(named) is None
+    found = await parts.jobs.describe([named], caller=call.caller) if whole else ()
+    if not found or DIALECT.is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
+        raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
+    return found[0][0]
 
-    async def find(self, call: Call[Input]) -> Job:
-        """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.
 
-        A job of this dialect is found below its own project only. Children of arrays and nodes are not found.
-        """
-        named = call.job_id
-        whole = node_of(named)[1] is None and parent_of(named) is None
-        found = await self.jobs.describe([named], caller=call.caller) if whole else ()
-        if not found or DIALECT.is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
-            raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
-        return found[0][0]
+def job_phases(parts: Parts, view: TrainingJobView) -> Phases:
+    return phases(view, engine_answers=parts.runtime_answers(), now=parts.clock.now())
 
-    def phases(self, view: TrainingJobView) -> Phases:
-        return phases(view, engine_answers=self.engine_answers(), now=self.clock.now())
 
-    def describe(self, job: Job) -> TrainingJobResponse:
-        view, now, folders = TrainingJobView(job), self.clock.now(), self.settings.folders
-        return job_answer(view, self.phases(view), now=now, capacity=self.capacity(), shown=folders.shown)
+def describe_modelarts_job(parts: Parts, job: Job) -> TrainingJobResponse:
+    view, shown = TrainingJobView(job), parts.state(ModelArtsSettings).folders.shown
+    phases = job_phases(parts, view)
+    return job_answer(view, phases, now=parts.clock.now(), capacity=parts.capacity(), shown=shown)

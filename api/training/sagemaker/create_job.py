@@ -11,8 +11,7 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from msgspec import Struct
-
+from batchq.api.operations.parts import ServerLimits
 from batchq.api.training.common.training_jobs import BucketFolders, TrainingDialect
 from batchq.api.training.common.training_request import (
     DEFAULT_QUEUE,
@@ -58,13 +57,9 @@ _NOT_RETURNED = {
 """Members that DescribeTrainingJob does not return as they were sent. It adds the default to `StoppingCondition`."""
 
 
-class CreateLimits(Struct, frozen=True, kw_only=True):
-    """Settings of the server that apply to new jobs."""
-
-    #: The least MaxRuntimeInSeconds.
-    min_timeout: int
-    #: Without a root S3 URIs of inputs are refused, and no model is stored.
-    folders: BucketFolders
+def bucket_folders(limits: ServerLimits) -> BucketFolders:
+    """The folders of S3 URIs. Without a root S3 URIs of inputs are refused, and no model is stored."""
+    return BucketFolders(limits.s3_root, S3)
 
 
 def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
@@ -78,15 +73,15 @@ def request_digest(invocation: str, content: bytes) -> str:
 
 
 def requested_job(
-    body: wire.SageMakerCreateTrainingJob, *, arn: str, digest: str = "", limits: CreateLimits, caller: Caller
+    body: wire.SageMakerCreateTrainingJob, *, arn: str, digest: str = "", limits: ServerLimits, caller: Caller
 ) -> TrainingJobRequest:
     """The requested job. Raises HttpRefusal."""
     _refuse_unsupported(body)
     stopping = _stopping_condition(body)
     if stopping["MaxRuntimeInSeconds"] < limits.min_timeout:
         raise validation_exception(f"MaxRuntimeInSeconds must be at least {limits.min_timeout}.")
-    container = _container(body, arn, limits.folders)
-    model = {} if limits.folders.root is None else {"ModelArtifacts": {"S3ModelArtifacts": artifacts(body)}}
+    container = _container(body, arn, bucket_folders(limits))
+    model = {} if limits.s3_root is None else {"ModelArtifacts": {"S3ModelArtifacts": artifacts(body)}}
     kept = body.model_dump(exclude=_NOT_RETURNED, exclude_none=True)
     return TrainingJobRequest(
         dialect=DIALECT,

@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 
 from aiohttp import web
-from msgspec import Struct, field
+from msgspec import Struct
 
 from batchq.api.auth.authentication import authorize, parse_credential
 from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect, read_body, reply
-from batchq.api.http.page_tokens import PageTokens
-from batchq.api.operations.operation_table import BULK_LIMIT
 from batchq.api.operations.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import ListToken, matching_jobs
 from batchq.api.training.common.training_request import MAX_REQUEST
 from batchq.api.training.sagemaker import wire
-from batchq.api.training.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, requested_job
+from batchq.api.training.sagemaker.create_job import DIALECT, bucket_folders, queue_of, request_digest, requested_job
 from batchq.api.training.sagemaker.job_document import (
     STATUSES,
     TrainingJobStatus,
@@ -23,41 +22,13 @@ from batchq.api.training.sagemaker.job_document import (
     summarized,
 )
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
-from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.training_jobs import STOPPABLE, TrainingJobView, statuses_with
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
-from batchq.services.catalog import CatalogService
-from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames
-from batchq.services.jobs import JobService
-from batchq.services.training import MetricsService
-from batchq.system.throttling import ConcurrencyLimit
 
 DEFAULT_RESULTS = 10  # as in SageMaker
 _PRIMARY = {phase: statuses.primary for phase, statuses in STATUSES.items()}
-
-
-class SageMakerContext(Struct, frozen=True, kw_only=True):
-    """The services and settings that handlers use; the same for every request."""
-
-    jobs: JobService
-    submissions: DirectSubmissionService
-    search: JobSearchService
-    named: NamedJobService
-    catalog: CatalogService
-    metrics: MetricsService
-    tokens: PageTokens
-    #: The account id in ARNs.
-    account: str
-    #: The region for requests without a credential.
-    region: str
-    limits: CreateLimits
-    names: ReservedNames = field(default_factory=ReservedNames)
-    #: Of the lists of each user.
-    lists: ConcurrencyLimit[UserName] = field(
-        default_factory=lambda: ConcurrencyLimit(at_once=BULK_LIMIT.at_once, waiting=BULK_LIMIT.waiting)
-    )
 
 
 class SageMakerRequest(Struct, frozen=True, kw_only=True):
@@ -81,7 +52,7 @@ def check_sagemaker_size(body: bytes) -> None:
 
 @takes(wire.SageMakerCreateTrainingJob, check=check_sagemaker_size)
 async def create_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
 ) -> Answer:
     """Creates a training job.
 
@@ -100,14 +71,14 @@ async def create_sagemaker_job(
             return {"TrainingJobArn": arn}
         if existing is not None or not is_free:
             raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
-        with limits.folders.naming_uris():
+        with bucket_folders(limits).naming_uris():
             await requested.submit(context.submissions, caller=caller)
     return {"TrainingJobArn": arn}
 
 
 @takes(wire.SageMakerNamedTrainingJob)
 async def describe_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
     """Describes a training job with its statuses and metrics.
 
@@ -119,15 +90,13 @@ async def describe_sagemaker_job(
         raise validation_exception("Requested resource not found.")
     history = await context.jobs.history(job.id, caller=request.caller)
     has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
-    metrics = await context.metrics.current(job, caller=request.caller) if has_final_metrics else {}
-    view, shown = TrainingJobView(job), context.limits.folders.shown
+    metrics = await context.costs.metrics.current(job, caller=request.caller) if has_final_metrics else {}
+    view, shown = TrainingJobView(job), bucket_folders(context.limits).shown
     return described(view, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
 
 
 @takes(wire.SageMakerNamedTrainingJob)
-async def stop_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
-) -> Answer:
+async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Stops a training job.
 
     Its containers get SIGTERM, and SIGKILL 120 s later. The job is requested to write a final checkpoint, by the signal
@@ -145,7 +114,7 @@ async def stop_sagemaker_job(
 
 @takes(wire.SageMakerNamedTrainingJob)
 async def delete_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
     """Deletes a training job that has ended.
 
@@ -161,7 +130,7 @@ async def delete_sagemaker_job(
 
 @takes(wire.SageMakerListTrainingJobs)
 async def list_sagemaker_jobs(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
 ) -> Answer:
     """Lists training jobs, newest first."""
     caller = request.caller
@@ -179,7 +148,7 @@ async def list_sagemaker_jobs(
     return {"TrainingJobSummaries": summaries, **({} if after is None else {"NextToken": after})}
 
 
-OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {
+OPERATIONS: Mapping[str, Operation[SageMakerRequest]] = {
     "CreateTrainingJob": create_sagemaker_job,
     "DescribeTrainingJob": describe_sagemaker_job,
     "ListTrainingJobs": list_sagemaker_jobs,
@@ -188,7 +157,7 @@ OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {
 }
 
 
-def dialect(context: SageMakerContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     async def handle(request: web.Request, name: str) -> web.Response:
         operation = OPERATIONS.get(name)
         if operation is None:
@@ -203,7 +172,7 @@ def dialect(context: SageMakerContext) -> Dialect:
     return mount
 
 
-async def _request(request: web.Request, context: SageMakerContext, name: str) -> SageMakerRequest:
+async def _request(request: web.Request, context: Parts, name: str) -> SageMakerRequest:
     region = parse_credential(request.headers.get("Authorization", "")).region or context.region
     return SageMakerRequest(
         body=await read_body(request),
@@ -213,7 +182,7 @@ async def _request(request: web.Request, context: SageMakerContext, name: str) -
     )
 
 
-async def _find(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
+async def _find(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
     """The job that a request names. Raises HttpRefusal."""
     job = await context.named.find(body.TrainingJobName, caller=request.caller)
     if job is None:
