@@ -5,7 +5,7 @@ A dialect has a table that spells each phase. It computes none.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from enum import Enum, auto
+from enum import Enum
 from typing import TypeVar
 
 from msgspec import Struct
@@ -15,74 +15,67 @@ from batchq.domain.container import Resources
 from batchq.domain.cost import run_time
 from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Reader, RelatedJobs
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import QUEUED as QUEUED_STATUSES
 from batchq.domain.stop_values import StopKind, StopOrder
 
 Spelt = TypeVar("Spelt")
 
 
 class TrainingPhase(Enum):
-    """What a training job does, or how it ended."""
+    """What a training job does, or how it ended, with the statuses that the job can have."""
 
     #: Its dependencies are not evaluated yet.
-    CREATED = auto()
+    CREATED = 1, Status.SUBMITTED
     #: It waits for its first or next attempt.
-    QUEUED = auto()
+    QUEUED = 2, Status.PENDING, Status.RUNNABLE
     #: It is held until a user resumes it.
-    PAUSED = auto()
+    PAUSED = 3, *QUEUED_STATUSES
     #: Its container is being created.
-    STARTING = auto()
+    STARTING = 4, Status.STARTING
     #: It was ordered to pause before its container ran.
-    PAUSING_START = auto()
-    RUNNING = auto()
+    PAUSING_START = 5, Status.STARTING
+    RUNNING = 6, Status.RUNNING
     #: It was ordered to pause, and its container has not exited.
-    PAUSING = auto()
-    #: A user ordered it to stop, and its container has not exited.
-    STOPPING = auto()
+    PAUSING = 7, Status.RUNNING
+    #: A user ordered it to stop, and its container has not exited. An array is PENDING meanwhile.
+    STOPPING = 8, Status.PENDING, Status.STARTING, Status.RUNNING
     #: It reached its time limit, and its container has not exited.
-    TIMING_OUT = auto()
-    COMPLETED = auto()
+    TIMING_OUT = 9, Status.STARTING, Status.RUNNING
+    COMPLETED = 10, Status.SUCCEEDED
     #: It ended by the order of a user or of its queue.
-    STOPPED = auto()
+    STOPPED = 11, Status.FAILED
     #: It ended by its time limit.
-    TIMED_OUT = auto()
-    FAILED = auto()
+    TIMED_OUT = 12, Status.FAILED
+    FAILED = 13, Status.FAILED
+
+    def __init__(self, _: int, *statuses: Status) -> None:
+        self.statuses = frozenset(statuses)
 
 
 class TrainingFailure(Enum):
-    """The kind of a FAILED job's end."""
+    """The kind of a FAILED job's end, with the codes of its explanation."""
 
     #: The program failed.
-    PROGRAM = auto()
+    PROGRAM = "EXIT_CODE", "OUT_OF_MEMORY", "CHILD_FAILED"
     #: An order or the time limit ended the job.
-    ORDERED = auto()
+    ORDERED = "TIMED_OUT", "CANCELLED", "TERMINATED"
     #: The job ended before its program ran.
-    NOT_STARTED = auto()
+    NOT_STARTED = (
+        "IMAGE_UNAVAILABLE",
+        "NOT_STARTED",
+        "FORBIDDEN",
+        "DEPENDENCY_FAILED",
+        "BLOCKED_TOO_LONG",
+        "INVALID",
+    )
     #: The container or its host disappeared, or the record of the job.
-    LOST = auto()
+    LOST = "HOST_LOST", "CONTAINER_LOST", "UNREADABLE"
     #: An administrator gave up the container.
-    FORCED = auto()
+    FORCED = ("FORCE_FAILED",)
 
 
-FAILURE_BY_CODE: Mapping[str, TrainingFailure] = {
-    "EXIT_CODE": TrainingFailure.PROGRAM,
-    "OUT_OF_MEMORY": TrainingFailure.PROGRAM,
-    "CHILD_FAILED": TrainingFailure.PROGRAM,
-    "TIMED_OUT": TrainingFailure.ORDERED,
-    "CANCELLED": TrainingFailure.ORDERED,
-    "TERMINATED": TrainingFailure.ORDERED,
-    "IMAGE_UNAVAILABLE": TrainingFailure.NOT_STARTED,
-    "NOT_STARTED": TrainingFailure.NOT_STARTED,
-    "FORBIDDEN": TrainingFailure.NOT_STARTED,
-    "DEPENDENCY_FAILED": TrainingFailure.NOT_STARTED,
-    "BLOCKED_TOO_LONG": TrainingFailure.NOT_STARTED,
-    "INVALID": TrainingFailure.NOT_STARTED,
-    "HOST_LOST": TrainingFailure.LOST,
-    "CONTAINER_LOST": TrainingFailure.LOST,
-    "UNREADABLE": TrainingFailure.LOST,
-    "FORCE_FAILED": TrainingFailure.FORCED,
-}
-"""By the code of the explanation of a FAILED job."""
+FAILURE_BY_CODE: Mapping[str, TrainingFailure] = {code: kind for kind in TrainingFailure for code in kind.value}
 
 COURSE: Mapping[Status, TrainingPhase] = {
     Status.SUBMITTED: TrainingPhase.CREATED,
@@ -102,28 +95,8 @@ _STOPPING: Mapping[StopKind, TrainingPhase] = {
 STOPS = frozenset(_STOPPING)
 """The kinds of orders that stop a whole job."""
 
-_STATUSES: Mapping[TrainingPhase, frozenset[Status]] = {
-    **{phase: frozenset(status for status in COURSE if COURSE[status] is phase) for phase in COURSE.values()},
-    TrainingPhase.PAUSED: QUEUED,
-    TrainingPhase.PAUSING_START: frozenset({Status.STARTING}),
-    TrainingPhase.PAUSING: frozenset({Status.RUNNING}),
-    TrainingPhase.STOPPING: frozenset({Status.PENDING, Status.STARTING, Status.RUNNING}),  # PENDING: an array
-    TrainingPhase.TIMING_OUT: frozenset({Status.STARTING, Status.RUNNING}),
-    TrainingPhase.STOPPED: frozenset({Status.FAILED}),
-    TrainingPhase.TIMED_OUT: frozenset({Status.FAILED}),
-}
-
-STOPPABLE = frozenset(
-    {
-        TrainingPhase.CREATED,
-        TrainingPhase.QUEUED,
-        TrainingPhase.PAUSED,
-        TrainingPhase.STARTING,
-        TrainingPhase.PAUSING_START,
-        TrainingPhase.RUNNING,
-        TrainingPhase.PAUSING,
-    }
-)
+ENDED = frozenset(phase for phase in TrainingPhase if phase.statuses <= FINISHED)
+STOPPABLE = frozenset(TrainingPhase) - ENDED - {TrainingPhase.STOPPING, TrainingPhase.TIMING_OUT}
 """The phases in which a first order to stop has an effect."""
 
 _ANYBODY = Reader(caller=Caller(user=UserName("")))  # the code of an explanation is the same for all readers
@@ -131,7 +104,7 @@ _ANYBODY = Reader(caller=Caller(user=UserName("")))  # the code of an explanatio
 
 def statuses_with(spelling: Mapping[TrainingPhase, Spelt], *words: Spelt) -> frozenset[Status]:
     """The statuses that jobs can have whose phase a dialect spells with one of the words."""
-    return frozenset(status for phase, word in spelling.items() if word in words for status in _STATUSES[phase])
+    return frozenset(status for phase, word in spelling.items() if word in words for status in phase.statuses)
 
 
 class TrainingJobView(Struct, frozen=True):

@@ -19,7 +19,6 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, Status
 from batchq.domain.training_jobs import TrainingJobView
 from batchq.engine.containers.translation import launch_spec
-from batchq.errors import Invalid
 from tests.support.builders import ADMIN, NOON, attempt, job
 from tests.support.parts import LIMITS
 
@@ -32,18 +31,8 @@ def channel(uri, name="train"):
     return ChannelShape.model_validate({"ChannelName": name, "DataSource": source})
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/a/b", "s3://bucket/a/b/", "s3://bucket//a/./b"])
-def test_a_uri_is_a_folder_below_the_root(uri):
-    (mount,) = input_mounts([channel(uri)], FOLDERS)
-
-    assert (mount.host_path, mount.container_path) == ("/srv/s3/bucket/a/b", "/opt/ml/input/data/train")
-    assert mount.read_only
-
-
-@pytest.mark.parametrize(
-    "uri", ["s3://", "s3:///", "s3://..", "s3://b/../../etc", "https://b/k", "/etc", "s3://b/a:b", "S3://b/k"]
-)
-def test_a_uri_that_could_leave_the_root_is_refused(uri):
+@pytest.mark.parametrize("uri", ["s3://", "https://b/k", "/etc", "S3://b/k"])
+def test_an_input_that_is_not_an_s3_uri_is_refused(uri):
     with pytest.raises(HttpRefusal):
         input_mounts([channel(uri)], FOLDERS)
 
@@ -153,15 +142,7 @@ def test_a_failure_reason_names_the_uri_and_no_path_of_the_server(reason, shown)
     found = described(TrainingJobView(failed), arn="arn", history=(), metrics={}, shown=FOLDERS.shown)
 
     assert found["FailureReason"] == shown
-
-
-def test_a_refusal_names_the_uri_and_no_path_of_the_server(tmp_path):
-    (tmp_path / "link").symlink_to(ROOT)
-
-    for root in (ROOT, tmp_path / "link"):
-        with pytest.raises(Invalid) as refused, BucketFolders(root, "s3://").naming_uris():
-            raise Invalid(f"Host path '{root}/lab/in' is not allowed, nor is '/srv/s3/lab/in'.")
-        assert str(refused.value) == "Host path 's3://lab/in' is not allowed, nor is 's3://lab/in'."
+    assert not {"TrainingStartTime", "TrainingEndTime", "TrainingTimeInSeconds"} & found.keys(), "no attempt ran"
 
 
 @pytest.mark.parametrize(

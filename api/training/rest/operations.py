@@ -47,6 +47,7 @@ from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
 from batchq.services.job_log import JobLogQuery
+from batchq.services.training import summary_of
 
 MAX_LOG_LINES = 1000
 MAX_CHECKPOINTS = 10
@@ -203,13 +204,14 @@ async def list_training_checkpoints(
     query, job_id = call.input, await id_of_checkpoints(context, call)
     found = await context.checkpoints.list(job_id, caller=call.caller)
     rows = sorted(found, key=_KEYS[query.sort_by], reverse=query.sort_order == "desc")
-    complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
-    size = sum(checkpoint.size_bytes for checkpoint in found)
+    summary = summary_of(found)
     return ListCheckpointsResponse(
         checkpoints=tuple(map(checkpoint_answer, rows[: query.limit])),
-        total_count=len(found),
+        total_count=summary.count,
         summary=CheckpointsSummary(
-            latest_checkpoint=complete[-1] if complete else None, total_size=size_text(size), total_size_bytes=size
+            latest_checkpoint=None if summary.latest is None else summary.latest.id,
+            total_size=size_text(summary.size_bytes),
+            total_size_bytes=summary.size_bytes,
         ),
     )
 
