@@ -18,6 +18,7 @@ from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.job import QUEUED as QUEUED_STATUSES
 from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.training import MetricValue
 
 Spelt = TypeVar("Spelt")
 
@@ -137,6 +138,14 @@ class TrainingJobView(Struct, frozen=True):
     def run_time(self, now: datetime) -> timedelta:
         """The total time that the containers of all attempts have run. `now`: the end of an attempt under way."""
         return sum((run_time(attempt, now) for attempt in self.job.all_attempts), timedelta())
+
+    def time_left(self, metrics: Mapping[str, MetricValue], now: datetime) -> timedelta | None:
+        """How long the rest of the work lasts at the average speed until `now`; None: not known, or the job has ended.
+
+        `metrics`: the last values, by name.
+        """
+        done = self.job.spec.plan.fraction(metrics)
+        return None if done is None or self.job.status in FINISHED else self.run_time(now) * float(1 / done - 1)
 
     @property
     def first_start(self) -> datetime | None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from batchq.domain.explanation.explain import REASONS
 from batchq.domain.job import FINISHED, Status
 from batchq.domain.stop_values import Hold, StopKind
+from batchq.domain.training import MetricValue, TrainingPlan
 from batchq.domain.training_jobs import (
     ENDED,
     FAILURE_BY_CODE,
@@ -104,6 +105,18 @@ def test_times_are_those_of_all_attempts():
 
     assert (view.first_start, view.run_time(seconds(60)), view.ended_at) == (seconds(10), timedelta(seconds=30), None)
     assert view.last_change == seconds(50)
+
+
+def test_the_time_left_follows_from_the_average_speed():
+    plan, metrics = TrainingPlan(total_epochs=10), {"epoch": MetricValue(value=4)}
+    running = attempt(started_at=NOON)
+    done = attempt(started_at=NOON, stopped_at=seconds(60))
+
+    view = TrainingJobView(job(status=Status.RUNNING, attempt=running, plan=plan))
+    ended = TrainingJobView(job(status=Status.FAILED, attempts=(done,), plan=plan))
+
+    assert view.time_left(metrics, seconds(60)) == timedelta(seconds=90)
+    assert view.time_left({}, seconds(60)) is ended.time_left(metrics, seconds(60)) is None
 
 
 def test_nodes_have_the_resources_of_the_main_node():

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from batchq.api.training.common.training_jobs import TrainingDialect
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobQueue, Tags
-from batchq.domain.container import ContainerSpec, Overrides, TextFile
+from batchq.domain.container import ContainerSpec, Mount, Overrides, TextFile
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job, RetryStrategy
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
@@ -97,6 +97,16 @@ class TrainingJobRequest(Struct, frozen=True, kw_only=True):
             key=self.key,
         )
         return await submissions.submit(submission, self.work, caller=caller)
+
+
+def input_mount(path: str, folder: str) -> Mount:
+    """A folder of this machine at a path of the container. The job fails if the folder does not exist."""
+    return Mount(container_path=path, host_path=folder, read_only=True, must_exist=True)
+
+
+def output_mount(path: str, folder: str) -> Mount:
+    """A folder of this machine at a path of the container. The folder is created if it does not exist."""
+    return Mount(container_path=path, host_path=folder, create=True)
 
 
 def json_text(value: object) -> str:

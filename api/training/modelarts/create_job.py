@@ -12,7 +12,13 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from batchq.api.training.common.training_jobs import BucketFolders
-from batchq.api.training.common.training_request import DEFAULT_QUEUE, IMAGE, TrainingJobRequest
+from batchq.api.training.common.training_request import (
+    DEFAULT_QUEUE,
+    IMAGE,
+    TrainingJobRequest,
+    input_mount,
+    output_mount,
+)
 from batchq.api.training.modelarts import flavors
 from batchq.api.training.modelarts.context import EngineImage, ModelArtsSettings
 from batchq.api.training.modelarts.job_document import DESCRIPTION_TAG, DIALECT, definition_prefix
@@ -215,24 +221,15 @@ def to_channels(given: TrainingAlgorithm, folders: BucketFolders) -> Channels:
         for index, channel in enumerate(channels):
             where = f"algorithm.{kind}.{index}"
             path = _container_path(_local_dir(channel, kind, index), f"{where}.local_dir")
-            remote, is_input = _remote(channel, folders), kind == "inputs"
-            mounts.append(
-                Mount(
-                    container_path=path,
-                    host_path=remote,
-                    read_only=is_input,
-                    create=not is_input,
-                    must_exist=is_input,
-                )
-            )
+            mount = input_mount if kind == "inputs" else output_mount
+            mounts.append(mount(path, _remote(channel, folders)))
             if _is_parameter(channel, where):
                 arguments.append(f"--{channel.name}={path}")
             else:
                 environment.append((channel.name.replace("-", "_"), path))
     code, program = _code(given)
     if code is not None:
-        host_path = to_host_path(given.code_dir or "", folders)
-        mounts.append(Mount(container_path=code, host_path=host_path, read_only=True, must_exist=True))
+        mounts.append(input_mount(code, to_host_path(given.code_dir or "", folders)))
     _check_distinct(mounts)
     return Channels(
         mounts=tuple(mounts), arguments=tuple(arguments), environment=tuple(environment), code=code, program=program

@@ -291,8 +291,7 @@ def training_job_detail(
 
     `cost` None: the job has no prices. `metrics` and `logs` None: they were not requested.
     """
-    job, row, duration = view.job, training_job_summary(view), view.run_time(now)
-    returned = DIALECT.returned(job)
+    job, row, returned = view.job, training_job_summary(view), DIALECT.returned(view.job)
     return TrainingJobDetail(
         job_id=row.job_id,
         name=row.name,
@@ -303,7 +302,7 @@ def training_job_detail(
         user=row.user,
         tags=tuple(f"{key}={value}" if value else key for key, value in job.tags if not key.startswith(DECLARATION)),
         configuration=_configuration(job, returned),
-        training_duration=length_text(duration),
+        training_duration=length_text(view.run_time(now)),
         attempts=len(job.all_attempts),
         timestamps=Timestamps(
             created_at=row.created_at,
@@ -315,7 +314,7 @@ def training_job_detail(
         costs=None if cost is None else costs(cost),
         cancellation_details=cancellation_details(view),
         metrics=None if metrics is None else current_metrics(metrics),
-        progress=None if metrics is None else progress(job, metrics, duration),
+        progress=None if metrics is None else progress(view, metrics, now),
         logs=logs,
     )
 

@@ -20,7 +20,9 @@ from batchq.api.training.common.training_request import (
     TrainingJobRequest,
     hyperparameter_variables,
     hyperparameters_file,
+    input_mount,
     json_text,
+    output_mount,
     unique_metric_rules,
 )
 from batchq.api.training.sagemaker import wire
@@ -222,12 +224,7 @@ def input_mounts(channels: list[wire.ChannelShape], folders: BucketFolders) -> t
     if len(set(names)) < len(names) or {".", ".."} & set(names):
         raise validation_exception("The names of input channels must be unique, and not . or .. .")
     return tuple(
-        Mount(
-            container_path=f"{INPUTS}/{shape.ChannelName}",
-            host_path=_folder(shape.DataSource.S3DataSource.S3Uri, folders),
-            read_only=True,
-            must_exist=True,
-        )
+        input_mount(f"{INPUTS}/{shape.ChannelName}", _folder(shape.DataSource.S3DataSource.S3Uri, folders))
         for shape in channels
     )
 
@@ -246,11 +243,8 @@ def output_mounts(body: wire.SageMakerCreateTrainingJob, folders: BucketFolders)
     if folders.root is None:
         return (volume,)
     model = _folder(artifacts(body), folders)
-    return (
-        volume,
-        Mount(container_path=MODEL, host_path=model, create=True),
-        Mount(container_path=OUTPUT_DATA, host_path=str(PurePosixPath(model).with_name("data")), create=True),
-    )
+    data = str(PurePosixPath(model).with_name("data"))
+    return volume, output_mount(MODEL, model), output_mount(OUTPUT_DATA, data)
 
 
 def _folder(uri: str, folders: BucketFolders) -> str:
