@@ -103,6 +103,11 @@ STOPPABLE = frozenset(TrainingPhase) - ENDED - {TrainingPhase.STOPPING, Training
 _ANYBODY = Reader(caller=Caller(user=UserName("")))  # the code of an explanation is the same for all readers
 
 
+def spelling(words: Mapping[Spelt, tuple[TrainingPhase, ...]]) -> Mapping[TrainingPhase, Spelt]:
+    """The word of each phase, from the phases of each word."""
+    return {phase: word for word, phases in words.items() for phase in phases}
+
+
 def statuses_with(spelling: Mapping[TrainingPhase, Spelt], *words: Spelt) -> frozenset[Status]:
     """The statuses that jobs can have whose phase a dialect spells with one of the words."""
     return frozenset(status for phase, word in spelling.items() if word in words for status in phase.statuses)

@@ -17,7 +17,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, Status
 from batchq.domain.times import milliseconds
-from batchq.domain.training_jobs import TrainingFailure, TrainingJobView, TrainingPhase, statuses_with
+from batchq.domain.training_jobs import TrainingFailure, TrainingJobView, TrainingPhase, spelling, statuses_with
 
 KILL_PATIENCE = timedelta(seconds=60)  # after SIGKILL a stop counts as failed
 
@@ -58,18 +58,18 @@ class Phases(NamedTuple):
     secondary: SecondaryPhase
 
 
-PHASES: Mapping[TrainingPhase, Phases] = {
-    TrainingPhase.CREATED: Phases(Phase.CREATING, SecondaryPhase.CREATING),
-    TrainingPhase.QUEUED: Phases(Phase.PENDING, SecondaryPhase.QUEUING),
-    TrainingPhase.PAUSED: Phases(Phase.PENDING, SecondaryPhase.QUEUING),
-    TrainingPhase.STARTING: Phases(Phase.PENDING, SecondaryPhase.CREATING),
-    TrainingPhase.PAUSING_START: Phases(Phase.PENDING, SecondaryPhase.CREATING),
-    TrainingPhase.RUNNING: Phases(Phase.RUNNING, SecondaryPhase.RUNNING),
-    TrainingPhase.PAUSING: Phases(Phase.RUNNING, SecondaryPhase.RUNNING),
-    TrainingPhase.STOPPING: Phases(Phase.TERMINATING, SecondaryPhase.TERMINATING),
-    TrainingPhase.TIMING_OUT: Phases(Phase.TERMINATING, SecondaryPhase.TERMINATING),
-    TrainingPhase.COMPLETED: Phases(Phase.COMPLETED, SecondaryPhase.COMPLETED),
-}
+PHASES = spelling(
+    {
+        Phases(Phase.CREATING, SecondaryPhase.CREATING): (TrainingPhase.CREATED,),
+        Phases(Phase.PENDING, SecondaryPhase.QUEUING): (TrainingPhase.QUEUED, TrainingPhase.PAUSED),
+        Phases(Phase.PENDING, SecondaryPhase.CREATING): (TrainingPhase.STARTING, TrainingPhase.PAUSING_START),
+        Phases(Phase.RUNNING, SecondaryPhase.RUNNING): (TrainingPhase.RUNNING, TrainingPhase.PAUSING),
+        Phases(Phase.TERMINATING, SecondaryPhase.TERMINATING): (TrainingPhase.STOPPING, TrainingPhase.TIMING_OUT),
+        Phases(Phase.COMPLETED, SecondaryPhase.COMPLETED): (TrainingPhase.COMPLETED,),
+    }
+)
+"""Without those of a FAILED job."""
+
 FAILURES: Mapping[TrainingFailure, Phases] = {
     TrainingFailure.PROGRAM: Phases(Phase.FAILED, SecondaryPhase.FAILED),
     TrainingFailure.ORDERED: Phases(Phase.TERMINATED, SecondaryPhase.TERMINATED),

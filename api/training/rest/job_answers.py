@@ -27,7 +27,7 @@ from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.times import optional_rfc3339, rfc3339
 from batchq.domain.training import CheckpointRules, checkpoint_id
-from batchq.domain.training_jobs import TrainingJobView, TrainingPhase
+from batchq.domain.training_jobs import TrainingJobView, TrainingPhase, spelling
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 
 
@@ -53,21 +53,19 @@ class TrainingStatus(StrEnum):
 
 FINAL = frozenset({TrainingStatus.COMPLETED, TrainingStatus.CANCELLED, TrainingStatus.FAILED})
 
-STATUSES: Mapping[TrainingPhase, TrainingStatus] = {
-    TrainingPhase.CREATED: TrainingStatus.QUEUED,
-    TrainingPhase.QUEUED: TrainingStatus.QUEUED,
-    TrainingPhase.PAUSED: TrainingStatus.PAUSED,
-    TrainingPhase.STARTING: TrainingStatus.INITIALIZING,
-    TrainingPhase.PAUSING_START: TrainingStatus.PAUSING,
-    TrainingPhase.RUNNING: TrainingStatus.RUNNING,
-    TrainingPhase.PAUSING: TrainingStatus.PAUSING,
-    TrainingPhase.STOPPING: TrainingStatus.CANCELLING,
-    TrainingPhase.TIMING_OUT: TrainingStatus.RUNNING,
-    TrainingPhase.COMPLETED: TrainingStatus.COMPLETED,
-    TrainingPhase.STOPPED: TrainingStatus.CANCELLED,
-    TrainingPhase.TIMED_OUT: TrainingStatus.FAILED,
-    TrainingPhase.FAILED: TrainingStatus.FAILED,
-}
+STATUSES = spelling(
+    {
+        TrainingStatus.QUEUED: (TrainingPhase.CREATED, TrainingPhase.QUEUED),
+        TrainingStatus.PAUSED: (TrainingPhase.PAUSED,),
+        TrainingStatus.INITIALIZING: (TrainingPhase.STARTING,),
+        TrainingStatus.RUNNING: (TrainingPhase.RUNNING, TrainingPhase.TIMING_OUT),
+        TrainingStatus.PAUSING: (TrainingPhase.PAUSING_START, TrainingPhase.PAUSING),
+        TrainingStatus.CANCELLING: (TrainingPhase.STOPPING,),
+        TrainingStatus.COMPLETED: (TrainingPhase.COMPLETED,),
+        TrainingStatus.CANCELLED: (TrainingPhase.STOPPED,),
+        TrainingStatus.FAILED: (TrainingPhase.TIMED_OUT, TrainingPhase.FAILED),
+    }
+)
 
 
 def status_of(view: TrainingJobView) -> TrainingStatus:

@@ -12,7 +12,7 @@ from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.status_reasons import ALGORITHM_ERROR
 from batchq.domain.training import MetricValue
-from batchq.domain.training_jobs import COURSE, STOPS, TrainingJobView, TrainingPhase
+from batchq.domain.training_jobs import COURSE, STOPS, TrainingJobView, TrainingPhase, spelling
 from batchq.ports.history import HistoryEntry
 
 
@@ -50,25 +50,22 @@ class Statuses(NamedTuple):
     secondary: SecondaryStatus
 
 
-_PENDING = Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.PENDING)
-_DOWNLOADING = Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.DOWNLOADING)
-_TRAINING = Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.TRAINING)
-_STOPPING = Statuses(TrainingJobStatus.STOPPING, SecondaryStatus.STOPPING)
-STATUSES: Mapping[TrainingPhase, Statuses] = {
-    TrainingPhase.CREATED: _PENDING,
-    TrainingPhase.QUEUED: _PENDING,
-    TrainingPhase.PAUSED: _PENDING,
-    TrainingPhase.STARTING: _DOWNLOADING,
-    TrainingPhase.PAUSING_START: _DOWNLOADING,
-    TrainingPhase.RUNNING: _TRAINING,
-    TrainingPhase.PAUSING: _TRAINING,
-    TrainingPhase.STOPPING: _STOPPING,
-    TrainingPhase.TIMING_OUT: _STOPPING,
-    TrainingPhase.COMPLETED: Statuses(TrainingJobStatus.COMPLETED, SecondaryStatus.COMPLETED),
-    TrainingPhase.STOPPED: Statuses(TrainingJobStatus.STOPPED, SecondaryStatus.STOPPED),
-    TrainingPhase.TIMED_OUT: Statuses(TrainingJobStatus.STOPPED, SecondaryStatus.MAX_RUNTIME_EXCEEDED),
-    TrainingPhase.FAILED: Statuses(TrainingJobStatus.FAILED, SecondaryStatus.FAILED),
-}
+_WAITING = TrainingPhase.CREATED, TrainingPhase.QUEUED, TrainingPhase.PAUSED
+_STARTING = TrainingPhase.STARTING, TrainingPhase.PAUSING_START
+_RUNNING = TrainingPhase.RUNNING, TrainingPhase.PAUSING
+_STOPPING = TrainingPhase.STOPPING, TrainingPhase.TIMING_OUT
+STATUSES = spelling(
+    {
+        Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.PENDING): _WAITING,
+        Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.DOWNLOADING): _STARTING,
+        Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.TRAINING): _RUNNING,
+        Statuses(TrainingJobStatus.STOPPING, SecondaryStatus.STOPPING): _STOPPING,
+        Statuses(TrainingJobStatus.COMPLETED, SecondaryStatus.COMPLETED): (TrainingPhase.COMPLETED,),
+        Statuses(TrainingJobStatus.STOPPED, SecondaryStatus.STOPPED): (TrainingPhase.STOPPED,),
+        Statuses(TrainingJobStatus.STOPPED, SecondaryStatus.MAX_RUNTIME_EXCEEDED): (TrainingPhase.TIMED_OUT,),
+        Statuses(TrainingJobStatus.FAILED, SecondaryStatus.FAILED): (TrainingPhase.FAILED,),
+    }
+)
 _MESSAGES: Mapping[SecondaryStatus, str] = {
     SecondaryStatus.PENDING: "Waiting for resources",
     SecondaryStatus.DOWNLOADING: "Downloading the training image and starting the container",
