@@ -11,7 +11,7 @@ from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.sagemaker.create_job import (
     input_mounts,
     instance_resources,
-    requested_job,
+    requested_sagemaker_job,
 )
 from batchq.api.training.sagemaker.job_document import described
 from batchq.api.training.sagemaker.wire import ChannelShape, SageMakerCreateTrainingJob
@@ -60,7 +60,7 @@ def made(s3_root=ROOT, *, instances=1, **members):
         **members,
     }
     body, limits = SageMakerCreateTrainingJob.model_validate(request), replace(LIMITS, min_timeout=1, s3_root=s3_root)
-    return requested_job(body, arn="arn", limits=limits, caller=ADMIN).work
+    return requested_sagemaker_job(body, arn="arn", limits=limits, caller=ADMIN).work
 
 
 def files_of(container):

@@ -72,7 +72,7 @@ class Channels(Struct, frozen=True, kw_only=True):
     program: tuple[str, ...]
 
 
-def requested_job(
+def requested_modelarts_job(
     given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources
 ) -> TrainingJobRequest:
     """The requested job. Raises ModelArtsRefusal."""

@@ -12,7 +12,7 @@ from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTab
 from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_request import DEFAULT_QUEUE
 from batchq.api.training.modelarts.context import ModelArtsSettings, describe_modelarts_job, find_modelarts_job
-from batchq.api.training.modelarts.create_job import requested_job
+from batchq.api.training.modelarts.create_job import requested_modelarts_job
 from batchq.api.training.modelarts.flavors import TrainingFlavorsResponse, training_flavors
 from batchq.api.training.modelarts.job_document import (
     DESCRIPTION_TAG,
@@ -124,7 +124,7 @@ async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) ->
             INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
         )
     settings = context.state(ModelArtsSettings)
-    request = requested_job(body, project=project, settings=settings, capacity=context.capacity())
+    request = requested_modelarts_job(body, project=project, settings=settings, capacity=context.capacity())
     request = request.in_queue(queue, caller, priority=1)
     # No two unfinished jobs of a project that the caller sees have the same name.
     name = request.name

@@ -175,7 +175,7 @@ async def create_training_job(context: Parts, call: Call[CreateTrainingJobReques
     if len(content) > MAX_REQUEST:
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
-    request = requested_job(body, min_timeout=context.limits.min_timeout, key=key, digest=digest)
+    request = requested_training_job(body, min_timeout=context.limits.min_timeout, key=key, digest=digest)
     job = await request.submit(context.submissions, caller=call.caller)
     if key is not None and DIALECT.request(job) != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
@@ -193,7 +193,7 @@ def created_answer(job: Job) -> CreatedResponse:
     )
 
 
-def requested_job(
+def requested_training_job(
     body: CreateTrainingJobRequest, *, min_timeout: int, key: SubmissionKey | None = None, digest: str = ""
 ) -> TrainingJobRequest:
     """The requested job. Raises InvalidMember. `digest` identifies the request of a repeated key."""

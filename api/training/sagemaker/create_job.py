@@ -74,7 +74,7 @@ def request_digest(invocation: str, content: bytes) -> str:
     return sha256(invocation.encode() + b"\0" + content).hexdigest() if invocation else ""
 
 
-def requested_job(
+def requested_sagemaker_job(
     body: wire.SageMakerCreateTrainingJob, *, arn: str, digest: str = "", limits: ServerLimits, caller: Caller
 ) -> TrainingJobRequest:
     """The requested job. Raises HttpRefusal."""

@@ -13,7 +13,13 @@ from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import ListToken, matching_jobs
 from batchq.api.training.common.training_request import MAX_REQUEST
 from batchq.api.training.sagemaker import wire
-from batchq.api.training.sagemaker.create_job import DIALECT, bucket_folders, queue_of, request_digest, requested_job
+from batchq.api.training.sagemaker.create_job import (
+    DIALECT,
+    bucket_folders,
+    queue_of,
+    request_digest,
+    requested_sagemaker_job,
+)
 from batchq.api.training.sagemaker.job_document import (
     STATUSES,
     TrainingJobStatus,
@@ -63,7 +69,7 @@ async def create_sagemaker_job(
     if queue is None:
         raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
     digest, limits = request_digest(request.invocation, request.body), context.limits
-    requested = requested_job(body, arn=arn, digest=digest, limits=limits, caller=caller)
+    requested = requested_sagemaker_job(body, arn=arn, digest=digest, limits=limits, caller=caller)
     requested = requested.in_queue(queue, caller, priority=0)
     with context.names.reserved(caller.user, name) as is_free:
         existing = await context.named.own(name, caller=caller)
