@@ -1,6 +1,6 @@
 """A training job as every dialect shows it: its phase, the kind of its failure, and its times. Pure.
 
-A dialect has a table that spells each phase. It computes none.
+A dialect has a table of words for phases, and computes no phase.
 """
 
 from collections.abc import Mapping
@@ -26,27 +26,27 @@ Spelt = TypeVar("Spelt")
 class TrainingPhase(Enum):
     """What a training job does, or how it ended, with the statuses that the job can have."""
 
-    #: Its dependencies are not evaluated yet.
+    #: The dependencies are not evaluated yet.
     CREATED = 1, Status.SUBMITTED
-    #: It waits for its first or next attempt.
+    #: The job waits for its first or next attempt.
     QUEUED = 2, Status.PENDING, Status.RUNNABLE
-    #: It is held until a user resumes it.
+    #: The job is held until a user resumes it.
     PAUSED = 3, *QUEUED_STATUSES
-    #: Its container is being created.
+    #: The container is being created.
     STARTING = 4, Status.STARTING
-    #: It was ordered to pause before its container ran.
+    #: A pause was ordered before the container ran.
     PAUSING_START = 5, Status.STARTING
     RUNNING = 6, Status.RUNNING
-    #: It was ordered to pause, and its container has not exited.
+    #: A pause was ordered, and the container has not exited.
     PAUSING = 7, Status.RUNNING
-    #: A user ordered it to stop, and its container has not exited. An array is PENDING meanwhile.
+    #: A stop was ordered, and the container has not exited. An array is PENDING meanwhile.
     STOPPING = 8, Status.PENDING, Status.STARTING, Status.RUNNING
-    #: It reached its time limit, and its container has not exited.
+    #: The time limit was reached, and the container has not exited.
     TIMING_OUT = 9, Status.STARTING, Status.RUNNING
     COMPLETED = 10, Status.SUCCEEDED
-    #: It ended by the order of a user or of its queue.
+    #: An order of a user or of the queue ended the job.
     STOPPED = 11, Status.FAILED
-    #: It ended by its time limit.
+    #: The time limit ended the job.
     TIMED_OUT = 12, Status.FAILED
     FAILED = 13, Status.FAILED
 
@@ -100,7 +100,7 @@ ENDED = frozenset(phase for phase in TrainingPhase if phase.statuses <= FINISHED
 STOPPABLE = frozenset(TrainingPhase) - ENDED - {TrainingPhase.STOPPING, TrainingPhase.TIMING_OUT}
 """The phases in which a first order to stop has an effect."""
 
-_ANYBODY = Reader(caller=Caller(user=UserName("")))  # the code of an explanation is the same for all readers
+_READER = Reader(caller=Caller(user=UserName("")))  # the code of an explanation is the same for all readers
 
 
 def spelling(words: Mapping[Spelt, tuple[TrainingPhase, ...]]) -> Mapping[TrainingPhase, Spelt]:
@@ -138,7 +138,7 @@ class TrainingJobView(Struct, frozen=True):
         if self.job.status is not Status.FAILED:
             return None
         now = self.job.stopped_at or self.job.created_at  # a word of the explanation, not of its code
-        return FAILURE_BY_CODE[explain_ended(self.job, RelatedJobs(), _ANYBODY, now).code]
+        return FAILURE_BY_CODE[explain_ended(self.job, RelatedJobs(), _READER, now).code]
 
     def run_time(self, now: datetime) -> timedelta:
         """The total time that the containers of all attempts have run. `now`: the end of an attempt under way."""
@@ -180,7 +180,7 @@ class TrainingJobView(Struct, frozen=True):
 
     @property
     def nodes(self) -> int:
-        """The number of its nodes."""
+        """The number of nodes."""
         return 1 if self.job.spec.nodes is None else self.job.spec.nodes.count
 
     @property
