@@ -62,14 +62,7 @@ class TrainingFailure(Enum):
     #: An order or the time limit ended the job.
     ORDERED = "TIMED_OUT", "CANCELLED", "TERMINATED"
     #: The job ended before its program ran.
-    NOT_STARTED = (
-        "IMAGE_UNAVAILABLE",
-        "NOT_STARTED",
-        "FORBIDDEN",
-        "DEPENDENCY_FAILED",
-        "BLOCKED_TOO_LONG",
-        "INVALID",
-    )
+    NOT_STARTED = "IMAGE_UNAVAILABLE", "NOT_STARTED", "FORBIDDEN", "DEPENDENCY_FAILED", "BLOCKED_TOO_LONG", "INVALID"
     #: The container or its host disappeared, or the record of the job.
     LOST = "HOST_LOST", "CONTAINER_LOST", "UNREADABLE"
     #: An administrator gave up the container.
