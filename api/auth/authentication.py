@@ -4,6 +4,7 @@ Also parses the credential of a request (access key and region), whether or not 
 """
 
 import asyncio
+import hmac
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -23,7 +24,8 @@ from batchq.api.http.credentials import CredentialVerifier, Scheme, SignedReques
 from batchq.api.http.dialect_profiles import PROFILE
 from batchq.api.http.http import REQUEST_ID, HttpRefusal, read_body
 from batchq.api.http.unix_socket import PeerNames, peer_uid
-from batchq.domain.access.accounts import Caller, Directory, Permission, Role, UserName
+from batchq.domain.access.accounts import Caller, Directory, Permission, UserName
+from batchq.domain.enums import Role
 from batchq.errors import BatchqError, Invalid, Throttled, Unavailable
 from batchq.system.throttling import ConcurrencyLimit, RateLimiter
 
@@ -340,3 +342,12 @@ def authorize(request: web.Request, permission: Permission, operation: str) -> C
     """Return the caller, with `operation` set. Raises HttpRefusal (403) unless the caller has the permission."""
     require(request[CALLER], permission, operation)
     return replace(request[CALLER], operation=operation)
+
+
+def check_metrics_token(request: web.Request, token: str | None) -> None:
+    """Raise HttpRefusal (403) unless the request has the token; None: the server has none."""
+    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
+    if token is None:
+        raise access_denied("This server requires a token for /metrics, and has none: serve --metrics-token-file FILE.")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), token.encode()):
+        raise access_denied("The token of /metrics is missing or wrong.")

@@ -9,7 +9,6 @@ from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, to_job_id
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Text, WireModel
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
@@ -38,7 +37,6 @@ class StopManyMethod(Protocol):
     ) -> Awaitable[Mapping[JobId, BatchqError]]: ...
 
 
-@takes(StopJob)
 async def cancel_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
     if found := _job_and_reason(request, body):
@@ -46,7 +44,6 @@ async def cancel_job(context: Parts, request: BatchRequest, body: StopJob) -> An
     return {}
 
 
-@takes(StopJob)
 async def terminate_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
     if found := _job_and_reason(request, body):
@@ -54,13 +51,11 @@ async def terminate_job(context: Parts, request: BatchRequest, body: StopJob) ->
     return {}
 
 
-@takes(StopJobs)
 async def cancel_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Cancels up to 50 jobs, each as CancelJob does."""
     return await _stop_many(context.jobs.cancel_many, request, body)
 
 
-@takes(StopJobs)
 async def terminate_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Terminates up to 50 jobs, each as TerminateJob does."""
     return await _stop_many(context.jobs.terminate_many, request, body)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from batchq.domain import catalog
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import Invalid, NotSupported
 
 

@@ -10,12 +10,14 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.console.pages import Page, PageTable
 from batchq.api.http.http import InvalidMember, RequestQuery, Word
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.enums import FINISHED, Status
+from batchq.domain.job import Job
 from batchq.domain.times import duration_of, milliseconds
 from batchq.errors import NotFound
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
@@ -97,8 +99,8 @@ class JobGroupRow(Struct, frozen=True, kw_only=True):
     path: str
 
 
-@pages.get("/jobs")
-async def jobs_page(context: Parts, visit: PageRequest[JobsQuery]) -> Page:
+@pages.get("/jobs", Permission.SELF)
+async def jobs_page(context: Parts, visit: Call[JobsQuery]) -> Page:
     query, caller = visit.input, visit.caller
     limit = COUNTED if query.group else PER_PAGE
     before = position(query, context.tokens, caller)

@@ -11,27 +11,29 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from aiohttp import web
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
-from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
-from batchq.domain.access.accounts import Caller
-from batchq.domain.explanation.explain import REASONS
+from batchq.api.stop_shapes import hold_answer, stop_order_answer
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.enums import Status
 from batchq.domain.explanation.explanation import Explanation, Fact
 from batchq.domain.ids import JobId
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder
+from batchq.ports.responses.jobs import ExplanationResponse, JobRow, SearchResponse
 from batchq.services.explanations import MAX_EXPLAINED
 
 
@@ -50,71 +52,6 @@ class JobArns(Struct, frozen=True, kw_only=True):
 def arns_of(request: web.Request, parts: Parts) -> JobArns:
     credential = parse_credential(request.headers.get("Authorization", ""))
     return JobArns(account=parts.account, region=credential.region or parts.region)
-
-
-class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Why a job waits, what it does, or why it failed."""
-
-    code: Annotated[str, Meta(extra_json_schema={"enum": [reason.code for reason in REASONS]})]
-    #: One or more sentences with figures. Names that the caller may not see are replaced.
-    sentence: str
-    #: Since when this is so, in milliseconds since 1970; absent if it is not known.
-    since: int | None = None
-    #: The figures of the sentence by name, as docs/why.md lists them for each code; times are in milliseconds.
-    facts: dict[str, object]
-
-
-class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A job as a row of a list. Times are in milliseconds since 1970."""
-
-    job_id: str
-    job_arn: str
-    job_name: str
-    #: The name of the job queue.
-    job_queue: str
-    #: `NAME:REVISION`.
-    job_definition: str
-    status: Status
-    status_reason: str | None = None
-    #: The owner.
-    user: str
-    #: The account of the owner.
-    account: str
-    share_identifier: str | None = None
-    #: AWS's schedulingPriority.
-    priority: int | None = None
-    created_at: int
-    #: When it last became RUNNABLE.
-    runnable_at: int | None = None
-    #: When its latest attempt began to run.
-    started_at: int | None = None
-    #: When it ended.
-    stopped_at: int | None = None
-    #: How many attempts have begun.
-    attempt: int
-    max_attempts: int
-    #: The exit code of the latest attempt.
-    exit_code: int | None = None
-    #: Of an array: the number of its children.
-    array_size: int | None = None
-    #: Of a child of an array.
-    array_index: int | None = None
-    #: The array of a child.
-    parent_id: str | None = None
-    #: Of an array: how many of its children have each status.
-    status_summary: dict[Status, int] | None = None
-    #: The number of nodes of a multi-node parallel job.
-    nodes: int | None = None
-    #: Since when and why the job is held; absent if it is not.
-    hold: HoldResponse | None = None
-    #: The latest order to cancel or stop the job.
-    stop_order: StopOrderResponse | None = None
-    #: Whether a user cancelled or terminated the job, directly or with its array.
-    stopped_by_user: bool = False
-    #: The newest job that repeats this finished job or, without one, its array; absent without either.
-    resubmitted_as: str | None = None
-    #: Why it waits, what it does, or why it failed; only if the request asks for explanations.
-    why: ExplanationResponse | None = None
 
 
 def job_row(job: Job, arns: JobArns, why: Explanation | None = None, *, rerun: JobId | None = None) -> JobRow:
@@ -242,23 +179,10 @@ class SearchJobsRequest(RequestBody):
     explain: bool = False
 
 
-class SearchResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One page of jobs."""
-
-    jobs: tuple[JobRow, ...]
-    #: For the next page; absent if no further job matches.
-    next_token: str | None = None
-    #: Milliseconds since 1970: all matching jobs that were created (with `orderBy` ENDED: that ended) after this time
-    #: are on this page or an earlier one. Absent if no further job matches.
-    searched_back_to: int | None = None
-    #: Whether no further job matches.
-    complete: bool
-
-
 operations = OperationTable()
 
 
-@operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=BULK_LIMIT)
+@operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", Permission.SELF, limit=BULK_LIMIT)
 async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchResponse:
     """Lists jobs of all queues and statuses, newest first.
 

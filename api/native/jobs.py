@@ -1,85 +1,34 @@
 """Operations on one job: hold, pause, history, checkpoints and ForceFail; and DrainQueue and LeaveSafeMode."""
 
-from http import HTTPStatus
 from typing import Any
 
-from msgspec import Struct
-
-from batchq.accounts.wire import EmptyRequest, EmptyResponse
+from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import Reason, RequestBody, Word
-from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, missing_is_404
+from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import (
-    HoldChangeResponse,
-    HoldResponse,
-    StopOrderResponse,
-    StopStepResponse,
-    hold_answer,
-    hold_change_answer,
-    stop_order_answer,
-    stop_step_answer,
-)
+from batchq.api.stop_shapes import hold_answer, hold_change_answer, stop_order_answer, stop_step_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
-from batchq.ports.checkpoints import Checkpoint, CheckpointType
+from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
+from batchq.ports.responses.checkpoints import (
+    CheckpointResponse,
+    CheckpointsResponse,
+    DeleteCheckpointResponse,
+    RequestCheckpointResponse,
+)
+from batchq.ports.responses.jobs import ForceFailResponse, HeldJobResponse, HistoryEntryResponse, JobHistoryResponse
+from batchq.ports.responses.server import DrainQueueResponse, EmptyResponse
 
 
 class HoldJobRequest(RequestBody):
     """Why the job is held or paused."""
 
     reason: Reason | None = None
-
-
-class HeldJobResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The job after the request."""
-
-    job_id: str
-    job_name: str
-    status: Status
-    status_reason: str | None = None
-    #: Why it is held; absent if it is not.
-    hold: HoldResponse | None = None
-    #: The latest order to cancel or stop the job. Its kind is PAUSE while a running job is being paused.
-    stop_order: StopOrderResponse | None = None
-    #: Of a request to release or resume the job: whether it was held. Otherwise the request has changed nothing.
-    was_held: bool | None = None
-
-
-class HistoryEntryResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A status that a job entered, or a step of an order to stop it."""
-
-    #: Milliseconds since 1970.
-    at: int
-    #: The status that the job entered or, with `stopOrder` or `hold`, had at that time.
-    status: Status
-    #: Why the job has the status; absent if no reason is recorded.
-    reason: str | None = None
-    #: The number of the attempt that the status belongs to; absent before the first attempt.
-    attempt: int | None = None
-    #: The step of a stop order; absent if the job entered `status`.
-    stop_order: StopStepResponse | None = None
-    #: The job was held or released; absent if the job entered `status`.
-    hold: HoldChangeResponse | None = None
-
-
-class JobHistoryResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The history of a job, oldest entry first; without entries for a child that its array has not created yet."""
-
-    job_id: str
-    history: tuple[HistoryEntryResponse, ...]
-
-
-class ForceFailResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The job after the request."""
-
-    job_id: str
-    status: Status
-    status_reason: str | None = None
 
 
 class ForceFailRequest(RequestBody):
@@ -98,10 +47,10 @@ class LeaveSafeModeRequest(RequestBody):
     new_engine: bool = False
 
 
-operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(failed=missing_is_404)
 
 
-@operations.add("HoldJob", "POST", f"{JOB}/hold")
+@operations.add("HoldJob", "POST", f"{JOB}/hold", Permission.SELF)
 async def hold_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Keeps a queued job from starting until it is released.
 
@@ -113,7 +62,7 @@ async def hold_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     return await _held_job(parts, call)
 
 
-@operations.add("ReleaseJob", "POST", f"{JOB}/release")
+@operations.add("ReleaseJob", "POST", f"{JOB}/release", Permission.SELF)
 async def release_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a held or paused job start again.
 
@@ -123,7 +72,7 @@ async def release_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse
     return await _held_job(parts, call, was_held=was_held)
 
 
-@operations.add("PauseJob", "POST", f"{JOB}/pause")
+@operations.add("PauseJob", "POST", f"{JOB}/pause", Permission.SELF)
 async def pause_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Stops a running job with a final checkpoint, and holds it until it is resumed.
 
@@ -135,7 +84,7 @@ async def pause_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse
     return await _held_job(parts, call)
 
 
-@operations.add("ResumeJob", "POST", f"{JOB}/resume")
+@operations.add("ResumeJob", "POST", f"{JOB}/resume", Permission.SELF)
 async def resume_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a paused or held job start again, from its newest checkpoint.
 
@@ -145,14 +94,14 @@ async def resume_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     return await _held_job(parts, call, was_held=was_held)
 
 
-@operations.add("GetJobHistory", "GET", f"{JOB}/history")
+@operations.add("GetJobHistory", "GET", f"{JOB}/history", Permission.SELF)
 async def get_job_history(parts: Parts, call: Call[None]) -> JobHistoryResponse:
     """Lists the statuses of a job, the orders to stop it and its holds, oldest first."""
     entries = await parts.jobs.history(call.job_id, caller=call.caller)
     return JobHistoryResponse(job_id=call.job_id, history=tuple(map(_history_entry, entries)))
 
 
-@operations.add("ForceFail", "POST", f"{JOB}/forcefail", permission=Permission.MAINTENANCE)
+@operations.add("ForceFail", "POST", f"{JOB}/forcefail", Permission.MAINTENANCE)
 async def force_fail(parts: Parts, call: Call[ForceFailRequest]) -> ForceFailResponse:
     """Ends a job as FAILED whose container does not end.
 
@@ -162,7 +111,7 @@ async def force_fail(parts: Parts, call: Call[ForceFailRequest]) -> ForceFailRes
     return ForceFailResponse(job_id=job.id, status=job.status, status_reason=job.status_reason)
 
 
-@operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", permission=Permission.MAINTENANCE)
+@operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", Permission.MAINTENANCE)
 async def leave_safe_mode(parts: Parts, call: Call[LeaveSafeModeRequest]) -> EmptyResponse:
     """Ends the safe mode after a restore, or accepts a new container engine."""
     await parts.jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.new_engine, caller=call.caller)
@@ -206,18 +155,10 @@ class DrainQueueRequest(RequestBody):
     drained: bool
 
 
-class DrainQueueResponse(Struct, frozen=True, kw_only=True):
-    """The queue after the request."""
-
-    queue: str
-    #: Whether it accepts jobs and starts none.
-    drained: bool
-
-
 queue_operations = OperationTable()
 
 
-@queue_operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", permission=Permission.CATALOG)
+@queue_operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", Permission.CATALOG)
 async def drain_queue(parts: Parts, call: Call[DrainQueueRequest]) -> DrainQueueResponse:
     """Lets a job queue accept jobs without starting them, or start them again.
 
@@ -228,53 +169,7 @@ async def drain_queue(parts: Parts, call: Call[DrainQueueRequest]) -> DrainQueue
     return DrainQueueResponse(queue=queue.name, drained=queue.drained)
 
 
-class CheckpointResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A checkpoint: a file or directory in the job's checkpoint directory."""
-
-    #: `ckpt_` and 12 hex digits.
-    id: str
-    #: The name of the file or directory.
-    name: str
-    type: CheckpointType
-    #: A lower bound if it has very many files.
-    size_bytes: int
-    #: When it was last changed, in milliseconds since 1970.
-    created_at: int
-    #: From its name; absent if the name has none.
-    epoch: int | None = None
-    step: int | None = None
-    #: Whether it is written completely, as far as can be known.
-    complete: bool
-
-
-class CheckpointsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The checkpoints of a job, oldest first, at most 1000."""
-
-    job_id: str
-    checkpoints: tuple[CheckpointResponse, ...]
-    #: The size of all of them.
-    total_size_bytes: int
-    #: The id of the newest complete one, from which the next attempt can continue; absent without one.
-    latest: str | None = None
-
-
-class RequestCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The request was delivered. The job writes the checkpoint later."""
-
-    job_id: str
-
-
-class DeleteCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The deleted checkpoint."""
-
-    job_id: str
-    checkpoint_id: str
-
-
-checkpoint_operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
-
-
-@checkpoint_operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints")
+@operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints", Permission.SELF)
 async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsResponse:
     """Lists the checkpoints of a job, oldest first.
 
@@ -290,7 +185,7 @@ async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsRespons
     )
 
 
-@checkpoint_operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints")
+@operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints", Permission.SELF)
 async def request_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> RequestCheckpointResponse:
     """Sends the checkpoint signal that a running job declared.
 
@@ -300,7 +195,7 @@ async def request_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> RequestC
     return RequestCheckpointResponse(job_id=call.job_id)
 
 
-@checkpoint_operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}")
+@operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}", Permission.SELF)
 async def delete_checkpoint(parts: Parts, call: Call[None]) -> DeleteCheckpointResponse:
     """Deletes a checkpoint of a job."""
     await parts.checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)

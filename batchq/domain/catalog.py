@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, merge_pairs
+from batchq.domain.enums import State
 from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.task import Nodes, Task
@@ -27,13 +28,6 @@ PolicyName = NewType("PolicyName", str)
 Tags = tuple[tuple[str, str], ...]
 MAX_TAGS = 50  # AWS: of one resource
 MAX_UNITS = 2**63 - 1  # AWS: a long
-
-
-class State(StrEnum):
-    """Whether a queue accepts jobs, or an environment starts them. Running jobs are not affected."""
-
-    ENABLED = "ENABLED"
-    DISABLED = "DISABLED"
 
 
 class DefinitionStatus(StrEnum):

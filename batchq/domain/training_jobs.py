@@ -13,11 +13,12 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.container import Resources
 from batchq.domain.cost import run_time
+from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.enums import QUEUED as QUEUED_STATUSES
 from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Reader, RelatedJobs
-from batchq.domain.job import FINISHED, Job, Status
-from batchq.domain.job import QUEUED as QUEUED_STATUSES
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.job import Job
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import MetricValue
 
 Spelt = TypeVar("Spelt")

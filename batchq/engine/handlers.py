@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import State
+from batchq.domain.enums import State
 from batchq.domain.ids import JobId, QueueName, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays

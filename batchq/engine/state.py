@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.container import Resources
+from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import ACTIVE, QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.forced_failure import is_damaged

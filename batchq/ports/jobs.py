@@ -12,8 +12,9 @@ from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Preview, Progress, StopTarget, Target
 from batchq.domain.cost import Spending
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery

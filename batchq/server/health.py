@@ -9,7 +9,7 @@ from batchq import __version__
 from batchq.api.auth.authentication import HealthReport
 from batchq.api.metrics.gauges import Reading
 from batchq.audit import AuditLog
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine

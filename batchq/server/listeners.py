@@ -24,7 +24,7 @@ from batchq.api.http.credentials import CredentialVerifier
 from batchq.api.http.tls import Certificate
 from batchq.api.http.unix_socket import OWNER_ONLY, WITH_GROUP, PeerNames, SocketFile, listening
 from batchq.api.serving.server import LIMITS, ConnectionLimits
-from batchq.domain.access.accounts import Role
+from batchq.domain.enums import Role
 from batchq.errors import StartImpossible
 from batchq.ports.clock import Clock
 from batchq.settings import Auth, Settings

@@ -27,8 +27,8 @@ from batchq.domain.catalog import (
     QuantityOperation,
     ResourceKind,
     SchedulingPolicy,
-    State,
 )
+from batchq.domain.enums import State
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore

@@ -9,13 +9,14 @@ from datetime import datetime
 
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobQueue
+from batchq.domain.enums import Status
 from batchq.domain.explanation import capacity
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
-from batchq.domain.job import Job, JobSpec, Status
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import dependencies_to_read

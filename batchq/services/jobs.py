@@ -15,9 +15,10 @@ from batchq.domain import events as on
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import FORCE_OR_CHECKPOINT
-from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
+from batchq.domain.catalog import JobDefinition, JobQueue, Tags
+from batchq.domain.enums import ACTIVE, FINISHED, State
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, Job, JobSpec
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.prices import Prices
 from batchq.domain.training import check_mounts
@@ -76,9 +77,8 @@ class JobService:
         """
         queue = self.check(submission, caller=caller)
         self._engine.submit_rate.check(caller.account)
-        definition = await self._catalog.definitions.find(
-            submission.definition_name, submission.definition_revision, caller=caller
-        )
+        name, revision = submission.definition_name, submission.definition_revision
+        definition = await self._catalog.definitions.find(name, revision, caller=caller)
         spec = await self.checked_spec(submission, definition, queue, caller=caller)
         return await self._engine.submit(
             job_id=submission.job_id or JobId(str(uuid4())),

@@ -4,8 +4,9 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from batchq.domain.enums import FINISHED
 from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.times import microseconds
 from batchq.errors import Conflict

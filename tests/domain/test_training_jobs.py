@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.explanation.explain import REASONS
-from batchq.domain.job import FINISHED, Status
-from batchq.domain.stop_values import Hold, StopKind
+from batchq.domain.stop_values import Hold
 from batchq.domain.training import MetricValue, TrainingPlan
 from batchq.domain.training_jobs import (
     ENDED,

@@ -10,23 +10,23 @@ from tests.house.rooms import ROOT, name, sources, tree
 MAX_PACKAGE_LINES = {
     "api": 200,
     "api/auth": 600,
-    "api/batch": 4_250,
-    "api/console": 4_850,
+    "api/batch": 4_100,
+    "api/console": 4_750,
     "api/http": 1_250,
     "api/logs": 550,
     "api/metrics": 600,
-    "api/native": 2_350,
-    "api/operations": 1_300,
+    "api/native": 2_250,
+    "api/operations": 1_350,
     "api/serving": 550,
     "api/training": 4_700,
     "batchq": 700,
-    "batchq/accounts": 1_050,
-    "batchq/cli": 7_050,
+    "batchq/accounts": 900,
+    "batchq/cli": 7_150,
     "batchq/doctor": 800,
-    "batchq/domain": 10_900,
+    "batchq/domain": 11_000,
     "batchq/engine": 7_300,
     "batchq/logs": 1_350,
-    "batchq/ports": 1_500,
+    "batchq/ports": 2_500,
     "batchq/server": 1_050,
     "batchq/services": 3_800,
     "batchq/store": 5_800,
@@ -35,7 +35,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_300,
     "compute/kubernetes": 2_350,
     "compute/simulated": 800,
-    "tests": 94_000,
+    "tests": 94_450,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
@@ -75,5 +75,4 @@ def test_every_public_name_is_defined_in_one_module():
     classes = names_defined_twice(modules, ast.ClassDef)
     functions = names_defined_twice(modules, ast.FunctionDef | ast.AsyncFunctionDef)
 
-    # Each dialect of the API has a function `dialect`, which mounts it.
-    assert classes | {name: places for name, places in functions.items() if name != "dialect"} == {}
+    assert classes | functions == {}

@@ -6,7 +6,7 @@ The words are those of batchq's own dialect, of ModelArts (phase/secondary_phase
 
 import pytest
 
-from batchq.api.operations.operation_table import Call
+from batchq.api.operations.operations import Call
 from batchq.api.training.modelarts import operations
 from batchq.api.training.modelarts.wire import ModelArtsRefusal, TrainingJobAction
 from batchq.api.training.rest import job_answers as rest

@@ -14,8 +14,9 @@ from msgspec import Struct
 from batchq.api.training.common.training_jobs import TrainingDialect
 from batchq.api.training.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name, nodes_that_fit
 from batchq.domain.container import Resources
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.job import Attempt, Job
 from batchq.domain.times import milliseconds
 from batchq.domain.training_jobs import TrainingFailure, TrainingJobView, TrainingPhase, spelling, statuses_with
 

@@ -30,9 +30,10 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobSearch,
 )
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import FINISHED, Status, StopProgress
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.stop_values import StopProgress, StopStep
+from batchq.domain.job import Attempt, Job
+from batchq.domain.stop_values import StopStep
 from batchq.domain.times import LATEST, milliseconds, optional_rfc3339, rfc3339
 from batchq.domain.training_jobs import TrainingJobView
 from batchq.ports.history import HistoryEntry

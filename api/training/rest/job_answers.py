@@ -22,13 +22,14 @@ from batchq.api.training.rest.figures import (
     size_text,
 )
 from batchq.domain.cost import Cost
-from batchq.domain.job import ACTIVE, Job
+from batchq.domain.enums import ACTIVE, CheckpointType
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.times import optional_rfc3339, rfc3339
 from batchq.domain.training import CheckpointRules, checkpoint_id
 from batchq.domain.training_jobs import TrainingJobView, TrainingPhase, spelling
-from batchq.ports.checkpoints import Checkpoint, CheckpointType
+from batchq.ports.checkpoints import Checkpoint
 
 
 class TrainingStatus(StrEnum):

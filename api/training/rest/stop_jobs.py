@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import InvalidMember, Reason, RequestBody, reply, while_connected
-from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.api.training.rest.context import JOB, find_job, impossible, read_job, state_conflict
 from batchq.api.training.rest.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
@@ -20,8 +21,9 @@ from batchq.api.training.rest.job_answers import (
     cancellation_details,
     status_of,
 )
-from batchq.domain.access.accounts import Caller
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.enums import FINISHED
+from batchq.domain.job import Job
 from batchq.domain.training_jobs import TrainingJobView, TrainingPhase
 from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 
@@ -77,7 +79,9 @@ class PauseResponse(Struct, frozen=True, kw_only=True, rename="camel"):
 operations = OperationTable()
 
 
-@operations.add("CancelTrainingJob", "POST", f"{JOB}/cancel", optional_body=True, answer=CancelResponse)
+@operations.add(
+    "CancelTrainingJob", "POST", f"{JOB}/cancel", Permission.SELF, optional_body=True, answer=CancelResponse
+)
 async def cancel_training_job(context: Parts, call: Call[CancelTrainingJobRequest]) -> web.Response:
     """Cancels a training job.
 
@@ -153,7 +157,7 @@ async def _figures(
     return final_metrics(metrics, duration), None if cost is None else cost_summary(cost)
 
 
-@operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", optional_body=True)
+@operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", Permission.SELF, optional_body=True)
 async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]) -> PauseResponse:
     """Pauses a training job until it is resumed.
 
@@ -166,7 +170,7 @@ async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]
     return await _change(context, job, pause, refused=_NOT_PAUSABLE, required=PAUSABLE, caller=caller)
 
 
-@operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", optional_body=True)
+@operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", Permission.SELF, optional_body=True)
 async def resume_training_job(context: Parts, call: Call[EmptyRequest]) -> PauseResponse:
     """Resumes a paused training job.
 

@@ -29,8 +29,9 @@ from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.wire import validation_exception
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Resources, TextFile
+from batchq.domain.enums import Action
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Action, ExitRule, RetryStrategy
+from batchq.domain.job import ExitRule, RetryStrategy
 from batchq.domain.training import CHECKPOINTS_TAG, MOUNT_POINT, MetricRule
 from batchq.services.job_reads import new_id
 

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from batchq.api.training.sagemaker.create_job import DIALECT
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.enums import FINISHED
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.status_reasons import ALGORITHM_ERROR
 from batchq.domain.training import MetricValue
