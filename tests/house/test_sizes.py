@@ -18,7 +18,7 @@ MAX_PACKAGE_LINES = {
     "api/native": 2_250,
     "api/operations": 1_350,
     "api/serving": 550,
-    "api/training": 4_850,
+    "api/training": 4_700,
     "batchq": 700,
     "batchq/accounts": 900,
     "batchq/cli": 7_350,
