@@ -14,8 +14,9 @@ from batchq.api.batch.describe_jobs import job_summary
 from batchq.api.batch.validation import KeyValuesPair, Text, WireModel
 from batchq.api.http.page_tokens import TokenQuery
 from batchq.api.operations.parts import Parts
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, node_of
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.errors import Invalid
 from batchq.ports.jobs import ChildQuery, Filter, JobQuery
 

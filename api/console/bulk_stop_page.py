@@ -21,8 +21,8 @@ from batchq.api.http.http import RequestQuery, Word
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import AccountName, Caller, Permission
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome, outcome_message
-from batchq.domain.job import Status
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, outcome_message
+from batchq.domain.enums import Outcome, Status
 from batchq.domain.stop_messages import (
     DONE,
     WIDE,

@@ -3,7 +3,7 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import job_columns
 from batchq.cli.output import is_terminal, write_line
 from batchq.cli.quantities import now
@@ -21,7 +21,6 @@ def add_top(command: ArgumentParser) -> None:
     why it waits or has failed, l shows the end of its log, t terminates and c cancels it, p pauses the refresh, and q
     ends. Without a terminal, one picture is printed.
     """
-    add_server_flags(command)
     command.set_defaults(run=run_top)
 
 

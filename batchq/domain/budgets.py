@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import ROOT, AccountName, UserName
 from batchq.domain.bulk_stop import JobFilter, Kind
 from batchq.domain.cost import rounded
+from batchq.domain.enums import BudgetLimit, BudgetPeriod
 from batchq.domain.ids import QueueName
 from batchq.errors import Invalid
 
@@ -27,22 +28,6 @@ class BudgetScope(StrEnum):
 
     ACCOUNT = "ACCOUNT"
     QUEUE = "QUEUE"
-
-
-class BudgetPeriod(StrEnum):
-    """The time whose cost counts."""
-
-    #: From the first job on.
-    WHOLE = "WHOLE"
-    #: The calendar month in UTC.
-    MONTH = "MONTH"
-
-
-class BudgetLimit(StrEnum):
-    """The limits of a budget, the lower one first."""
-
-    SOFT = "SOFT"
-    HARD = "HARD"
 
 
 class BudgetKey(Struct, frozen=True, order=True):

@@ -13,10 +13,11 @@ from msgspec import Struct
 from batchq.domain import events as on
 from batchq.domain.access.accounts import UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Outcome, Status, StopKind
 from batchq.domain.ids import JobId, container_id, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.task import TaskContainer
 from batchq.errors import Invalid
 
@@ -29,29 +30,6 @@ class Kind(StrEnum):
 
     CANCEL = "CANCEL"
     TERMINATE = "TERMINATE"
-
-
-class Outcome(StrEnum):
-    """The outcome of the order for one job. The last four change nothing."""
-
-    #: A queued job was cancelled: it is FAILED.
-    CANCELLED = "CANCELLED"
-    #: A queued job was terminated: it is FAILED.
-    TERMINATED = "TERMINATED"
-    #: The job ends when its containers, or its children, have ended.
-    STOPPING = "STOPPING"
-    #: An active job was cancelled: its attempt continues, and is not retried if it fails.
-    NOT_RETRIED = "NOT_RETRIED"
-    #: A container of a task stops; the job and its other containers continue.
-    CONTAINER_STOPPING = "CONTAINER_STOPPING"
-    #: A container of a task was named, which cannot be stopped alone at present.
-    REFUSED = "REFUSED"
-    #: The job, or the container, had finished already.
-    ALREADY_FINISHED = "ALREADY_FINISHED"
-    #: The job was named, but does not match the filter.
-    NOT_MATCHED = "NOT_MATCHED"
-    #: The job was named, but does not exist, or the caller may not see it.
-    NOT_FOUND = "NOT_FOUND"
 
 
 class BulkStopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,14 +11,14 @@ from msgspec import Struct
 from batchq.domain.bulk_stop import (
     BulkStopOrder,
     Kind,
-    Outcome,
     has_children,
     note,
     standing_order,
     stop_outcome,
     unfinished_children,
 )
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.escalation import ladder
 from batchq.domain.stop_messages import consequences_of_cancel, consequences_of_terminate, node_note

@@ -21,7 +21,6 @@ from batchq.domain.bulk_stop import (
     Candidates,
     JobFilter,
     JobOutcome,
-    Outcome,
     Progress,
     StopTarget,
     children_count,
@@ -33,6 +32,7 @@ from batchq.domain.bulk_stop import (
     standing_order,
     stop_outcome,
 )
+from batchq.domain.enums import Outcome
 from batchq.domain.ids import container_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job

@@ -19,11 +19,10 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStopOrder, Candidates, JobFilter, JobOutcome
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId, Tag
+from batchq.domain.ids import JobId, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.domain.training import MetricValue
-from batchq.ports.jobs import SubmissionKey
 from batchq.ports.runtime import RuntimeIdentity
 
 ENOUGH_MESSAGES = 64  # messages among which the fixed cost of a unit of work is divided well enough

@@ -12,8 +12,9 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct, field
 
 from batchq.domain.access.accounts import Visibility
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 
 
 class SearchOrder(StrEnum):

@@ -12,7 +12,6 @@ from batchq.domain.bulk_stop import (
     BulkStopOrder,
     JobFilter,
     JobOutcome,
-    Outcome,
     Preview,
     container_outcome,
     require_consistent,
@@ -20,8 +19,9 @@ from batchq.domain.bulk_stop import (
     standing_order,
     stop_outcome,
 )
+from batchq.domain.enums import FINISHED, Outcome
 from batchq.domain.ids import MAX_DIGITS, JobId, child_id, container_id, node_id, parent_of
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine

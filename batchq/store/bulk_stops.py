@@ -21,9 +21,9 @@ from batchq.domain.bulk_stop import (
     StopTarget,
     Target,
 )
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import JobId
 from batchq.domain.intervals import merged
-from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.ports.jobs import Changes
 from batchq.store import job_reads, job_writes, rows
 from batchq.store.lists import Values, any_of, is_visible, matches_name

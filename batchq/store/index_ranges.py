@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.ports.job_search import JobSearchQuery, SearchOrder, SearchPosition
 from batchq.store import job_reads, rows
 from batchq.store.lists import VisibleColumn, visible_columns

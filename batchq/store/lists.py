@@ -17,8 +17,9 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
+from batchq.domain.enums import QUEUED, Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Age, ChildQuery, ChildRun, Filter, JobQuery

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
 from batchq.domain.times import microseconds
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.store import rows

@@ -5,15 +5,13 @@ import sys
 
 import pytest
 
+from tests.cli.responses import explanation
 from tests.cli.servers import job, job_id, row
 from tests.cli.terminal_session import on_terminal, session
 
 pytestmark = pytest.mark.process
 
-WHY = {
-    "code": "NEXT",
-    "sentence": "Next in queue default: needs 4 vCPUs, 1.5 of 8 are free. 3 jobs hold the rest of them.",
-}
+WHY = explanation("Next in queue default: needs 4 vCPUs, 1.5 of 8 are free. 3 jobs hold the rest of them.")
 ROWS = [
     row("train", "RUNNABLE", why=WHY),
     row("a-long-name-of-a-job-that-has-failed-already", "FAILED", jobId=job_id("77ab01c9"), exitCode=2, stoppedAt=0),

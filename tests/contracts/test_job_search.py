@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
+from batchq.domain.enums import ACTIVE
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
-from batchq.domain.job import ACTIVE, FINISHED, ArrayChild, Attempt, Status
+from batchq.domain.job import FINISHED, ArrayChild, Attempt, Status
 from batchq.domain.stop_values import Hold
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Changes

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.enums import ACTIVE
+from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import step

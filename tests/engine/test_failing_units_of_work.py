@@ -17,8 +17,9 @@ from batchq.domain import events as on
 from batchq.domain.access.accounts import Account, AccountLimits, Directory, Owner, Visibility
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ResourceKind
+from batchq.domain.enums import ACTIVE
 from batchq.domain.ids import child_id
-from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
 from batchq.engine import bulk_stops, propagation
 from batchq.engine.account_limits import AccountPolicies

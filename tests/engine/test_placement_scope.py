@@ -183,7 +183,7 @@ async def waiting(world, count, script=None):
         await world.submission(script, millicpus=1, memory_mib=4),
         needs=(ConsumableRequirement(resource=LICENCE, quantity=1),),
     )
-    return [(await world.jobs.submit(submission, caller=ADMIN)).id for _ in range(count)]
+    return [(await world.submissions.submit(submission, caller=ADMIN)).id for _ in range(count)]
 
 
 @pytest.mark.fault("CO05")

@@ -30,7 +30,7 @@ async def array_of(world, size, **fields):
 async def shown(world, parent, size):
     """The array and its children as they are shown, without the members that no response contains."""
     ids = [parent, *(child_id(parent, index) for index in range(size))]
-    return [_compared(job) for job, _ in await world.jobs.describe(ids, caller=world.caller)]
+    return [_compared(job) for job in await world.jobs.describe(ids, caller=world.caller)]
 
 
 async def stored(world, parent, size):

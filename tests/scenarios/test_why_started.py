@@ -471,7 +471,7 @@ async def test_a_force_failed_job_shows_the_reason(world):
 async def test_an_invalid_submission_is_explained(world):
     submission = replace(await world.submission(), overrides=Overrides(environment=(("TEXT", "x" * 9000),)))
 
-    job = (await world.jobs.submit(submission, caller=ADMIN)).id
+    job = (await world.submissions.submit(submission, caller=ADMIN)).id
 
     sentence = "Not valid: Container Overrides length must be at most 8192."
     await world.wait_for_why(job, "INVALID", sentence)

@@ -7,10 +7,10 @@ from random import Random
 from batchq.domain.catalog import JobQueue
 from batchq.domain.ids import JobId, QueueName, child_id
 from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job_request import JobRequest
 from batchq.domain.stop_values import StopKind
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
-from batchq.services.submissions import Submission
 from tests.simulation.resource_checks import CATALOG_DELAY
 from tests.simulation.run_log import Checks, RunLog
 
@@ -18,7 +18,7 @@ HOLDS = ("hold", "pause")
 RELEASES = ("release", "resume_job")
 
 
-def request(rng: Random, known: Mapping[JobId, Submission]) -> tuple[str, JobId] | None:
+def request(rng: Random, known: Mapping[JobId, JobRequest]) -> tuple[str, JobId] | None:
     """A request, and the recent job or the child that it names; None before the first job."""
     if not known:
         return None
