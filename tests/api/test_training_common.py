@@ -28,24 +28,14 @@ FOLDERS = BucketFolders(ROOT, "s3://")
 DIALECT = TrainingDialect("sketch")
 
 
-class Submissions:
-    """Keeps what is submitted."""
-
-    async def submit(self, submission, work, *, caller):
-        self.submission, self.work = submission, work
-
-
 def request(**members):
     required = {"container": container(), "retry": RetryStrategy(), "timeout": None, "tags": (), "returned": {}}
     return TrainingJobRequest(dialect=DIALECT, name="resnet", **required | members)
 
 
-async def test_a_request_is_submitted_with_the_document_of_its_dialect():
-    submissions = Submissions()
+def test_a_request_is_submitted_with_the_document_of_its_dialect():
+    sent = request(returned={"a": "é"}, digest="d").job_request
 
-    await request(returned={"a": "é"}, digest="d").submit(submissions, caller=None)
-
-    sent = submissions.submission
     assert (sent.definition_name, sent.queue, sent.name) == ("sketch", "default", "resnet")
     made = job(client_document=sent.client_document)
     assert (DIALECT.created(made), DIALECT.returned(made), DIALECT.request(made)) == (True, {"a": "é"}, "d")
