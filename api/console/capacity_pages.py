@@ -10,9 +10,10 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import network_of
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import Job, Status
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.job_search import PageQuery
 
 MAX_JOBS = 200  # in all environments together
 MAX_RESOURCES = 100  # on a page
@@ -36,7 +37,7 @@ async def environments_page(context: ConsoleContext, visit: PageRequest[None]) -
     caller, environments = visit.caller, context.overviews.environments()
     names = frozenset(str(overview.environment.name) for overview in environments)
     found = await context.search.search(
-        JobSearchQuery(environments=names, children=True, limit=MAX_JOBS), caller=caller
+        PageQuery(selection=JobSelection(environments=names, children=True), limit=MAX_JOBS), caller=caller
     )
     visible = context.catalog.queues_of(caller)
     values = {

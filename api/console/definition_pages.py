@@ -18,8 +18,9 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import Invalid, NotFound
-from batchq.ports.job_search import JobPage, JobSearchQuery
+from batchq.ports.job_search import JobPage, PageQuery
 
 MAX_READ = 500  # revisions that are read for a page of the list
 MAX_REVISIONS = 100  # of one name on a page
@@ -135,7 +136,7 @@ async def _revisions(context: ConsoleContext, name: str, before: int | None, cal
 
 
 async def _last_jobs(context: ConsoleContext, definition: str, caller: Caller) -> JobPage:
-    query = JobSearchQuery(definitions=frozenset({definition}), limit=LAST_JOBS)
+    query = PageQuery(selection=JobSelection(definitions=frozenset({definition})), limit=LAST_JOBS)
     return await context.search.search(query, caller=caller)
 
 

@@ -17,6 +17,8 @@ from batchq.domain.ids import JobId, job_path, short_id
 from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import stop_state
+from batchq.domain.stop_request import StopRequest
+from batchq.domain.stop_values import StopKind
 from batchq.errors import NotFound
 
 HELD = "The job keeps its place in the queue, holds up no other job, and does not start until it is released."
@@ -121,7 +123,8 @@ def _call(
         case "hold":
             return context.jobs.hold(job_id, reason, caller=caller, expected=expected)
         case "pause":
-            return context.jobs.pause(job_id, reason, caller=caller, expected=expected)
+            request = StopRequest(kind=StopKind.PAUSE, reason=reason)
+            return context.jobs.stop(job_id, request, caller=caller, expected=expected)
         case "release":
             return context.jobs.release(job_id, caller=caller)
         case _:

@@ -22,6 +22,8 @@ from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.views import shown_status_reason
+from batchq.domain.stop_request import StopRequest
+from batchq.domain.stop_values import StopKind
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
@@ -133,7 +135,8 @@ async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobResp
     held, its resources are free, and the attempt does not count as one of its attempts. Its checkpoints are kept. This
     holds for every exit code. A queued job is held, and a held one is not changed.
     """
-    await jobs.pause(call.job_id, call.input.reason or f"Paused by {call.caller.user}", caller=call.caller)
+    request = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {call.caller.user}")
+    await jobs.stop(call.job_id, request, caller=call.caller)
     return await _held_job(jobs, call)
 
 

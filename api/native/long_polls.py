@@ -24,7 +24,7 @@ from batchq.api.http.http import (
     struct_to_json,
     while_connected,
 )
-from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
+from batchq.api.native.job_selection import bare_name, parse_job_id, parse_status
 from batchq.api.operations.operation_table import JOB, Call, CallLimit, OperationTable
 from batchq.api.stop_shapes import HoldChangeResponse, StopStepResponse, hold_change_answer, stop_step_answer
 from batchq.domain.ids import JobId, QueueName

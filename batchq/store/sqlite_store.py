@@ -138,7 +138,7 @@ class SqliteStore:
     surveyed_at = _read(job_reads.surveyed_at)
     submissions = _read(job_reads.submissions)
     last_order = _read(job_reads.last_order)
-    list = _browse(lists.read_job_page)
+    list = _browse(job_search.search_page)
     search = _search(job_search.search_page)
     failures = _search(job_reads.failures)
     oldest_visible_runnable = _search(job_reads.oldest_visible_runnable)

@@ -5,8 +5,10 @@ from msgspec.structs import replace
 
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import QUEUED, ArrayState, Dependency, DependencyType, Status
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import Conflict
-from batchq.ports.jobs import Changes, ChildQuery, Filter, JobQuery
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import Changes, ChildQuery
 from tests.support.builders import cancel, child, job, job_id, stop
 
 DEFAULT = QueueName("default")
@@ -157,9 +159,11 @@ async def test_pages_of_children_continue_below_their_last_index(store, seven_ch
 
 
 async def test_a_queue_is_listed_without_children(store, seven_children):
-    jobs = await store.list(JobQuery(queue=DEFAULT, limit=100))
-    running = await store.list(JobQuery(queue=DEFAULT, status=Status.RUNNING, limit=100))
-    named = await store.list(JobQuery(queue=DEFAULT, filter=Filter.JOB_NAME, values=("*",), limit=100))
+    jobs = (await store.list(PageQuery(limit=100))).jobs
+    running = (
+        await store.list(PageQuery(selection=JobSelection(statuses=frozenset({Status.RUNNING})), limit=100))
+    ).jobs
+    named = (await store.list(PageQuery(selection=JobSelection(names=frozenset({"*"})), limit=100))).jobs
 
     assert [it.order for it in jobs] == [18, 10, 9]
     assert running == ()

@@ -12,7 +12,8 @@ from batchq.domain.job import ArrayState, ConsumableRequirement, Dependency, Dep
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Changes, ChildQuery, JobQuery
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import Changes, ChildQuery
 from tests.support.builders import NOON, attempt, child, job, job_id, log_stream, moment, submission
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
@@ -51,7 +52,7 @@ async def pruned(store, *, before=NOON + DAY, keep=(), limit=100):
 
 
 async def left(store):
-    return sorted(it.order for it in await store.list(JobQuery(queue=DEFAULT, limit=1000)))
+    return sorted(it.order for it in (await store.list(PageQuery(limit=1000))).jobs)
 
 
 NEWEST = job(number=900)

@@ -9,9 +9,11 @@ from batchq.domain import events as on
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import FINISHED, QUEUED, Status
+from batchq.domain.job_selection import JobSelection
 from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, UpdateTags
-from batchq.ports.jobs import ChildQuery, JobQuery
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import ChildQuery
 from batchq.services.job_reads import PendingOrdersView
 from tests.engine.harness import ONE, SURVEYED, TWO, answer, harness_with, submit
 from tests.support.builders import ADMIN, NOON
@@ -63,11 +65,19 @@ def _compared(job):
     return replace(job, version=0, tags=(), array_state=family)
 
 
+def of_status(status):
+    return PageQuery(selection=JobSelection(statuses=frozenset({status})), limit=100)
+
+
+async def jobs_of(read):
+    return (await read).jobs
+
+
 async def listed(harness, status):
     """The jobs that ListJobs returns for the array and for its queue, with their statuses."""
     show = shown_by(harness)
     children = await show.list_children(ChildQuery(parent=ONE, status=status, limit=1000))
-    return {it.id: it.status for it in (*children, *await show.list(JobQuery(queue=DEFAULT, status=status, limit=9)))}
+    return {it.id: it.status for it in (*children, *(await show.list(of_status(status))).jobs)}
 
 
 def to(job_id, event):
@@ -267,7 +277,7 @@ class DelayedStore:
     [
         lambda it: it.jobs([child_id(ONE, SIZE - 1)]),
         lambda it: it.list_children(ChildQuery(parent=ONE, status=Status.FAILED, limit=100)),
-        lambda it: it.list(JobQuery(queue=DEFAULT, status=Status.FAILED, limit=100)),
+        lambda it: jobs_of(it.list(of_status(Status.FAILED))),
     ],
 )
 async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):

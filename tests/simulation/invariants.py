@@ -103,7 +103,7 @@ class Invariants(Checks):
         self.dependencies.follows(changes)
         self.resources.written(changes, begun)
         for sweep, selection in changes.bulk_stops:
-            self.bulk_stops.begun(sweep.order, selection)
+            self.bulk_stops.begun(sweep.request, selection)
 
     def catalog_changed(self, resource: CatalogResource) -> None:
         self.resources.changed(resource)

@@ -21,7 +21,7 @@ from batchq.domain.cost import run_time
 from batchq.domain.job import Job
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import Invalid
-from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.services.job_reads import JobSearchService
 
 MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in SubmitJob
@@ -99,7 +99,7 @@ def first_start(job: Job) -> datetime | None:
 
 
 async def matching_jobs(
-    search: JobSearchService, query: JobSearchQuery, matches: Callable[[Job], bool], *, caller: Caller
+    search: JobSearchService, query: PageQuery, matches: Callable[[Job], bool], *, caller: Caller
 ) -> tuple[list[Job], SearchPosition | None]:
     """Up to `query.limit` jobs of the search for which `matches` is true, and where the next page continues.
 

@@ -50,8 +50,11 @@ from batchq.api.training.modelarts.wire import (
 )
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Status
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
+from batchq.domain.stop_values import StopKind
 from batchq.errors import LimitExceeded
-from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.job_search import PageQuery
 from batchq.services.job_log import JobLogQuery
 
 PROJECT_HEADER = "X-Project-Id"
@@ -158,7 +161,8 @@ async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAct
     # The first order stands, so a job that is Terminating cannot be terminated again.
     if context.phases(job, caller).phase not in TERMINABLE:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
-    await context.jobs.terminate(job.id, f"Terminated by {caller.user}", caller=caller)
+    order = StopRequest(kind=StopKind.TERMINATE, reason=f"Terminated by {caller.user}")
+    await context.jobs.stop(job.id, order, caller=caller)
     after = await context.find(call)
     if context.phases(after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
         raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
@@ -259,11 +263,10 @@ async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingE
 
 async def _is_taken(context: ModelArtsContext, call: Call[CreateTrainingJob], name: str) -> bool:
     """Whether an unfinished job of the project that the caller sees has the name."""
-    query = JobSearchQuery(
+    selection = JobSelection(
         definitions=frozenset({f"{definition_prefix(call.path['project'])}_*"}),
         names=frozenset({name}),
         statuses=_UNFINISHED,
-        limit=20,
     )
-    page = await context.search.search(query, caller=call.caller)
+    page = await context.search.search(PageQuery(selection=selection, limit=20), caller=call.caller)
     return any(job.spec.name == name for job in page.jobs)

@@ -42,10 +42,11 @@ from batchq.api.training.rest.job_answers import (
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import Checkpoint
-from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.services.job_log import JobLogQuery
 
 MAX_LOG_LINES = 1000
@@ -109,13 +110,13 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
     """
     query, caller = call.input, call.caller
     token = "ListTrainingJobs", caller.user, query.status, query.name
-    wanted = JobSearchQuery(
+    selection = JobSelection(
         statuses=None if query.status is None else STATUSES[query.status],
         held=query.status is TrainingStatus.PAUSED,
         names=None if query.name is None else frozenset({query.name}),
-        limit=query.limit,
-        before=_position(context, token, query.cursor),
     )
+    before = _position(context, token, query.cursor)
+    wanted = PageQuery(selection=selection, limit=query.limit, before=before)
     jobs, position = await matching_jobs(context.search, wanted, lambda job: _matches(job, query.status), caller=caller)
     after = None if position is None else context.tokens.make(token, position_text(position))
     return ListResponse(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)

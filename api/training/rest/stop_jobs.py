@@ -21,6 +21,7 @@ from batchq.api.training.rest.job_answers import (
 )
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 
@@ -108,14 +109,14 @@ async def _cancel(context: TrainingContext, job: Job, body: CancelTrainingJobReq
     _refuse_finished(job)
     can_write = job.spec.checkpoints is not None or status_of(job) is TrainingStatus.RUNNING
     try:
-        await context.jobs.terminate(
-            job.id,
-            body.reason or f"Cancelled by {caller.user}",
+        order = StopRequest(
+            kind=StopKind.TERMINATE,
+            reason=body.reason or f"Cancelled by {caller.user}",
             checkpoint=body.create_final_checkpoint and can_write,
             keep_checkpoints=body.preserve_checkpoints,
             force=body.force,
-            caller=caller,
         )
+        await context.jobs.stop(job.id, order, caller=caller)
     except Invalid as why:
         raise impossible(str(why)) from None
     job = await read_job(context, job.id, caller)
@@ -162,7 +163,8 @@ async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJ
     job, caller = await find_job(context, call), call.caller
     _refuse_status(job, _NOT_PAUSABLE, PAUSABLE)
     try:
-        await context.jobs.pause(job.id, call.input.reason or f"Paused by {caller.user}", caller=caller)
+        order = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {caller.user}")
+        await context.jobs.stop(job.id, order, caller=caller)
     except Invalid as why:
         raise await _refused(context, job, caller, why, PAUSABLE) from None
     return await _paused(context, job, caller)

@@ -41,7 +41,10 @@ from batchq.api.training.sagemaker.job_document import (
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
-from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
+from batchq.domain.stop_values import StopKind
+from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.services.catalog import CatalogService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames
@@ -154,7 +157,8 @@ async def stop_sagemaker_job(
     if status is not TrainingJobStatus.IN_PROGRESS:
         raise validation_exception(f"The request was rejected because the training job is in status {status}.")
     reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
-    await context.jobs.terminate(job.id, reason, checkpoint=checkpoint, caller=request.caller)
+    order = StopRequest(kind=StopKind.TERMINATE, reason=reason, checkpoint=checkpoint)
+    await context.jobs.stop(job.id, order, caller=request.caller)
     return {}
 
 
@@ -255,17 +259,15 @@ def _refuse_unsupported(body: wire.SageMakerListTrainingJobs) -> None:
             raise validation_exception(f"{member} {str(value)[:40]} is not supported by this server.")
 
 
-def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> JobSearchQuery:
-    wanted = None if body.StatusEquals is None else STATUSES[TrainingJobStatus(body.StatusEquals)]
-    return JobSearchQuery(
-        statuses=wanted,
+def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> PageQuery:
+    selection = JobSelection(
+        statuses=None if body.StatusEquals is None else STATUSES[TrainingJobStatus(body.StatusEquals)],
         names=None if body.NameContains is None else frozenset({f"*{body.NameContains}*"}),
         definitions=frozenset({f"{DIALECT}_*"}),
         created_after=_milliseconds(body.CreationTimeAfter),
         created_before=_milliseconds(body.CreationTimeBefore),
-        limit=body.MaxResults or DEFAULT_RESULTS,
-        before=position,
     )
+    return PageQuery(selection=selection, limit=body.MaxResults or DEFAULT_RESULTS, before=position)
 
 
 def _milliseconds(seconds: float | None) -> int | None:
