@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.job_selection import HELP, resolve_jobs
+from batchq.cli.job_selection import FILTER_FLAGS, add_selection_flags, selected_ids
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import Page, Row, job_endpoint
@@ -48,7 +48,7 @@ def add_cost(command: ArgumentParser) -> None:
       batchq cost --by queue --since 2026-10-01 --until 2026-11-01
     """
     command.set_defaults(run=run_cost)
-    command.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
+    add_selection_flags(command, times=False)
     report = command.add_argument_group("report")
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
     report.add_argument("--since", type=parse_time, help="from this day on (UTC): 2026-11-01, or 7d (this month)")
@@ -58,12 +58,13 @@ def add_cost(command: ArgumentParser) -> None:
 
 
 def run_cost(args: Namespace) -> int:
-    if not args.jobs:
+    is_selected = any(getattr(args, name) for name in ("jobs", "me", "held", *FILTER_FLAGS))
+    if not is_selected:
         return _print_report(args)
     if args.by or args.since or args.until:
-        raise UsageError("--by, --since and --until are for a report: give no job")
+        raise UsageError("--by, --since and --until are for a report: give no job and no filter")
     url = url_of(args)
-    answers: list[Page] = [dict(call(url, f"{job_endpoint(job)}/cost")) for job in resolve_jobs(url, args.jobs)]
+    answers: list[Page] = [dict(call(url, f"{job_endpoint(job)}/cost")) for job in selected_ids(args, url, {})]
     rows: list[Row] = [{"jobId": answer["jobId"], **(answer["cost"] or {})} for answer in answers]
     print_list(args, {"jobs": answers}, rows, JOB_COLUMNS)
     return DONE

@@ -8,7 +8,7 @@ from threading import Thread
 from msgspec import Struct
 
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
-from batchq.cli.job_selection import HELP, resolve_jobs
+from batchq.cli.job_selection import add_selection_flags, selected_ids
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import ACTIVE, Page, Row, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
@@ -41,7 +41,7 @@ def add_logs(command: ArgumentParser) -> None:
     batchq logs sweep:190-194 -f      five children of an array, each line with the name of its job
     """
     command.set_defaults(run=run_logs)
-    command.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
+    add_selection_flags(command, times=False)
     command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")
     command.add_argument("--tail", type=int, metavar="N", help="the last N lines only, and what follows")
     command.add_argument(
@@ -73,7 +73,7 @@ def run_logs(args: Namespace) -> int:
 
 def _selected(args: Namespace, url: str) -> list[Log]:
     """The logs of the given jobs. Raises NotFound and UsageError."""
-    ids = resolve_jobs(url, args.jobs)
+    ids = selected_ids(args, url, {})
     rows = [child for row in fetch_rows(url, ids) for child in _with_children(row, url)]
     if len(rows) > MAX_FOLLOWED and args.follow:
         raise UsageError(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
@@ -88,7 +88,7 @@ def _with_children(row: Row, url: str) -> Sequence[Row]:
     """The job; of an array, its running children. Raises NotFound if none runs."""
     if "arraySize" not in row:
         return [row]
-    page = fetch_jobs(url, {"parentId": row["jobId"], "statuses": ACTIVE, "children": True}, limit=MAX_FOLLOWED)
+    page = fetch_jobs(url, {"parentId": row["jobId"], "jobStatuses": ACTIVE}, limit=MAX_FOLLOWED)
     if not page["jobs"]:
         raise NotFound(f"no child of the array {row['jobId']} runs; give a child, as {short_id(row['jobId'])}:0")
     if "nextToken" in page:

@@ -37,9 +37,9 @@ Content = dict[str, Any]
 def fetch_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
     """The response of listjobs with up to `limit` rows, from as many pages as are needed.
 
-    `nextToken` is present if further jobs may match. An empty list of `ids` matches none.
+    `nextToken` is present if further jobs may match. An empty list of `jobs` matches none.
     """
-    if filters.get("ids") == []:  # no job is selected; the server would search all
+    if filters.get("jobs") == []:  # no job is selected; the server would search all
         return {"jobs": []}
     rows: list[Row] = []
     page: Page = {}
@@ -61,7 +61,7 @@ def fetch_rows(url: str, ids: Sequence[str]) -> list[Row]:
     found: dict[str, Row] = {}
     for start in range(0, len(wanted), PAGE_SIZE):
         chunk = wanted[start : start + PAGE_SIZE]
-        page = fetch_jobs(url, {"ids": chunk, "children": True}, limit=PAGE_SIZE)
+        page = fetch_jobs(url, {"jobs": chunk}, limit=PAGE_SIZE)
         found |= {str(job["jobId"]): job for job in page["jobs"]}
     for job in wanted:
         if job not in found:  # the server knows why, or it is a child that its array has not created yet
@@ -93,11 +93,6 @@ def fetch_log_lines(url: str, job_id: str, *, timeout: float, **parameters: obje
 def fetch_overview(url: str) -> Page:
     """The response of `POST /v1/batchq/overview`."""
     return dict(call(url, OVERVIEW, {}))
-
-
-def fetch_user_name(url: str) -> str:
-    """The name of the caller on the server. Raises Unavailable if its response has none."""
-    return str(fetch_caller(url)["user"])
 
 
 def fetch_caller(url: str) -> Page:

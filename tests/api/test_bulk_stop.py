@@ -54,7 +54,7 @@ async def test_each_selected_job_has_a_line_and_is_counted(stop, three, describe
 async def test_each_named_job_has_a_line_with_the_reason_if_nothing_was_done(stop, three):
     runs, _, over = three
 
-    _, answer = await stop("terminate", jobs=[over, UNKNOWN_ID, runs, f"{runs}:1", over], states=["pending"])
+    _, answer = await stop("terminate", jobs=[over, UNKNOWN_ID, runs, f"{runs}:1", over], jobStatuses=["pending"])
 
     assert answer["jobs"] == [
         {
@@ -115,9 +115,9 @@ async def test_a_terminate_passes_signal_grace_and_reason_to_the_engine(server, 
 @pytest.mark.parametrize(
     "members",
     [
-        {"states": ["PENDING", "running"]},
-        {"states": ["all"]},
-        {"states": ["Submitted", "RUNNABLE", "starting", "Running"]},
+        {"jobStatuses": ["PENDING", "running"]},
+        {"jobStatuses": ["all"]},
+        {"jobStatuses": ["Submitted", "RUNNABLE", "starting", "Running"]},
         {"jobQueues": ["default"]},
         {"jobQueues": ["arn:aws:batch:us-east-1:123456789012:job-queue/default"]},
     ],
@@ -173,9 +173,9 @@ async def test_a_job_that_was_created_later_is_not_selected(stop, three, describ
         ("cancel", {"jobs": ["x"]}, "'x' is not the id of a job"),
         ("cancel", {"jobs": [f"{UNKNOWN_ID}:"]}, "is not the id of a job"),
         ("cancel", {"jobs": [f"{UNKNOWN_ID}:1", f"{UNKNOWN_ID}#a"]}, "is not the id of a job"),
-        ("cancel", {"states": ["PAUSED"]}, "'PAUSED' is not a state: use PENDING, RUNNABLE"),
-        ("cancel", {"states": ["SUCCEEDED"]}, "'SUCCEEDED' is not a state"),
-        ("cancel", {"states": ["ALL", "x"]}, "'X' is not a state"),
+        ("cancel", {"jobStatuses": ["PAUSED"]}, "'PAUSED' is not a state: use PENDING, RUNNABLE"),
+        ("cancel", {"jobStatuses": ["SUCCEEDED"]}, "'SUCCEEDED' is not a state"),
+        ("cancel", {"jobStatuses": ["ALL", "x"]}, "'X' is not a state"),
         ("cancel", {"jobNames": "sim"}, "'jobNames'"),
         ("cancel", {"jobNames": [""]}, "'jobNames.0'"),
         ("cancel", {"users": ["a\0b"]}, "NUL"),

@@ -97,7 +97,7 @@ async def test_head_of_a_stream_has_its_headers_and_ends(client):
 
 
 async def test_a_stream_has_events_that_occur_after_its_beginning(client):
-    async with client.stream("statuses=RUNNING") as answer:
+    async with client.stream("jobStatuses=RUNNING") as answer:
         job = await client.submit()
         (event,) = await blocks(answer, 1)
     assert (json.loads(event["data"])["jobId"], json.loads(event["data"])["status"]) == (job, "RUNNING")

@@ -89,8 +89,8 @@ class NativeServer:
     def _matches(self, it, content):
         return (
             it["jobId"].startswith(content.get("idPrefix", ""))
-            and ("names" not in content or it["jobName"] in content["names"])
-            and ("statuses" not in content or it["status"] in content["statuses"])
+            and ("jobNames" not in content or it["jobName"] in content["jobNames"])
+            and ("jobStatuses" not in content or it["status"] in content["jobStatuses"])
         )
 
 

@@ -26,15 +26,15 @@ from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
         (["-uann"], {"users": ["ann"]}),
         (["--me"], {"users": ["ann"]}),
         (["--me", "-u", "bob"], {"users": ["bob", "ann"]}),
-        (["-t", "PD", "-p", "debug"], {"states": ["PENDING"], "jobQueues": ["debug"]}),
-        (["--state=pending,Running", "-t", "r"], {"states": ["PENDING", "RUNNING"]}),
+        (["-t", "PD", "-p", "debug"], {"jobStatuses": ["PENDING"], "jobQueues": ["debug"]}),
+        (["--state=pending,Running", "-t", "r"], {"jobStatuses": ["PENDING", "RUNNING"]}),
         (["-n", "sim*,train", "--name", "eval"], {"jobNames": ["sim*", "train", "eval"]}),
         (["-A", "physics", "-w", "gpu1,gpu2"], {"accounts": ["physics"], "computeEnvironments": ["gpu1", "gpu2"]}),
         (
             ["-p", "arn:aws:batch:us-east-1:123456789012:job-queue/q"],
             {"jobQueues": ["arn:aws:batch:us-east-1:123456789012:job-queue/q"]},
         ),
-        (["-t", "all", "--reason", "the room is too hot"], {"states": ["ALL"], "reason": "the room is too hot"}),
+        (["-t", "all", "--reason", "the room is too hot"], {"jobStatuses": ["ALL"], "reason": "the room is too hot"}),
     ],
 )
 @pytest.mark.parametrize("command", ["cancel", "terminate"])
@@ -49,7 +49,7 @@ async def test_terminate_sends_signal_and_grace(server, signal):
     assert await batchq("terminate", "-t", "running", "--signal", signal, "--grace", "5") == 0
 
     assert server.requests == [
-        ("terminatejobs", {"dryRun": False, "states": ["RUNNING"], "signal": "SIGINT", "graceSeconds": 5})
+        ("terminatejobs", {"dryRun": False, "jobStatuses": ["RUNNING"], "signal": "SIGINT", "graceSeconds": 5})
     ]
 
 
