@@ -1,4 +1,4 @@
-"""What a caller asks about the end of jobs: one value of every dialect, the console and bulk stops. Decision 0087. Pure.
+"""What a caller asks about the end of jobs: one value of every dialect, the console and bulk stops. Pure. Note 0087.
 
 `event` translates the request into the lifecycle's event for one job.
 """

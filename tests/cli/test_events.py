@@ -74,7 +74,7 @@ async def test_filters_are_sent(serve):
 
     query = feed.queries[0]
     assert (query["jobs"], query["jobQueues"]) == (JOB, "gpu,night")
-    assert query["jobStatuses"] == "FAILED,RUNNING,STARTING,SUCCEEDED"
+    assert query["jobStatuses"] == "SUCCEEDED,FAILED,STARTING,RUNNING"
 
 
 async def test_a_terminal_gets_text_without_control_characters(serve, capsys, monkeypatch):

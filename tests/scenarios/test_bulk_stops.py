@@ -146,7 +146,7 @@ async def test_a_filter_on_statuses_stops_the_children_that_have_them(simulated)
 async def test_a_bulk_stop_includes_children_that_are_not_spawned_yet(simulated):
     array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
-    outcomes = await simulated.terminate_all(statuses=[*Status])
+    outcomes = await simulated.terminate_all(children=True)
 
     assert set(outcomes) == {CHILD(array, index) for index in range(600)}
     await simulated.wait_for(array, Status.FAILED)

@@ -106,7 +106,7 @@ class BudgetChecks(Checks):
         limits = tuple(it.limit for it in new)
         reason, at = stop_reason(after, limits), new[0].at
         orders = [it for it, _ in changes.bulk_stops if it.request.reason == reason]
-        records = [it.order.record for it in orders]
+        records = [it.record for it in orders]
         if [it.request.kind for it in orders] != [stop_kind(limits)] or records[0] not in changes.audit_records:
             self.run_log.fail("BU2 a crossing is saved with the order that it causes", f"{after} {orders}")
         self._check_spent(after, at)

@@ -371,7 +371,9 @@ class World:
         return {it.job_id: str(it.outcome) for it in await self.outcomes(order, *ids, preview=preview, **of)}
 
     async def outcomes(self, order: StopRequest, *ids: str, preview: bool = False, **of: Any) -> list[JobOutcome]:
-        selection = JobSelection(ids=ids or None, **{it: frozenset(of[it]) for it in of})
+        selection = JobSelection(
+            ids=ids or None, **{it: value if value is True else frozenset(value) for it, value in of.items()}
+        )
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
         return [it async for some in await stop(order, selection, caller=self.caller) for it in some]
 
