@@ -1,4 +1,4 @@
-"""Settings of `batchq serve`: flags take precedence over BATCHQ_* variables, and these over the defaults here."""
+"""Settings of `batchq serve`: flags, then BATCHQ_* variables, then the settings file, then the defaults here."""
 
 import os
 import tomllib
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import platformdirs
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from batchq.domain.catalog import Network
 from batchq.domain.prices import Prices, prices_of
 from batchq.errors import Invalid, StartImpossible
 
 PREFIX = "BATCHQ_"
-# Prefixes of variables that are not settings: the server URL of commands, and secrets of jobs.
-OTHER_VARIABLES = ("BATCHQ_URL", "BATCHQ_SECRET_")
+# Prefixes of variables that are not settings: the server URL of commands, the settings file, and secrets of jobs.
+OTHER_VARIABLES = ("BATCHQ_URL", "BATCHQ_SETTINGS", "BATCHQ_SECRET_")
 REGISTRY = r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?$"  # an image registry, with or without a path
 MIN_RETENTION = timedelta(minutes=15)
 
@@ -68,6 +68,13 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class LogFormat(StrEnum):
+    """How the server's log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class Auth(StrEnum):
     """How requests are authenticated: not at all, or by AWS Signature Version 4 with a key of `batchq key`."""
 
@@ -79,96 +86,191 @@ def default_data() -> Path:
     return Path(platformdirs.user_data_dir("batchq"))
 
 
+def _split(separator: str) -> BeforeValidator:
+    """Accept a list, or its members with the separator between them, as flags and variables give it."""
+
+    def members(value: object) -> object:
+        return [member for member in value.split(separator) if member] if isinstance(value, str) else value
+
+    return BeforeValidator(members)
+
+
+def _described(description: str, default: str = "", **limits: Any) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """A field with its description. `default`: what applies if the default value does not say so."""
+    return Field(description=description, json_schema_extra={"shown_default": default} if default else None, **limits)
+
+
 class Settings(BaseSettings):
-    """The settings of a server. Frozen."""
+    """The settings of a server. Frozen. Each is a flag, a variable and a key of the settings file."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
-    #: The address to listen on.
-    host: str = "127.0.0.1"
-    #: The port to listen on; 0: a free one.
-    port: Annotated[int, Field(ge=0, le=65535)] = 22824
-    #: The path of a unix socket to listen on; None: none.
-    socket: HostPath | None = None
-    #: The group of the socket's file; None: that of the process.
-    socket_group: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    #: The octal mode of the socket's file; None: 0660 with a group, else 0600.
-    socket_mode: Annotated[str, Field(pattern=r"^0?6[06][06]$")] | None = None
-    #: Whether to listen on the unix socket only.
-    no_tcp: bool = False
-    #: The directory of the database and the logs.
-    data: Path = Field(default_factory=default_data)
-    runtime: Runtime = Runtime.DOCKER
-    #: The cluster of the runtime `kubernetes`: FILE or FILE#CONTEXT of a kubeconfig, or `in-cluster`; None: no cluster.
-    kubernetes: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
-    #: Seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod, as for the drain of a node.
-    kubernetes_drain_grace: Annotated[int, Field(ge=1, le=86400)] = 1
-    #: Whether a Kubernetes server of an unsupported version is accepted, for tests only.
-    kubernetes_unsupported: bool = False
-    #: The account in ARNs.
-    account_id: Annotated[str, Field(pattern=r"^\d{12}$")] = "123456789012"
-    #: The region in ARNs of requests that name none.
-    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] = "us-east-1"
-    #: Seconds between SIGTERM and SIGKILL.
-    stop_grace: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] = 30.0
-    #: The least `attemptDurationSeconds` that is accepted.
-    min_timeout: Annotated[int, Field(ge=1, le=60)] = 60
-    auth: Auth = Auth.NONE
-    #: Requests that one user may make a second, on average; only with `auth` sigv4.
-    requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
-    #: Open connections from one address; None: half of all.
-    connections_per_address: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    #: MiB of the data's disk that jobs, definitions and logs leave free; 0: no minimum, and no reserve (decision 0033).
-    min_free_mib: Annotated[int, Field(ge=0, le=2**30)] = 64
-    #: Of the server's own log, on stderr: `info` has a line for the end of each job.
-    log_level: LogLevel = LogLevel.INFO
-    log_mib: Annotated[int, Field(ge=0, le=2**30, description="MiB of output stored for each container; 0: all.")] = 500
-    #: Days for which finished jobs and their logs are stored; 0: for ever.
-    retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
-    #: The directory of the checkpoint directories of jobs; None: beside `data`, with `-checkpoints` after its name.
-    checkpoints: HostPath | None = None
-    #: Days for which checkpoints of finished jobs are stored; 0: for ever.
-    checkpoint_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 0.0
-    #: Days for which audit records are stored; 0: for ever.
-    audit_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 365.0
-    #: Whether to listen beyond loopback although `auth` is none.
-    insecure_no_auth: bool = False
-    privileged: Privileged = Privileged.ALLOW
-    volumes: Annotated[
-        tuple[HostPath, ...], Field(description="Host paths that jobs may mount, with all below them.")
-    ] = (Path("/"),)
-    missing_host_paths: MissingHostPaths = MissingHostPaths.REFUSE
-    #: Registries of jobs' images, each with or without a path; None: any.
-    registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
-    #: The network mode of jobs whose compute environment sets none.
-    network: Network = Network.SHARED
-    container_runtime: Annotated[
+    host: Annotated[
+        str,
+        _described("address to listen on; one other than loopback requires `--auth sigv4` or `--insecure-no-auth`"),
+    ] = "127.0.0.1"
+    port: Annotated[int, _described("port to listen on; 0 selects a free one", ge=0, le=65535)] = 22824
+    socket: Annotated[
+        HostPath | None, _described("unix socket to listen on, for users of this machine, who need no keys")
+    ] = None
+    socket_group: Annotated[
         str | None,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
-            description="OCI runtime of containers whose compute environment names none.",
+        _described(
+            "group of the socket's file, whose members may connect", "the server's", min_length=1, max_length=64
         ),
     ] = None
-    #: Whether jobs may mount the engine's socket, with which they control the machine as root.
-    engine_socket: bool = False
-    #: A JSON object of secrets by their `valueFrom`; None: no such file.
-    secrets_file: Path | None = None
-    #: The prices of resources, TOML; None: the costs of jobs are not known.
-    prices: Path | None = None
-    #: A file with the token that Prometheus sends to /metrics of a server with keys; None: /metrics is refused there.
-    metrics_token_file: Path | None = None
-    #: The folder with a folder for each S3 bucket, for SageMaker's training jobs; None: there is no S3. Absolute.
-    s3_root: HostPath | None = None
-    #: A TOML file with `obs_root` and `[[engines]]` of the ModelArts dialect; None: no such file.
-    modelarts_config: Path | None = None
-    #: The certificate chain of the server, PEM; None: no TLS. Only together with `tls_key`.
-    tls_cert: Path | None = None
-    #: The private key of `tls_cert`, PEM.
-    tls_key: Path | None = None
-    #: Host names beside those of loopback and `host` that requests may have in `Host`.
-    allowed_hosts: tuple[str, ...] = ()
-    #: Seconds between two surveys (relists) of the engine's containers.
-    survey_every: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    socket_mode: Annotated[
+        str | None,
+        _described("octal mode of the socket's file", "0660 with a group, else 0600", pattern=r"^0?6[06][06]$"),
+    ] = None
+    no_tcp: Annotated[bool, _described("listen on the socket only")] = False
+    auth: Annotated[Auth, _described("`sigv4`: accept only requests that are signed with a key of `batchq key`")] = (
+        Auth.NONE
+    )
+    insecure_no_auth: Annotated[bool, _described("listen beyond loopback without authentication")] = False
+    tls_cert: Annotated[
+        Path | None, _described("certificate for https, PEM, followed by its intermediate certificates")
+    ] = None
+    tls_key: Annotated[
+        Path | None, _described("private key of the certificate, PEM, without passphrase, not readable by others")
+    ] = None
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        _split(","),
+        _described("host names that clients may use beside localhost and `--host`, comma-separated", "none"),
+    ] = ()
+    connections_per_address: Annotated[
+        int | None,
+        _described(
+            "open connections from one address; raise the number behind a reverse proxy",
+            "half of all (128)",
+            ge=1,
+            le=100_000,
+        ),
+    ] = None
+    requests_per_second: Annotated[
+        float, _described("requests of one user a second, on average, with `--auth sigv4`", gt=0, le=1_000_000)
+    ] = 200.0
+    data: Annotated[
+        Path, _described("data directory, with the database and the logs", "the platform's user data directory")
+    ] = Field(default_factory=default_data)
+    runtime: Annotated[Runtime, _described("where containers run; `--kubernetes` selects its own")] = Runtime.DOCKER
+    kubernetes: Annotated[
+        str | None,
+        _described(
+            "run containers on a Kubernetes cluster: FILE or FILE#CONTEXT of a kubeconfig, or `in-cluster`",
+            min_length=1,
+            max_length=4096,
+        ),
+    ] = None
+    kubernetes_drain_grace: Annotated[
+        int, _described("seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod", ge=1, le=86400)
+    ] = 1
+    kubernetes_unsupported: Annotated[
+        bool, _described("accept a Kubernetes server older than 1.30, for tests only")
+    ] = False
+    account_id: Annotated[str, _described("account in ARNs", pattern=r"^\d{12}$")] = "123456789012"
+    region: Annotated[str, _described("region in ARNs of requests without a region", pattern=r"^[a-z0-9-]{1,32}$")] = (
+        "us-east-1"
+    )
+    stop_grace: Annotated[
+        float, _described("seconds between SIGTERM and SIGKILL", ge=0, le=86400, allow_inf_nan=False)
+    ] = 30.0
+    min_timeout: Annotated[int, _described("least `attemptDurationSeconds` of jobs that is accepted", ge=1, le=60)] = 60
+    privileged: Annotated[
+        Privileged, _described("privileged containers and devices of the host; `drop` writes a log line")
+    ] = Privileged.ALLOW
+    volumes: Annotated[
+        tuple[HostPath, ...],
+        NoDecode,
+        _split(":"),
+        _described("host paths that jobs may mount, with all below them, colon-separated"),
+    ] = (Path("/"),)
+    missing_host_paths: Annotated[
+        MissingHostPaths,
+        _described(
+            "a mounted host path that does not exist: refuse the start, except for jobs with the tag "
+            "`batchq:create-host-paths: true`, or create a folder"
+        ),
+    ] = MissingHostPaths.REFUSE
+    registries: Annotated[
+        tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None,
+        NoDecode,
+        _split(","),
+        _described("registries of jobs' images, with or without a path, comma-separated", "any"),
+    ] = None
+    network: Annotated[Network, _described("network mode of compute environments without the tag `batchq:network`")] = (
+        Network.SHARED
+    )
+    container_runtime: Annotated[
+        str | None,
+        _described(
+            "OCI runtime of compute environments without the tag `batchq:container-runtime`",
+            "the engine's",
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
+        ),
+    ] = None
+    engine_socket: Annotated[
+        bool, _described("let jobs mount the engine's socket, which makes them root on this machine")
+    ] = False
+    secrets_file: Annotated[
+        Path | None,
+        _described(
+            "JSON object of secrets by their `valueFrom`, which every job may use",
+            "the variables `BATCHQ_SECRET_<name>`",
+        ),
+    ] = None
+    prices: Annotated[Path | None, _described("TOML file of prices, for the costs of jobs and budgets")] = None
+    s3_root: Annotated[
+        HostPath | None, _described("folder with a folder for each S3 bucket of SageMaker's training jobs")
+    ] = None
+    modelarts_config: Annotated[
+        Path | None, _described("TOML file with `obs_root` and `[[engines]]` of the ModelArts API")
+    ] = None
+    retention_days: Annotated[
+        float,
+        _described(
+            "days for which finished jobs and their logs are kept; 0: for ever", ge=0, le=36500, allow_inf_nan=False
+        ),
+    ] = 30.0
+    audit_days: Annotated[
+        float, _described("days for which audit records are kept; 0: for ever", ge=0, le=36500, allow_inf_nan=False)
+    ] = 365.0
+    checkpoints: Annotated[
+        HostPath | None,
+        _described("directory of the checkpoints of jobs", "beside `--data`, with `-checkpoints` after its name"),
+    ] = None
+    checkpoint_days: Annotated[
+        float,
+        _described(
+            "days for which checkpoints of finished jobs are kept; 0: for ever", ge=0, le=36500, allow_inf_nan=False
+        ),
+    ] = 0.0
+    min_free_mib: Annotated[
+        int,
+        _described(
+            "MiB of the data's disk that jobs, definitions and logs leave free; 0: no minimum, and no reserve",
+            ge=0,
+            le=2**30,
+        ),
+    ] = 64
+    log_level: Annotated[LogLevel, _described("least severity of the server's log on stderr")] = LogLevel.INFO
+    log_format: Annotated[LogFormat, _described("format of the server's log: lines of text, or of JSON objects")] = (
+        LogFormat.TEXT
+    )
+    log_mib: Annotated[
+        int, _described("MiB of output stored for each container of an attempt; 0: all", ge=0, le=2**30)
+    ] = 500
+    metrics_token_file: Annotated[
+        Path | None,
+        _described(
+            "file with the token that Prometheus sends to `/metrics`, with `--auth sigv4`", "none: refused there"
+        ),
+    ] = None
+    survey_every: Annotated[
+        float, _described("seconds between two surveys of the runtime's containers", gt=0, le=3600)
+    ] = 10.0
 
     @model_validator(mode="before")
     @classmethod
@@ -224,22 +326,36 @@ class Settings(BaseSettings):
         return timedelta(seconds=self.stop_grace)
 
 
+def flag_name(name: str) -> str:
+    """The flag of a field, as `--stop-grace`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def shown_default(name: str) -> str:
+    """The default of a field as text; `none` and `off` for settings that are not set."""
+    field = Settings.model_fields[name]
+    extra = field.json_schema_extra
+    if isinstance(extra, dict):
+        return str(extra["shown_default"])
+    if field.default is None:
+        return "none"
+    return ("on" if field.default else "off") if isinstance(field.default, bool) else _shown(field.default)
+
+
 #: Settings that name files with secrets.
 _HIDDEN = {"secrets_file", "metrics_token_file", "tls_key"}
 
 
 def shown_settings(settings: Settings) -> Mapping[str, str]:
     """The settings as text, by the names of their flags, without those that name files with secrets."""
-    return {
-        f"--{name.replace('_', '-')}": _shown(getattr(settings, name))
-        for name in Settings.model_fields
-        if name not in _HIDDEN
-    }
+    return {flag_name(name): _shown(getattr(settings, name)) for name in Settings.model_fields if name not in _HIDDEN}
 
 
 def _shown(value: object) -> str:
     if value is None:
         return ""
+    if isinstance(value, float):
+        return f"{value:g}"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -9,12 +9,11 @@ from pydantic import Field
 
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import (
     Integer,
     NameList,
     PageSize,
-    ServerLimits,
     StateName,
     Tags,
     Text,
@@ -23,6 +22,7 @@ from batchq.api.batch.validation import (
 )
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.errors import Invalid
 
@@ -221,9 +221,7 @@ class DescribeComputeEnvironments(WireModel):
 
 
 @takes(CreateComputeEnvironment)
-async def create_compute_environment(
-    context: BatchContext, request: BatchRequest, body: CreateComputeEnvironment
-) -> Answer:
+async def create_compute_environment(context: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
     document = compute_environment_document(body)
     environment = ComputeEnvironment(
@@ -238,9 +236,7 @@ async def create_compute_environment(
 
 
 @takes(UpdateComputeEnvironment)
-async def update_compute_environment(
-    context: BatchContext, request: BatchRequest, body: UpdateComputeEnvironment
-) -> Answer:
+async def update_compute_environment(context: Parts, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
     """Changes a compute environment."""
     name = environment_name(body.computeEnvironment, request.arns)
     made = await context.catalog.compute_environments.update(
@@ -250,9 +246,7 @@ async def update_compute_environment(
 
 
 @takes(DeleteComputeEnvironment)
-async def delete_compute_environment(
-    context: BatchContext, request: BatchRequest, body: DeleteComputeEnvironment
-) -> Answer:
+async def delete_compute_environment(context: Parts, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
     """Deletes a DISABLED compute environment that belongs to no queue."""
     await context.catalog.compute_environments.delete(
         environment_name(body.computeEnvironment, request.arns), caller=request.caller
@@ -262,7 +256,7 @@ async def delete_compute_environment(
 
 @takes(DescribeComputeEnvironments)
 async def describe_compute_environments(
-    context: BatchContext, request: BatchRequest, body: DescribeComputeEnvironments
+    context: Parts, request: BatchRequest, body: DescribeComputeEnvironments
 ) -> Answer:
     """Describes compute environments."""
     names = request.arns.all_named(ArnKind.ENVIRONMENT, body.computeEnvironments or ())

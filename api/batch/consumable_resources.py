@@ -8,10 +8,11 @@ from pydantic import Field
 
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import KeyValuesPair, Long, PageSize, Tags, Text, WireModel
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts
 from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Job
@@ -75,9 +76,7 @@ class ConsumableResourceProperties(WireModel):
 
 
 @takes(CreateConsumableResource)
-async def create_consumable_resource(
-    context: BatchContext, request: BatchRequest, body: CreateConsumableResource
-) -> Answer:
+async def create_consumable_resource(context: Parts, request: BatchRequest, body: CreateConsumableResource) -> Answer:
     """Creates a consumable resource: a number of units that running jobs hold."""
     resource = ConsumableResource(
         name=ConsumableName(validation.name(body.consumableResourceName, "consumableResourceName")),
@@ -90,9 +89,7 @@ async def create_consumable_resource(
 
 
 @takes(UpdateConsumableResource)
-async def update_consumable_resource(
-    context: BatchContext, request: BatchRequest, body: UpdateConsumableResource
-) -> Answer:
+async def update_consumable_resource(context: Parts, request: BatchRequest, body: UpdateConsumableResource) -> Answer:
     """Sets, increases or decreases the total quantity of a consumable resource."""
     name = resource_name(body.consumableResource, request.arns)
     operation, quantity = to_operation(body)
@@ -104,9 +101,7 @@ async def update_consumable_resource(
 
 
 @takes(DeleteConsumableResource)
-async def delete_consumable_resource(
-    context: BatchContext, request: BatchRequest, body: DeleteConsumableResource
-) -> Answer:
+async def delete_consumable_resource(context: Parts, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
     """Deletes a consumable resource."""
     await context.catalog.consumable_resources.delete(
         resource_name(body.consumableResource, request.arns), caller=request.caller
@@ -116,7 +111,7 @@ async def delete_consumable_resource(
 
 @takes(DescribeConsumableResource)
 async def describe_consumable_resource(
-    context: BatchContext, request: BatchRequest, body: DescribeConsumableResource
+    context: Parts, request: BatchRequest, body: DescribeConsumableResource
 ) -> Answer:
     """Describes a consumable resource, with the units in use."""
     resources = context.catalog.consumable_resources
@@ -125,9 +120,7 @@ async def describe_consumable_resource(
 
 
 @takes(ListConsumableResources)
-async def list_consumable_resources(
-    context: BatchContext, request: BatchRequest, body: ListConsumableResources
-) -> Answer:
+async def list_consumable_resources(context: Parts, request: BatchRequest, body: ListConsumableResources) -> Answer:
     """Lists consumable resources, with the units in use."""
     wanted = name_patterns(body.filters)
     resources = context.catalog.consumable_resources
@@ -141,7 +134,7 @@ async def list_consumable_resources(
 
 @takes(ListJobsByConsumableResource)
 async def list_jobs_by_consumable_resource(
-    context: BatchContext, request: BatchRequest, body: ListJobsByConsumableResource
+    context: Parts, request: BatchRequest, body: ListJobsByConsumableResource
 ) -> Answer:
     """Lists the jobs that require a consumable resource."""
     query = job_query(body, request.arns)

@@ -8,35 +8,15 @@ from msgspec.structs import replace
 
 from batchq.api.auth.authentication import Credential, parse_credential
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.validation import ServerLimits
 from batchq.api.http.http import read_body
-from batchq.api.http.page_tokens import PageTokens
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
-from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
-from batchq.services.catalog import CatalogService
-from batchq.services.explanations import ExplanationService
-from batchq.services.jobs import JobService
 
 Answer = dict[str, object]
 
 
 STRICT = "x-batchq-strict"  # the header of a SubmitJob that is refused instead of accepted with a warning
-
-
-class BatchContext(Struct, frozen=True, kw_only=True):
-    """The services and settings that handlers use; the same for every request."""
-
-    jobs: JobService
-    catalog: CatalogService
-    explanations: ExplanationService
-    clock: Clock
-    #: The account id in ARNs.
-    account: str
-    #: The region for requests without a credential.
-    region: str
-    tokens: PageTokens
-    limits: ServerLimits
 
 
 class BatchRequest(Struct, frozen=True, kw_only=True):
@@ -55,7 +35,7 @@ class BatchRequest(Struct, frozen=True, kw_only=True):
     strict: bool = False
 
 
-async def read_request(request: web.Request, context: BatchContext, caller: Caller) -> BatchRequest:
+async def read_request(request: web.Request, context: Parts, caller: Caller) -> BatchRequest:
     body = await read_body(request)
     credential = parse_credential(request.headers.get("Authorization", ""))
     return BatchRequest(
@@ -69,7 +49,7 @@ async def read_request(request: web.Request, context: BatchContext, caller: Call
     )
 
 
-async def read_tag_request(request: web.Request, context: BatchContext, caller: Caller) -> BatchRequest:
+async def read_tag_request(request: web.Request, context: Parts, caller: Caller) -> BatchRequest:
     """As `read_request`, for an operation with an ARN in its path."""
     plain = await read_request(request, context, caller)
     return replace(plain, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))

@@ -5,11 +5,12 @@ from typing import Any, cast
 
 from batchq.api.batch.arns import ArnKind, BatchArns, to_job_id
 from batchq.api.batch.consumable_resources import needs_to_wire
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.job_definitions import parse_document, user_to_wire, with_empty_lists
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import stop_orders_members
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
@@ -39,7 +40,7 @@ class DescribeJobs(WireModel):
 
 
 @takes(DescribeJobs)
-async def describe_jobs(context: BatchContext, request: BatchRequest, body: DescribeJobs) -> Answer:
+async def describe_jobs(context: Parts, request: BatchRequest, body: DescribeJobs) -> Answer:
     """Describes up to 100 jobs by id. Jobs that do not exist are left out."""
     if len(body.jobs) > MAX_DESCRIBED:
         raise Invalid(f"Maximum number of jobs supported is  {MAX_DESCRIBED} .")  # AWS: exactly these spaces

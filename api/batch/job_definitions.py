@@ -13,20 +13,20 @@ from batchq.api.batch import consumable_resources, nodes, retry_strategy, valida
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties
 from batchq.api.batch.containers import ContainerProperties, to_single_container
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.nodes import EcsProperties, NodeProperties, to_task
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape
 from batchq.api.batch.validation import (
     NameList,
     OmittedIfEmpty,
     PageSize,
-    ServerLimits,
     Tags,
     Text,
     Unsupported,
     WireModel,
 )
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
@@ -91,7 +91,7 @@ def check_definition_size(body: bytes) -> None:
 
 
 @takes(RegisterJobDefinition, check=check_definition_size)
-async def register_job_definition(context: BatchContext, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
+async def register_job_definition(context: Parts, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
     """Registers a revision of a job definition."""
     definition = to_definition(body, arns=request.arns, limits=context.limits, now=context.clock.now())
     made = await context.catalog.definitions.register(definition, caller=request.caller)
@@ -100,9 +100,7 @@ async def register_job_definition(context: BatchContext, request: BatchRequest, 
 
 
 @takes(DeregisterJobDefinition)
-async def deregister_job_definition(
-    context: BatchContext, request: BatchRequest, body: DeregisterJobDefinition
-) -> Answer:
+async def deregister_job_definition(context: Parts, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
     """Makes a revision of a job definition INACTIVE."""
     ref = revision_ref(body.jobDefinition, request.arns)
     if ref is None:
@@ -112,9 +110,7 @@ async def deregister_job_definition(
 
 
 @takes(DescribeJobDefinitions)
-async def describe_job_definitions(
-    context: BatchContext, request: BatchRequest, body: DescribeJobDefinitions
-) -> Answer:
+async def describe_job_definitions(context: Parts, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:
     """Describes job definitions, by name, by status, or by revision.
 
     AWS: the named revisions, or a page of all, optionally of one name or status.
@@ -125,7 +121,7 @@ async def describe_job_definitions(
     return {"jobDefinitions": [job_definition_detail(definition, request.arns) for definition in found], **more}
 
 
-async def _named(context: BatchContext, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
+async def _named(context: Parts, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
     refs = dict.fromkeys(revision_ref(text, request.arns) for text in body.jobDefinitions or ())
     return [
         definition
@@ -134,7 +130,7 @@ async def _named(context: BatchContext, body: DescribeJobDefinitions, request: B
     ], {}
 
 
-async def _page(context: BatchContext, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
+async def _page(context: Parts, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
     name, status, limit = body.jobDefinitionName or None, body.status or None, body.maxResults or MAX_DESCRIBED
     query = ("DescribeJobDefinitions", name, status)
     after = parse_ref(context.tokens.read(query, body.nextToken)) if body.nextToken else None

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from batchq.api.batch import scheduling_policies, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.compute_environments import is_fargate
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts
 from batchq.domain import status_reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
 from batchq.domain.ids import QueueName
@@ -86,7 +87,7 @@ class DescribeJobQueues(WireModel):
 
 
 @takes(CreateJobQueue)
-async def create_job_queue(context: BatchContext, request: BatchRequest, body: CreateJobQueue) -> Answer:
+async def create_job_queue(context: Parts, request: BatchRequest, body: CreateJobQueue) -> Answer:
     """Creates a job queue."""
     check_queue_supported(body)
     queue = JobQueue(
@@ -104,7 +105,7 @@ async def create_job_queue(context: BatchContext, request: BatchRequest, body: C
 
 
 @takes(UpdateJobQueue)
-async def update_job_queue(context: BatchContext, request: BatchRequest, body: UpdateJobQueue) -> Answer:
+async def update_job_queue(context: Parts, request: BatchRequest, body: UpdateJobQueue) -> Answer:
     """Changes a job queue: its state, priority, environments or scheduling policy."""
     check_queue_supported(body)
     name = queue_name(body.jobQueue, request.arns)
@@ -116,14 +117,14 @@ async def update_job_queue(context: BatchContext, request: BatchRequest, body: U
 
 
 @takes(DeleteJobQueue)
-async def delete_job_queue(context: BatchContext, request: BatchRequest, body: DeleteJobQueue) -> Answer:
+async def delete_job_queue(context: Parts, request: BatchRequest, body: DeleteJobQueue) -> Answer:
     """Deletes a DISABLED job queue, and terminates its jobs."""
     await context.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
     return {}
 
 
 @takes(DescribeJobQueues)
-async def describe_job_queues(context: BatchContext, request: BatchRequest, body: DescribeJobQueues) -> Answer:
+async def describe_job_queues(context: Parts, request: BatchRequest, body: DescribeJobQueues) -> Answer:
     """Describes job queues."""
     names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
     known = context.catalog.queues_of(request.caller)
@@ -134,7 +135,7 @@ async def describe_job_queues(context: BatchContext, request: BatchRequest, body
 
 
 @takes(GetJobQueueSnapshot)
-async def get_job_queue_snapshot(context: BatchContext, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
+async def get_job_queue_snapshot(context: Parts, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
     """Lists the first RUNNABLE jobs of a queue in the order in which they will start."""
     name = queue_name(body.jobQueue, request.arns)
     queue = context.catalog.queues.get(name)  # before the await, during which it may be deleted

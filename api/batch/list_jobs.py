@@ -10,11 +10,12 @@ from pydantic import Field
 
 from batchq.api.batch import job_queues, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.describe_jobs import job_summary
 from batchq.api.batch.validation import KeyValuesPair, Text, WireModel
 from batchq.api.http.page_tokens import TokenQuery, selection_text
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Job, Status
 from batchq.domain.job_selection import JobSelection
@@ -53,7 +54,7 @@ class ListJobs(WireModel):
 
 
 @takes(ListJobs)
-async def list_jobs(context: BatchContext, request: BatchRequest, body: ListJobs) -> Answer:
+async def list_jobs(context: Parts, request: BatchRequest, body: ListJobs) -> Answer:
     """Lists jobs of a queue, children of an array, or nodes of a multi-node job, newest first.
 
     AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job.
@@ -74,7 +75,7 @@ async def list_jobs(context: BatchContext, request: BatchRequest, body: ListJobs
     return _page(context, request, page, token=token, on=page[-1].order if len(found) > len(page) else None)
 
 
-async def _list_nodes(context: BatchContext, body: ListJobs, request: BatchRequest) -> Answer:
+async def _list_nodes(context: Parts, body: ListJobs, request: BatchRequest) -> Answer:
     job_id, status = job_id_in(body.multiNodeJobId or "", request.arns), wanted_status(body)
     token = ("ListJobs", "nodes", job_id, status)
     after = int(context.tokens.read(token, body.nextToken)) if body.nextToken else -1
@@ -91,9 +92,7 @@ def _number(node: Job) -> int:
     return node_of(node.id)[1] or 0
 
 
-def _page(
-    context: BatchContext, request: BatchRequest, page: Sequence[Job], *, token: TokenQuery, on: int | None
-) -> Answer:
+def _page(context: Parts, request: BatchRequest, page: Sequence[Job], *, token: TokenQuery, on: int | None) -> Answer:
     answer: Answer = {"jobSummaryList": [job_summary(job, request.arns) for job in page]}
     return answer if on is None else answer | {"nextToken": context.tokens.make(token, str(on))}
 

@@ -24,19 +24,20 @@ from batchq.api.batch import (
     validation,
 )
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.context import BatchContext, BatchRequest, read_request, read_tag_request, submission_key
+from batchq.api.batch.context import BatchRequest, read_request, read_tag_request, submission_key
 from batchq.api.batch.job_definitions import RegisterJobDefinition
 from batchq.api.batch.submit_job import SubmitJob
 from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, parse, reply
 from batchq.api.operations.openapi import OperationDoc, document, document_additions
 from batchq.api.operations.operations import Answer, Operation
+from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import Additions, AwsResponse
 from batchq.api.stop_shapes import StopOrderResponse
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.access.container_policy import require_allowed_containers
 from batchq.errors import Forbidden, Invalid
 
-BatchOperation = Operation[BatchContext, BatchRequest]
+BatchOperation = Operation[BatchRequest]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
 
 # AWS: POST /v1/ and the name in lower case.
@@ -157,7 +158,7 @@ def required_permission(name: str) -> Permission:
     return Permission.CATALOG if name in RESOURCES and not name.startswith(READ_PREFIXES) else Permission.SELF
 
 
-def dialect(context: BatchContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     def mount(app: web.Application) -> None:
         def add(name: str, operation: BatchOperation, *, method: str = "POST", path: str = "", bare: bool) -> None:
             route = app.router.add_route(method, path or _path(name), _endpoint(context, name, operation, bare=bare))
@@ -192,7 +193,7 @@ def _path(name: str) -> str:
     return f"/v1/{name.lower()}"
 
 
-def _endpoint(context: BatchContext, name: str, operation: BatchOperation, *, bare: bool) -> Endpoint:
+def _endpoint(context: Parts, name: str, operation: BatchOperation, *, bare: bool) -> Endpoint:
     permission, read = required_permission(name), read_tag_request if name in TAGS else read_request
 
     async def endpoint(request: web.Request) -> web.Response:
@@ -212,7 +213,7 @@ def _endpoint(context: BatchContext, name: str, operation: BatchOperation, *, ba
 def _unsupported(name: str, why: str) -> BatchOperation:
     refusal = validation.unsupported_error(name, why)
 
-    async def refuse(_context: BatchContext, _request: BatchRequest) -> Answer:
+    async def refuse(_context: Parts, _request: BatchRequest) -> Answer:
         raise refusal
 
     return Operation(refuse, refused=str(refusal))
@@ -230,7 +231,7 @@ def _client_exception(error: Invalid, *, request_id: str, bare: bool) -> web.Res
 class InProcessCalls:
     """Calls operations on jobs and job definitions on behalf of a caller. They need no permission but SELF."""
 
-    def __init__(self, context: BatchContext) -> None:
+    def __init__(self, context: Parts) -> None:
         self._context = context
 
     async def call(

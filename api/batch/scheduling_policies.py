@@ -10,10 +10,11 @@ from pydantic import Field
 
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, Tags, Text, WireModel
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts
 from batchq.domain.catalog import PolicyName, SchedulingPolicy, ShareWeight
 from batchq.errors import Invalid
 
@@ -65,9 +66,7 @@ class ListSchedulingPolicies(WireModel):
 
 
 @takes(CreateSchedulingPolicy)
-async def create_scheduling_policy(
-    context: BatchContext, request: BatchRequest, body: CreateSchedulingPolicy
-) -> Answer:
+async def create_scheduling_policy(context: Parts, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
     """Creates a fair-share scheduling policy."""
     check_policy_supported(body)
     policy = SchedulingPolicy(
@@ -81,9 +80,7 @@ async def create_scheduling_policy(
 
 
 @takes(UpdateSchedulingPolicy)
-async def update_scheduling_policy(
-    context: BatchContext, request: BatchRequest, body: UpdateSchedulingPolicy
-) -> Answer:
+async def update_scheduling_policy(context: Parts, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
     """Changes a scheduling policy."""
     check_policy_supported(body)
     name = policy_name(body.arn, request.arns, member="arn")
@@ -94,9 +91,7 @@ async def update_scheduling_policy(
 
 
 @takes(DeleteSchedulingPolicy)
-async def delete_scheduling_policy(
-    context: BatchContext, request: BatchRequest, body: DeleteSchedulingPolicy
-) -> Answer:
+async def delete_scheduling_policy(context: Parts, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
     """Deletes a scheduling policy that belongs to no queue."""
     await context.catalog.scheduling_policies.delete(
         policy_name(body.arn, request.arns, member="arn"), caller=request.caller
@@ -106,7 +101,7 @@ async def delete_scheduling_policy(
 
 @takes(DescribeSchedulingPolicies)
 async def describe_scheduling_policies(
-    context: BatchContext, request: BatchRequest, body: DescribeSchedulingPolicies
+    context: Parts, request: BatchRequest, body: DescribeSchedulingPolicies
 ) -> Answer:
     """Describes scheduling policies by ARN."""
     names = request.arns.all_named(ArnKind.POLICY, body.arns)
@@ -115,9 +110,7 @@ async def describe_scheduling_policies(
 
 
 @takes(ListSchedulingPolicies)
-async def list_scheduling_policies(
-    context: BatchContext, request: BatchRequest, body: ListSchedulingPolicies
-) -> Answer:
+async def list_scheduling_policies(context: Parts, request: BatchRequest, body: ListSchedulingPolicies) -> Answer:
     """Lists the ARNs of the scheduling policies."""
     entries, more = page_of_entries(
         context.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=context.tokens

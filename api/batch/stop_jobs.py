@@ -7,9 +7,10 @@ from pydantic import Field
 
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, to_job_id
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts
 from batchq.domain.ids import JobId
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopKind
@@ -31,25 +32,25 @@ class StopJobs(WireModel):
 
 
 @takes(StopJob)
-async def cancel_job(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+async def cancel_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
     return await _stop(StopKind.CANCEL, context, request, body)
 
 
 @takes(StopJob)
-async def terminate_job(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+async def terminate_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
     return await _stop(StopKind.TERMINATE, context, request, body)
 
 
 @takes(StopJobs)
-async def cancel_many(context: BatchContext, request: BatchRequest, body: StopJobs) -> Answer:
+async def cancel_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Cancels up to 50 jobs, each as CancelJob does."""
     return await _stop_many(StopKind.CANCEL, context, request, body)
 
 
 @takes(StopJobs)
-async def terminate_many(context: BatchContext, request: BatchRequest, body: StopJobs) -> Answer:
+async def terminate_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Terminates up to 50 jobs, each as TerminateJob does."""
     return await _stop_many(StopKind.TERMINATE, context, request, body)
 
@@ -62,7 +63,7 @@ def _job(text: str, request: BatchRequest) -> JobId | None:
     return to_job_id(request.arns.named(ArnKind.JOB, text))
 
 
-async def _stop(kind: StopKind, context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+async def _stop(kind: StopKind, context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """AWS: neither an unknown id nor a malformed one is an error."""
     order = StopRequest(kind=kind, reason=validation.stop_reason_text(body.reason))
     job_id = _job(validation.required(body.jobId, "jobId"), request)
@@ -71,7 +72,7 @@ async def _stop(kind: StopKind, context: BatchContext, request: BatchRequest, bo
     return {}
 
 
-async def _stop_many(kind: StopKind, context: BatchContext, request: BatchRequest, body: StopJobs) -> Answer:
+async def _stop_many(kind: StopKind, context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     order = StopRequest(kind=kind, reason=validation.stop_reason_text(body.reason))
     errors: dict[str, dict[str, str]] = {}
     named: dict[str, JobId | None] = {}

@@ -14,7 +14,7 @@ from batchq.api.batch import containers, job_queues, nodes, resources, retry_str
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties, Needs, gang_needs, to_needs
 from batchq.api.batch.containers import ContainerOverrides
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.job_definitions import parse_document
 from batchq.api.batch.nodes import (
     EcsPropertiesOverride,
@@ -25,8 +25,9 @@ from batchq.api.batch.nodes import (
     TaskContainerOverrides,
 )
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry
-from batchq.api.batch.validation import Integer, ServerLimits, Tags, Text, Unsupported, WireModel
+from batchq.api.batch.validation import Integer, Tags, Text, Unsupported, WireModel
 from batchq.api.operations.operations import takes
+from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import Overrides, length, reserved
@@ -81,7 +82,7 @@ def check_submission_size(body: bytes) -> None:
 
 
 @takes(SubmitJob, check=check_submission_size)
-async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJob) -> Answer:
+async def submit_job(context: Parts, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
     definition = await find_requested(context, body.jobDefinition, request)
     submission = batch_submission(body, definition, arns=request.arns, limits=context.limits, key=request.key)
@@ -94,7 +95,7 @@ async def submit_job(context: BatchContext, request: BatchRequest, body: SubmitJ
 
 
 async def check_submission(
-    context: BatchContext, submission: Submission, definition: JobDefinition, *, caller: Caller
+    context: Parts, submission: Submission, definition: JobDefinition, *, caller: Caller
 ) -> str | None:
     """Raise the errors of SubmitJob, without a change. Returns its warning; None: there is none."""
     queue = context.jobs.check(submission, caller=caller)
@@ -102,15 +103,13 @@ async def check_submission(
     return _warning(context, spec, caller=caller)
 
 
-def _warning(context: BatchContext, spec: JobSpec, *, caller: Caller) -> str | None:
+def _warning(parts: Parts, spec: JobSpec, *, caller: Caller) -> str | None:
     """Why no compute environment of its queue could hold the job; None: one could."""
-    queue = context.catalog.queues_of(caller).get(spec.queue)
-    if queue is None:  # deleted meanwhile
-        return None
-    return context.explanations.never_fits(spec, queue, now=context.clock.now(), caller=caller)
+    queue = parts.catalog.queues_of(caller).get(spec.queue)  # None: the queue was deleted meanwhile
+    return None if queue is None else parts.explanations.never_fits(spec, queue, now=parts.clock.now(), caller=caller)
 
 
-async def find_requested(context: BatchContext, text: str, request: BatchRequest) -> JobDefinition:
+async def find_requested(context: Parts, text: str, request: BatchRequest) -> JobDefinition:
     """The revision in a request's jobDefinition, or the newest ACTIVE one of the name. Raises Invalid, and NotFound."""
     named = request.arns.definition_named(validation.required(text, "jobDefinition"))
     if named is None:

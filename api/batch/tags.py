@@ -8,10 +8,11 @@ from pydantic import Field
 from batchq.api.auth.authentication import require
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
-from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import TagKey, Tags, WireModel
 from batchq.api.http.http import validate_values
 from batchq.api.operations.operations import Operation, takes
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import EnvironmentName, PolicyName
 from batchq.domain.catalog import Tags as StoredTags
@@ -35,7 +36,7 @@ class Taggable(Protocol):
     async def untag(self, name: Any, keys: Collection[str], /, *, caller: Caller) -> None: ...  # noqa: ANN401 - see above
 
 
-_SERVICES: Mapping[ArnKind, Callable[[BatchContext], Taggable]] = {
+_SERVICES: Mapping[ArnKind, Callable[[Parts], Taggable]] = {
     ArnKind.ENVIRONMENT: lambda context: context.catalog.compute_environments,
     ArnKind.QUEUE: lambda context: context.catalog.job_queues,
     ArnKind.DEFINITION: lambda context: context.catalog.definitions,
@@ -46,14 +47,14 @@ _SERVICES: Mapping[ArnKind, Callable[[BatchContext], Taggable]] = {
 
 
 @takes(TagResource)
-async def tag_resource(context: BatchContext, request: BatchRequest, body: TagResource) -> Answer:
+async def tag_resource(context: Parts, request: BatchRequest, body: TagResource) -> Answer:
     """Sets tags of a resource."""
     service, key = _changed(context, request)
     await service.tag(key, validation.validated_tags(body.tags), caller=request.caller)
     return {}
 
 
-async def _untag(context: BatchContext, request: BatchRequest) -> Answer:
+async def _untag(context: Parts, request: BatchRequest) -> Answer:
     body = validate_values(UntagResource, {"tagKeys": list(request.keys)})
     service, key = _changed(context, request)
     await service.untag(key, body.tagKeys, caller=request.caller)
@@ -63,7 +64,7 @@ async def _untag(context: BatchContext, request: BatchRequest) -> Answer:
 untag = Operation(_untag, summary="Removes tags of a resource.", query=UntagResource)
 
 
-async def _list(context: BatchContext, request: BatchRequest) -> Answer:
+async def _list(context: Parts, request: BatchRequest) -> Answer:
     kind, name = _resource(request)
     found = await _find(context, kind, name, request.caller)
     if found is None:
@@ -81,7 +82,7 @@ class _Tagged(Protocol):
     def tags(self) -> StoredTags: ...
 
 
-async def _find(context: BatchContext, kind: ArnKind, name: str, caller: Caller) -> _Tagged | None:
+async def _find(context: Parts, kind: ArnKind, name: str, caller: Caller) -> _Tagged | None:
     """None for a resource that does not exist, or that the caller may not see."""
     catalog = context.catalog
     match kind:
@@ -110,7 +111,7 @@ def _resource(request: BatchRequest) -> tuple[ArnKind, str]:
     return found
 
 
-def _changed(context: BatchContext, request: BatchRequest) -> tuple[Taggable, str | DefinitionRef]:
+def _changed(context: Parts, request: BatchRequest) -> tuple[Taggable, str | DefinitionRef]:
     """The service that has the resource, and the resource's name in that service. Raises HttpRefusal (403).
 
     Resources other than jobs and job definitions require the permission to change them.

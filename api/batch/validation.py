@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal
 
-from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from batchq.domain import catalog
@@ -57,17 +56,6 @@ class KeyValuesPair(WireModel):
 
     name: Text | None = None
     values: list[Text] | None = None
-
-
-class ServerLimits(Struct, frozen=True, kw_only=True):
-    """Limits on requests that the server's settings define."""
-
-    #: The least attemptDurationSeconds (AWS: 60).
-    min_timeout: int
-    #: The vCPUs of an UNMANAGED compute environment without unmanagedvCpus.
-    vcpus: int
-    #: Whether a job definition may request a privileged container, or devices of the host.
-    privileged: bool
 
 
 def name(text: str, what: str) -> str:

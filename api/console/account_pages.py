@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from batchq.accounts.admin import can_see_key
 from batchq.accounts.files import AccessKey
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.operations.parts import Parts
+from batchq.domain import wording
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Caller, Directory, Permission
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.budgets import BudgetScope
-from batchq.domain.explanation import words
 from batchq.services.overview import AccountUse
 
 MAX_ROWS = 500  # of each table
@@ -32,7 +32,7 @@ class AccountRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/accounts")
-async def accounts_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def accounts_page(context: Parts, visit: PageRequest[None]) -> Page:
     """Users see themselves and their keys, coordinators the users and keys of their accounts, operators all."""
     caller = visit.caller
     directory, keys = await asyncio.to_thread(_read, context)
@@ -54,13 +54,13 @@ async def accounts_page(context: ConsoleContext, visit: PageRequest[None]) -> Pa
     return Page(template="accounts.html", title="Accounts", values=values)
 
 
-def _read(context: ConsoleContext) -> tuple[Directory, tuple[AccessKey, ...]]:
+def _read(context: Parts) -> tuple[Directory, tuple[AccessKey, ...]]:
     """All accounts and users, and all keys without their secrets."""
     keys = tuple(replace(key, secret="") for key in context.accounts.keys.all())
     return context.accounts.accounts.load(), keys
 
 
-def _tree(context: ConsoleContext, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
+def _tree(context: Parts, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
     """The visible accounts, each followed by those below it."""
     names = sorted({ROOT, *directory.accounts})
     visible = [name for name in names if may_see_account(caller, name)]
@@ -85,8 +85,8 @@ def _limits(limits: AccountLimits) -> tuple[str, ...]:
     """The limits that are set."""
     texts = (
         None if limits.vcpus is None else f"{limits.vcpus:g} vCPUs in use",
-        None if limits.queued is None else f"{words.number(limits.queued)} waiting jobs",
+        None if limits.queued is None else f"{wording.number(limits.queued)} waiting jobs",
         None if limits.submits is None else f"{limits.submits:g} submissions a second",
-        None if limits.log_mib is None else f"{words.memory_words(limits.log_mib)} of logs",
+        None if limits.log_mib is None else f"{wording.memory_words(limits.log_mib)} of logs",
     )
     return tuple(text for text in texts if text is not None)

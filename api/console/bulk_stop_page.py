@@ -15,13 +15,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_filters import JobFilters
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.console.state import ConsoleState
 from batchq.api.console.stop_page import ReasonForm, reason_values
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import JobOutcome, Outcome, outcome_message
-from batchq.domain.explanation.words import counted
 from batchq.domain.ids import JobId
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_messages import (
@@ -36,6 +36,7 @@ from batchq.domain.stop_messages import (
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopKind
 from batchq.domain.times import milliseconds
+from batchq.domain.wording import counted
 from batchq.errors import Invalid, NotFound
 from batchq.services.bulk_stop import Outcomes, require_stop_ids
 
@@ -121,16 +122,16 @@ class StopPreview(OutcomeCounts, kw_only=True):
 
 
 @pages.get("/stop")
-async def bulk_stop_page(context: ConsoleContext, visit: PageRequest[BulkStopQuery]) -> PageAnswer:
+async def bulk_stop_page(context: Parts, visit: PageRequest[BulkStopQuery]) -> PageAnswer:
     return await _preview_page(context, visit.input.kind, visit.input, visit.caller)
 
 
 @pages.post("/stop")
-async def post_bulk_stop(context: ConsoleContext, visit: PageRequest[BulkStopForm]) -> PageAnswer:
+async def post_bulk_stop(context: Parts, visit: PageRequest[BulkStopForm]) -> PageAnswer:
     form = visit.input
 
     async def order() -> str:
-        preview = context.recent_results.find(StopPreview, visit.caller, form.invocation)
+        preview = context.state(ConsoleState).recent_results.find(StopPreview, visit.caller, form.invocation)
         if preview is None or preview.kind is not form.kind:
             raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
         _check_count(form.count, preview.changed + preview.changed_children)
@@ -138,7 +139,7 @@ async def post_bulk_stop(context: ConsoleContext, visit: PageRequest[BulkStopFor
         result = OutcomeCounts(kind=form.kind)
         caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
         await _collect(result, await context.bulk_stops.stop(request, preview.target(), caller=caller))
-        context.recent_results.keep(visit.caller, form.invocation, result)
+        context.state(ConsoleState).recent_results.keep(visit.caller, form.invocation, result)
         return f"/ui/stop/results/{form.invocation}"
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
@@ -148,8 +149,8 @@ async def post_bulk_stop(context: ConsoleContext, visit: PageRequest[BulkStopFor
 
 
 @pages.get("/stop/results/{invocation}")
-async def bulk_stop_result(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
-    result = context.recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
+async def bulk_stop_result(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+    result = context.state(ConsoleState).recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")
     values = {"result": result} | _outcome_values(result, DONE)
@@ -157,7 +158,7 @@ async def bulk_stop_result(context: ConsoleContext, visit: PageRequest[None]) ->
 
 
 async def _preview_page(
-    context: ConsoleContext,
+    context: Parts,
     kind: Kind,
     filters: JobFilters,
     caller: Caller,
@@ -172,7 +173,7 @@ async def _preview_page(
     request = StopRequest(kind=kind, reason="")
     await _collect(preview, await context.bulk_stops.preview(request, selection, caller=caller))
     values = reason_values(form, error)
-    context.recent_results.keep(caller, str(values["invocation"]), preview)
+    context.state(ConsoleState).recent_results.keep(caller, str(values["invocation"]), preview)
     values |= _outcome_values(preview, WOULD_BE_DONE)
     values |= {
         "preview": preview,

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import network_of
 from batchq.domain.ids import ConsumableName
@@ -32,7 +32,7 @@ class ResourcesQuery(BaseModel):
 
 
 @pages.get("/environments")
-async def environments_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def environments_page(context: Parts, visit: PageRequest[None]) -> Page:
     """All compute environments with their jobs, as far as the caller may see them."""
     caller, environments = visit.caller, context.overviews.environments()
     names = frozenset(str(overview.environment.name) for overview in environments)
@@ -51,7 +51,7 @@ async def environments_page(context: ConsoleContext, visit: PageRequest[None]) -
 
 
 @pages.get("/resources")
-async def resources_page(context: ConsoleContext, visit: PageRequest[ResourcesQuery]) -> Page:
+async def resources_page(context: Parts, visit: PageRequest[ResourcesQuery]) -> Page:
     """All consumable resources with their quantities."""
     resources, after = context.catalog.consumable_resources, visit.input.after
     names = sorted(name for name in resources.known if name > after)
@@ -65,7 +65,7 @@ async def resources_page(context: ConsoleContext, visit: PageRequest[ResourcesQu
 
 
 @pages.get("/resources/{name:[^/]{1,256}}")
-async def resource_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def resource_page(context: Parts, visit: PageRequest[None]) -> Page:
     """One consumable resource with the jobs that hold it and that wait."""
     name, resources = ConsumableName(visit.path["name"]), context.catalog.consumable_resources
     resource = resources.known.get(name)
@@ -85,7 +85,7 @@ async def resource_page(context: ConsoleContext, visit: PageRequest[None]) -> Pa
     return Page(template="resource.html", title=f"Consumable resource {name}", values=values)
 
 
-async def _needing(context: ConsoleContext, name: ConsumableName, status: Status, caller: Caller) -> tuple[Job, ...]:
+async def _needing(context: Parts, name: ConsumableName, status: Status, caller: Caller) -> tuple[Job, ...]:
     query = NeedQuery(resource=name, status=status, limit=MAX_HOLDERS)
     return await context.jobs.list_needing(query, caller=caller)
 

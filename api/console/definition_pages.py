@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
@@ -66,7 +66,7 @@ class NameRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/definitions")
-async def definitions_page(context: ConsoleContext, visit: PageRequest[DefinitionsQuery]) -> Page:
+async def definitions_page(context: Parts, visit: PageRequest[DefinitionsQuery]) -> Page:
     """The names that the caller may use, each with its newest revision."""
     query = visit.input
     found = await context.catalog.definitions.page(
@@ -81,7 +81,7 @@ async def definitions_page(context: ConsoleContext, visit: PageRequest[Definitio
 
 
 @pages.get("/definitions/{ref:[^/]{1,256}}")
-async def definition_page(context: ConsoleContext, visit: PageRequest[DefinitionQuery]) -> Page:
+async def definition_page(context: Parts, visit: PageRequest[DefinitionQuery]) -> Page:
     """A revision `NAME:3`, or all revisions of a name."""
     ref, caller = visit.path["ref"], visit.caller
     if ":" not in ref:
@@ -105,7 +105,7 @@ async def definition_page(context: ConsoleContext, visit: PageRequest[Definition
     return Page(template="definition.html", title=f"Definition {definition.ref}", values=values)
 
 
-async def _name_page(context: ConsoleContext, name: str, before: int | None, caller: Caller) -> Page:
+async def _name_page(context: Parts, name: str, before: int | None, caller: Caller) -> Page:
     revisions = await _revisions(context, name, before, caller)
     if not revisions:
         raise NotFound(f"JobDefinition {name} not found.")
@@ -120,7 +120,7 @@ async def _name_page(context: ConsoleContext, name: str, before: int | None, cal
     return Page(template="definition_name.html", title=f"Definition {name}", values=values)
 
 
-async def _revisions(context: ConsoleContext, name: str, before: int | None, caller: Caller) -> list[JobDefinition]:
+async def _revisions(context: Parts, name: str, before: int | None, caller: Caller) -> list[JobDefinition]:
     """The newest revisions of a name, newest first. Revisions are numbered without gaps."""
     end = before
     if end is None:
@@ -135,7 +135,7 @@ async def _revisions(context: ConsoleContext, name: str, before: int | None, cal
     return listed[::-1][:MAX_REVISIONS]
 
 
-async def _last_jobs(context: ConsoleContext, definition: str, caller: Caller) -> JobPage:
+async def _last_jobs(context: Parts, definition: str, caller: Caller) -> JobPage:
     query = PageQuery(selection=JobSelection(definitions=frozenset({definition})), limit=LAST_JOBS)
     return await context.search.search(query, caller=caller)
 
@@ -167,7 +167,7 @@ def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]
         yield "", definition.container
 
 
-async def find_definition(context: ConsoleContext, text: str, caller: Caller) -> JobDefinition:
+async def find_definition(context: Parts, text: str, caller: Caller) -> JobDefinition:
     """The revision `name:revision`. Raises NotFound."""
     parts = _REVISION.fullmatch(text)
     if parts is not None:
@@ -190,14 +190,14 @@ def _difference(before: str, after: str) -> Sequence[str]:
 
 
 @pages.get("/definitions/{ref}/deregister")
-async def deregister_page(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
+async def deregister_page(context: Parts, visit: PageRequest[None]) -> PageAnswer:
     definition = await find_definition(context, visit.path["ref"], visit.caller)
     values = {"definition": definition, "path": f"/ui/definitions/{definition.ref}"}
     return Page(template="deregister.html", title=f"Deregister {definition.ref}", values=values)
 
 
 @pages.post("/definitions/{ref}/deregister")
-async def post_deregister(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
+async def post_deregister(context: Parts, visit: PageRequest[None]) -> PageAnswer:
     definition = await find_definition(context, visit.path["ref"], visit.caller)
     caller = replace(visit.caller, operation="DeregisterJobDefinition")
     await context.catalog.definitions.deregister(definition.ref, caller=caller)

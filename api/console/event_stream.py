@@ -11,10 +11,11 @@ from aiohttp import web
 from pydantic import Field
 
 from batchq.api.auth.authentication import is_still_admitted
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import PageRequest, PageTable
 from batchq.api.console.refresh import HintStream
+from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import RequestQuery, begin_stream
+from batchq.api.operations.parts import Parts
 
 CHECK_INTERVAL = 15.0  # seconds between two checks of the session, each of which sends a comment
 RETRY = b"retry: 2000\n\n"  # milliseconds until a browser connects again
@@ -37,11 +38,11 @@ class LiveQuery(RequestQuery):
 
 
 @pages.get("/live")
-async def live(context: ConsoleContext, visit: PageRequest[LiveQuery]) -> web.StreamResponse:
+async def live(context: Parts, visit: PageRequest[LiveQuery]) -> web.StreamResponse:
     request = visit.http
     last = request.headers.get("Last-Event-ID", "")  # sent when a browser connects again, with the first query
     after = int(last) if last.isascii() and last.isdecimal() and len(last) <= len(str(MAX_NUMBER)) else None
-    with context.hints.stream(
+    with context.state(ConsoleState).hints.stream(
         visit.caller,
         session=visit.caller.key or request.remote or visit.caller.user,
         after=visit.input.after if after is None else after,

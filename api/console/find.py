@@ -8,9 +8,9 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import DefinitionRef, JobId, job_path
 from batchq.domain.job import Job
@@ -41,7 +41,7 @@ class Hit(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/find")
-async def find_page(context: ConsoleContext, visit: PageRequest[FindQuery]) -> PageAnswer:
+async def find_page(context: Parts, visit: PageRequest[FindQuery]) -> PageAnswer:
     caller, text = visit.caller, visit.input.q.strip()
     arn = _ARN.fullmatch(text)
     text = text if arn is None else arn[1]
@@ -61,7 +61,7 @@ async def find_page(context: ConsoleContext, visit: PageRequest[FindQuery]) -> P
     return Page(template="find.html", title=f"Find {text}" if text else "Find", values=values)
 
 
-async def _named_by_id(context: ConsoleContext, text: str, caller: Caller) -> tuple[Job, ...]:
+async def _named_by_id(context: Parts, text: str, caller: Caller) -> tuple[Job, ...]:
     """The jobs whose ids begin with the text. A step leads from each to its child or node."""
     parts = _ID.fullmatch(text)
     if parts is None:
@@ -74,7 +74,7 @@ async def _named_by_id(context: ConsoleContext, text: str, caller: Caller) -> tu
     return tuple(job for job in found if job is not None)
 
 
-async def _named(context: ConsoleContext, text: str, caller: Caller) -> JobPage:
+async def _named(context: Parts, text: str, caller: Caller) -> JobPage:
     """The newest jobs of this name or, without one, of names that contain the text."""
     exact = await _newest(context, JobSelection(names=frozenset({text})), caller)
     if exact.jobs or "*" in text:
@@ -82,11 +82,11 @@ async def _named(context: ConsoleContext, text: str, caller: Caller) -> JobPage:
     return await _newest(context, JobSelection(names=frozenset({f"*{text}*"})), caller)
 
 
-async def _newest(context: ConsoleContext, selection: JobSelection, caller: Caller) -> JobPage:
+async def _newest(context: Parts, selection: JobSelection, caller: Caller) -> JobPage:
     return await context.search.search(PageQuery(selection=selection, limit=MAX_JOBS), caller=caller)
 
 
-def _queues(context: ConsoleContext, text: str, caller: Caller) -> Sequence[Hit]:
+def _queues(context: Parts, text: str, caller: Caller) -> Sequence[Hit]:
     """The queue of this name or, without one, those whose names contain the text."""
     names = sorted(context.catalog.queues_of(caller))
     exact = [queue for queue in names if queue == text]
@@ -94,7 +94,7 @@ def _queues(context: ConsoleContext, text: str, caller: Caller) -> Sequence[Hit]
     return [Hit(kind="Queue", name=queue, path=f"/ui/queues/{quote(queue, safe='')}") for queue in found]
 
 
-async def _definitions(context: ConsoleContext, text: str, caller: Caller) -> Sequence[Hit]:
+async def _definitions(context: Parts, text: str, caller: Caller) -> Sequence[Hit]:
     """The definition of this name, or its revision `NAME:REVISION`."""
     parts, definitions = _REVISION.fullmatch(text), context.catalog.definitions
     if parts is not None:

@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, job_path, short_id
 from batchq.domain.job import FINISHED, QUEUED, Job
@@ -85,10 +85,10 @@ RESUME = HoldAction(name="resume", operation="ResumeJob", effect=_released)
 
 
 def _add_pages(action: HoldAction) -> None:
-    async def show(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
+    async def show(context: Parts, visit: PageRequest[None]) -> PageAnswer:
         return _page(action, await _job(context, visit.path["id"], visit.caller))
 
-    async def post(context: ConsoleContext, visit: PageRequest[HoldForm]) -> PageAnswer:
+    async def post(context: Parts, visit: PageRequest[HoldForm]) -> PageAnswer:
         return await _post(action, context, visit)
 
     show.__name__, post.__name__ = f"{action.name}_page", f"post_{action.name}"
@@ -100,7 +100,7 @@ for _action in (HOLD, RELEASE, PAUSE, RESUME):
     _add_pages(_action)
 
 
-async def _post(action: HoldAction, context: ConsoleContext, visit: PageRequest[HoldForm]) -> PageAnswer:
+async def _post(action: HoldAction, context: Parts, visit: PageRequest[HoldForm]) -> PageAnswer:
     job, form = await _job(context, visit.path["id"], visit.caller), visit.input
 
     async def order() -> str:
@@ -116,7 +116,7 @@ async def _post(action: HoldAction, context: ConsoleContext, visit: PageRequest[
 
 
 def _call(
-    action: HoldAction, context: ConsoleContext, job_id: JobId, reason: str, *, expected: str, caller: Caller
+    action: HoldAction, context: Parts, job_id: JobId, reason: str, *, expected: str, caller: Caller
 ) -> Awaitable[object]:
     reason = reason or f"{action.default_reason} {caller.user or 'a request'}"
     match action.name:
@@ -131,7 +131,7 @@ def _call(
             return context.jobs.resume_job(job_id, caller=caller)
 
 
-async def _job(context: ConsoleContext, job_id: str, caller: Caller) -> Job:
+async def _job(context: Parts, job_id: str, caller: Caller) -> Job:
     found = await context.jobs.find(JobId(job_id), caller=caller)
     if found is None:
         raise NotFound(f"Job {job_id} not found.")

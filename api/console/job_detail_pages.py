@@ -9,17 +9,16 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageRequest, PageTable, Redirect
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
-from batchq.domain.explanation.codes import Code
-from batchq.domain.explanation.words import duration_words
+from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle import views
@@ -28,6 +27,7 @@ from batchq.domain.lifecycle.views import shown_container_reason
 from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.domain.training import MetricValue
+from batchq.domain.wording import duration_words
 from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
@@ -68,7 +68,7 @@ class JobResults(Struct, frozen=True, kw_only=True):
 
 @pages.get(JOB)
 @pages.get(NODE)
-async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def job_page(context: Parts, visit: PageRequest[None]) -> Page:
     caller, job_id = visit.caller, job_id_of(visit.path)
     job = await context.jobs.find(job_id, caller=caller)
     if job is None and await context.checkpoints.outlive(job_id, caller=caller):
@@ -97,7 +97,7 @@ async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
         "results": None if is_fragment else await _results(context, job, caller),
-        "may_force_fail": caller.has(Permission.MAINTENANCE) and why.code is Code.NOT_EXITING and whole == job_id,
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and isinstance(why, NotExitingReason) and whole == job_id,
         "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
@@ -109,7 +109,7 @@ async def job_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
     return Page(template="job.html", title=job_title(job), values=values)
 
 
-async def _remaining_checkpoints(context: ConsoleContext, job_id: JobId, caller: Caller) -> Page:
+async def _remaining_checkpoints(context: Parts, job_id: JobId, caller: Caller) -> Page:
     """The checkpoints of a job whose record was removed."""
     found = await context.checkpoints.list(job_id, caller=caller)
     results = JobResults(cost=None, metrics={}, checkpoints=found[: -MAX_CHECKPOINTS - 1 : -1])
@@ -141,7 +141,7 @@ def _has_log(job: Job) -> bool:
     return not is_parent(job) and (job.spec.nodes is None or node_of(job.id)[1] is not None)
 
 
-async def _output(context: ConsoleContext, job: Job, caller: Caller) -> JobOutput | None:
+async def _output(context: Parts, job: Job, caller: Caller) -> JobOutput | None:
     """None for a job whose parts have logs."""
     if not _has_log(job):
         return None
@@ -153,7 +153,7 @@ async def _output(context: ConsoleContext, job: Job, caller: Caller) -> JobOutpu
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
 
 
-async def _results(context: ConsoleContext, job: Job, caller: Caller) -> JobResults:
+async def _results(context: Parts, job: Job, caller: Caller) -> JobResults:
     """Read with the whole page only: they change while the job runs, without a hint, and cost more to read."""
     if is_parent(job):
         return JobResults(cost=None, metrics={}, checkpoints=())
@@ -180,7 +180,7 @@ class JobGraph(Struct, frozen=True, kw_only=True):
 class _Finder:
     """Finds jobs step by step. A job keeps the level at which it was found first."""
 
-    def __init__(self, context: ConsoleContext, job: Job, caller: Caller) -> None:
+    def __init__(self, context: Parts, job: Job, caller: Caller) -> None:
         self._context, self._caller = context, caller
         self.found: dict[str, GraphNode] = {}
         self.edges: dict[tuple[str, str], None] = {}
@@ -214,7 +214,7 @@ class _Finder:
         return waiting
 
 
-async def jobs_around(context: ConsoleContext, job: Job, *, caller: Caller) -> JobGraph:
+async def jobs_around(context: Parts, job: Job, *, caller: Caller) -> JobGraph:
     """The graph of a job; its only node is the job if it has no neighbours. Raises StoreFailed."""
     finder = _Finder(context, job, caller)
     before: tuple[Job, ...] = (job,) if node_of(job.id)[1] is None else ()
@@ -248,7 +248,7 @@ class ChildrenQuery(RequestQuery):
 
 
 @pages.get(f"{JOB}/children")
-async def children_page(context: ConsoleContext, visit: PageRequest[ChildrenQuery]) -> PageAnswer:
+async def children_page(context: Parts, visit: PageRequest[ChildrenQuery]) -> PageAnswer:
     query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
     array = await context.jobs.find(job_id, caller=caller)
     if array is None or not is_parent(array):

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.pages import Page, PageRequest, PageTable
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.errors import NotFound
@@ -64,7 +64,7 @@ class JobGroupRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/jobs")
-async def jobs_page(context: ConsoleContext, visit: PageRequest[JobsQuery]) -> Page:
+async def jobs_page(context: Parts, visit: PageRequest[JobsQuery]) -> Page:
     query, caller = visit.input, visit.caller
     limit = COUNTED if query.group else PER_PAGE
     before = position(query, context.tokens, caller)

@@ -20,11 +20,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_words import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageRequest, PageTable
 from batchq.api.http.http import REQUEST_ID, begin_stream, while_connected
+from batchq.api.operations.parts import Parts
 from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine
@@ -102,18 +102,18 @@ class ShownLine(Struct, frozen=True, kw_only=True):
 
 @pages.get(f"{JOB}/log")
 @pages.get(f"{NODE}/log")
-async def log_page(context: ConsoleContext, visit: PageRequest[LogPageQuery]) -> Page:
+async def log_page(context: Parts, visit: PageRequest[LogPageQuery]) -> Page:
     """The log of a job, of a child of an array or of a node."""
     return await _page(context, visit, job_id_of(visit.path))
 
 
 @pages.get(f"{JOB}/log/text")
 @pages.get(f"{NODE}/log/text")
-async def log_text(context: ConsoleContext, visit: PageRequest[LogPageQuery]) -> web.StreamResponse:
+async def log_text(context: Parts, visit: PageRequest[LogPageQuery]) -> web.StreamResponse:
     return await _text(context, visit, job_id_of(visit.path))
 
 
-async def _page(context: ConsoleContext, visit: PageRequest[LogPageQuery], job_id: JobId) -> Page:
+async def _page(context: Parts, visit: PageRequest[LogPageQuery], job_id: JobId) -> Page:
     query, after = visit.input, _position(visit.input.after)
     follows = visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None
     attempt = query.attempt if follows or after is None else after.attempt
@@ -139,7 +139,7 @@ async def _page(context: ConsoleContext, visit: PageRequest[LogPageQuery], job_i
     return _windowed(query, log, window, first=first, is_end=window.end >= newest.end)
 
 
-async def _text(context: ConsoleContext, visit: PageRequest[LogPageQuery], job_id: JobId) -> web.StreamResponse:
+async def _text(context: Parts, visit: PageRequest[LogPageQuery], job_id: JobId) -> web.StreamResponse:
     """The whole log as a file. Its name is made of the id, the attempt and the container."""
     query = visit.input
     log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
@@ -163,7 +163,7 @@ async def _text(context: ConsoleContext, visit: PageRequest[LogPageQuery], job_i
     return response
 
 
-async def _window(context: ConsoleContext, query: LogPageQuery, tag: Tag) -> LogPage:
+async def _window(context: Parts, query: LogPageQuery, tag: Tag) -> LogPage:
     if query.at is not None:
         before = min(LINES_BEFORE, query.limit - 1)
         return await context.log_windows.around(tag, position=query.at, before=before, limit=query.limit)
@@ -186,7 +186,7 @@ def _next_lines(query: LogPageQuery, log: JobLog) -> JobLogQuery:
     )
 
 
-async def _first_number(context: ConsoleContext, log: JobLog, page: JobLogPage) -> int | None:
+async def _first_number(context: Parts, log: JobLog, page: JobLogPage) -> int | None:
     """The number of the page's first line; None if it is not known."""
     if not page.lines or page.next is None or log.tag is None:
         return None

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.auth.authentication import CALLER, KeyAuthentication, reading_keys
 from batchq.api.auth.sessions import HOME, LOGIN, LOGOUT, PLAIN, SECURE, CookieKind, Session, page_path
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import HEADERS, read_input, render
 from batchq.api.http.client_connection import LOOPBACK, client_address, host_name, is_local_request
 from batchq.api.http.http import REQUEST_ID
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.system.throttling import FailureLimit
 
@@ -50,7 +50,7 @@ class LoginForm(LoginQuery):
 class _Login:
     """The handlers."""
 
-    def __init__(self, context: ConsoleContext) -> None:
+    def __init__(self, context: Parts) -> None:
         self._context = context
         self._failures = FailureLimit[tuple[str, str]](limit=MAX_FAILURES, window=FAILURE_WINDOW)
 
@@ -114,7 +114,7 @@ class _Login:
         return _login_page(request, given, error=error, status=HTTPStatus.FORBIDDEN)
 
 
-def mount_login(app: web.Application, context: ConsoleContext) -> None:
+def mount_login(app: web.Application, context: Parts) -> None:
     login = _Login(context)
     app.router.add_get(LOGIN, login.show)
     app.router.add_post(LOGIN, login.log_in)

@@ -3,11 +3,11 @@
     pages = PageTable()
 
     @pages.get("/queues/{name}")
-    async def queue_page(context: ConsoleContext, visit: Visit[QueueQuery]) -> Page:
+    async def queue_page(context: Parts, visit: Visit[QueueQuery]) -> Page:
         return Page(template="queue.html", title=..., values={...})
 
     @pages.post("/queues/{name}/disable", permission=Permission.CATALOG)
-    async def disable_queue(context: ConsoleContext, visit: Visit[DisableForm]) -> Redirect:
+    async def disable_queue(context: Parts, visit: Visit[DisableForm]) -> Redirect:
         ...
 
 The caller is authorized, and the query or the form is parsed to the shape in the handler's annotation. A request with
@@ -30,12 +30,13 @@ from pydantic import BaseModel
 
 from batchq.api.auth.authentication import authorize
 from batchq.api.auth.sessions import LoginRequired
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form
 from batchq.api.console.refresh import Fragment
+from batchq.api.console.state import ConsoleState
 from batchq.api.console.templates import encoded, environment
 from batchq.api.http.dialect_profiles import RequestFailure
 from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.times import EPOCH
 from batchq.errors import Invalid, NotFound, StateChanged, Throttled, Unavailable
@@ -105,7 +106,7 @@ class Redirect(Struct, frozen=True, kw_only=True):
 
 
 PageAnswer = Page | Redirect | web.StreamResponse
-Handler = Callable[[ConsoleContext, PageRequest[Any]], Awaitable[PageAnswer]]
+Handler = Callable[[Parts, PageRequest[Any]], Awaitable[PageAnswer]]
 #: Shows a form again, with what was typed, an error and a status.
 ShowAgain = Callable[[str, HTTPStatus], Awaitable[Page]]
 
@@ -132,7 +133,7 @@ class PageTable:
         """Decorate the handler of a form."""
         return self._adder("POST", path, permission)
 
-    def mount(self, app: web.Application, context: ConsoleContext) -> None:
+    def mount(self, app: web.Application, context: Parts) -> None:
         for route in self._routes:
             app.router.add_route(route.method, UI + route.path, _endpoint(context, route))
 
@@ -153,7 +154,7 @@ class PageTable:
         return add
 
 
-def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _endpoint(context: Parts, route: _Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.StreamResponse:
         caller = authorize(request, route.permission, f"{route.method} {UI}{route.path}")
         if request.headers.get(FRAGMENT, LIVE) not in FRAGMENTS:
@@ -164,14 +165,16 @@ def _endpoint(context: ConsoleContext, route: _Route) -> Callable[[web.Request],
         visit = PageRequest(caller=caller, input=given, path=path, http=request)
         if request.headers.get(FRAGMENT) == LIVE and route.method == "GET":
             key = replace(caller, key="", uid=None, request_id="", requested_at=EPOCH), request.raw_path
-            return _sent(request, await context.live_parts.of(key, partial(_live_part, context, route, visit)))
+            return _sent(
+                request, await context.state(ConsoleState).fragments.of(key, partial(_live_part, context, route, visit))
+            )
         return await _answer(context, route, visit)
 
     endpoint.__name__ = route.handle.__name__  # the name of the operation in the metrics of requests
     return endpoint
 
 
-async def _answer(context: ConsoleContext, route: _Route, visit: PageRequest[Any]) -> web.StreamResponse:
+async def _answer(context: Parts, route: _Route, visit: PageRequest[Any]) -> web.StreamResponse:
     number = context.events.last
     match await _handle(context, route, visit):
         case Redirect(location=location):
@@ -188,14 +191,14 @@ async def _answer(context: ConsoleContext, route: _Route, visit: PageRequest[Any
             return response
 
 
-async def _live_part(context: ConsoleContext, route: _Route, visit: PageRequest[Any]) -> Fragment:
+async def _live_part(context: Parts, route: _Route, visit: PageRequest[Any]) -> Fragment:
     page = await _handle(context, route, visit)
     if not isinstance(page, Page):
         raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
     return await _render(context, visit, page, context.events.last)
 
 
-async def _handle(context: ConsoleContext, route: _Route, visit: PageRequest[Any]) -> PageAnswer:
+async def _handle(context: Parts, route: _Route, visit: PageRequest[Any]) -> PageAnswer:
     try:
         return await route.handle(context, visit)
     except NotFound:
@@ -238,7 +241,7 @@ def _lists(shape: type[BaseModel]) -> set[str]:
     }
 
 
-async def _render(context: ConsoleContext, visit: PageRequest[Any], page: Page, number: int) -> Fragment:
+async def _render(context: Parts, visit: PageRequest[Any], page: Page, number: int) -> Fragment:
     """Render the page, or the requested block of it. `number`: the newest change before the page was read."""
     request = visit.http
     template = _ENVIRONMENT.get_template(page.template)
@@ -258,8 +261,8 @@ async def _render(context: ConsoleContext, visit: PageRequest[Any], page: Page, 
     }
     fragment = request.headers.get(FRAGMENT)
     parts = template.generate(values) if fragment is None else _block(template, fragment, values)
-    rendered = await context.renderer.render(parts, user=visit.caller.user)
-    context.pressure.rendered(rendered.seconds)
+    rendered = await context.state(ConsoleState).renderer.render(parts, user=visit.caller.user)
+    context.state(ConsoleState).load.rendered(rendered.seconds)
     return Fragment(body=rendered.body, tag=f'"{rendered.digest[:32]}"', status=page.status)
 
 
@@ -281,11 +284,11 @@ def _block(template: Template, name: str, values: Mapping[str, object]) -> Itera
 
 
 async def give_order(
-    context: ConsoleContext, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
+    context: Parts, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
 ) -> PageAnswer:
     """Redirect to the path that `order` returns. A form that is sent twice orders once. Raises NotFound."""
     try:
-        return Redirect(location=await context.invocations.once(caller, form, order))
+        return Redirect(location=await context.state(ConsoleState).invocations.once(caller, form, order))
     except StateChanged:
         return await show_again(CHANGED, HTTPStatus.CONFLICT)
     except NotFound:

@@ -6,12 +6,12 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.job_filters import milliseconds_at
 from batchq.api.console.job_words import entry_words
 from batchq.api.console.pages import Page, PageRequest, PageTable
 from batchq.api.http.http import Word
 from batchq.api.http.page_tokens import TokenQuery
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId, QueueName
@@ -47,7 +47,7 @@ class EventsQuery(BaseModel):
 
 
 @pages.get("/events")
-async def events_page(context: ConsoleContext, visit: PageRequest[EventsQuery]) -> Page:
+async def events_page(context: Parts, visit: PageRequest[EventsQuery]) -> Page:
     """The newest events of jobs that the caller may see."""
     query, caller = visit.input, visit.caller
     wanted = FeedFilter(
@@ -94,7 +94,7 @@ class AuditPageQuery(BaseModel):
 
 
 @pages.get("/audit")
-async def audit_page(context: ConsoleContext, visit: PageRequest[AuditPageQuery]) -> Page:
+async def audit_page(context: Parts, visit: PageRequest[AuditPageQuery]) -> Page:
     """The records that the caller may see, newest first."""
     query = visit.input
     since = milliseconds_at("since", query.since, context.clock.now())

@@ -10,12 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.console.state import ConsoleState
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.parts import BatchCalls, Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, job_path
 from batchq.domain.job import FINISHED, Job, Status
@@ -87,12 +88,12 @@ class RerunResult(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/rerun")
-async def rerun_page(context: ConsoleContext, visit: PageRequest[RerunSelection]) -> PageAnswer:
+async def rerun_page(context: Parts, visit: PageRequest[RerunSelection]) -> PageAnswer:
     return await _page(context, visit.input, visit.caller)
 
 
 @pages.post("/rerun")
-async def post_rerun(context: ConsoleContext, visit: PageRequest[RerunForm]) -> PageAnswer:
+async def post_rerun(context: Parts, visit: PageRequest[RerunForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
@@ -107,22 +108,22 @@ async def post_rerun(context: ConsoleContext, visit: PageRequest[RerunForm]) -> 
             raise Invalid(result.jobs[0].error)
         if len(result.jobs) == 1:
             return job_path(result.jobs[0].new)
-        context.recent_results.keep(caller, form.invocation, result)
+        context.state(ConsoleState).recent_results.keep(caller, form.invocation, result)
         return f"/ui/rerun/results/{form.invocation}"
 
     return await give_order(context, caller, form, order, show_again)
 
 
 @pages.get("/rerun/results/{invocation}")
-async def rerun_result(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
-    result = context.recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
+async def rerun_result(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+    result = context.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")
     return Page(template="rerun_result.html", title="Jobs that were submitted again", values={"result": result})
 
 
 async def _page(
-    context: ConsoleContext,
+    context: Parts,
     selection: RerunSelection,
     caller: Caller,
     form: RerunForm | None = None,
@@ -164,9 +165,7 @@ async def _authors(batch: BatchCalls, jobs: Sequence[JobDocument], caller: Calle
     return foreign_authors(jobs, filter(None, definitions), caller=caller_document(caller))
 
 
-async def _selected(
-    context: ConsoleContext, selection: RerunSelection, caller: Caller
-) -> tuple[Sequence[JobDocument], LeftOut]:
+async def _selected(context: Parts, selection: RerunSelection, caller: Caller) -> tuple[Sequence[JobDocument], LeftOut]:
     """The jobs to repeat, and how many are left out.
 
     Failed children stand in place of their arrays. Raises Invalid; NotFound for an unknown id.
@@ -196,7 +195,7 @@ async def _selected(
     return jobs, left_out
 
 
-async def _failed(context: ConsoleContext, job: JobDocument, caller: Caller) -> Sequence[Job]:
+async def _failed(context: Parts, job: JobDocument, caller: Caller) -> Sequence[Job]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
     job_id = JobId(job["jobId"])
     if "size" not in job.get("arrayProperties", {}):

@@ -26,12 +26,12 @@ from batchq.api.console import (
     stop_page,
     submit_page,
 )
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import UI, error_page
 from batchq.api.console.templates import STATIC, static_path
 from batchq.api.http.credentials import Scheme
 from batchq.api.http.dialect_profiles import DialectProfile, register_dialect_profile
 from batchq.api.http.http import Dialect
+from batchq.api.operations.parts import Parts
 
 MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
@@ -75,7 +75,7 @@ TABLES = tuple(
 )
 
 
-def dialect(context: ConsoleContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     """Mount the pages of all tables."""
 
     def mount(app: web.Application) -> None:

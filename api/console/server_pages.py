@@ -2,15 +2,15 @@
 
 from msgspec import to_builtins
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import Page, PageRequest, PageTable, Redirect
+from batchq.api.operations.parts import Parts
 from batchq.doctor.server import health_findings
 
 pages = PageTable()
 
 
 @pages.get("/")
-async def overview_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def overview_page(context: Parts, visit: PageRequest[None]) -> Page:
     found = await context.overviews.overview(caller=visit.caller)
     why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
     values = {"overview": found, "why": why}
@@ -18,14 +18,14 @@ async def overview_page(context: ConsoleContext, visit: PageRequest[None]) -> Pa
 
 
 @pages.get("")
-async def without_slash(_: ConsoleContext, visit: PageRequest[None]) -> Redirect:  # noqa: ARG001 - the table passes it
+async def without_slash(_: Parts, visit: PageRequest[None]) -> Redirect:  # noqa: ARG001 - the table passes it
     return Redirect(location="/ui/")
 
 
 @pages.get("/system")
-async def system_page(context: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def system_page(context: Parts, visit: PageRequest[None]) -> Page:
     """The health report, as /healthz has it. Only operators see the settings, and descriptions of failures."""
-    sees_all, report = visit.caller.reaches_all, await context.health()
+    sees_all, report = visit.caller.reaches_all, await context.monitoring.health()
     report = report if sees_all else report.without_errors()
     values = {
         "report": report,

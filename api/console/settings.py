@@ -5,9 +5,9 @@ from typing import Literal
 
 from aiohttp import web
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.pages import HEADERS, UI, Page, PageRequest, PageTable
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.parts import Parts
 
 PATH = "/settings"
 YEAR = 365 * 24 * 3600  # seconds
@@ -41,13 +41,13 @@ class SettingsForm(RequestQuery):
 
 
 @pages.get(PATH)
-async def settings_page(_: ConsoleContext, visit: PageRequest[None]) -> Page:
+async def settings_page(_: Parts, visit: PageRequest[None]) -> Page:
     chosen = {name: visit.http.cookies.get(name, default) for name, default in DEFAULTS.items()}
     return Page(template="settings.html", title="Settings", values={"chosen": chosen})
 
 
 @pages.post(PATH)
-async def save_settings(_: ConsoleContext, visit: PageRequest[SettingsForm]) -> web.Response:
+async def save_settings(_: Parts, visit: PageRequest[SettingsForm]) -> web.Response:
     response = web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": UI + PATH})
     for name, value in visit.input.model_dump().items():
         # The script reads them, so they are not HttpOnly.
@@ -56,5 +56,5 @@ async def save_settings(_: ConsoleContext, visit: PageRequest[SettingsForm]) -> 
 
 
 @pages.get("/keys")
-async def keys_page(_: ConsoleContext, visit: PageRequest[None]) -> Page:  # noqa: ARG001 - the table passes it
+async def keys_page(_: Parts, visit: PageRequest[None]) -> Page:  # noqa: ARG001 - the table passes it
     return Page(template="keys.html", title="Keyboard shortcuts", values={"shortcuts": SHORTCUTS})

@@ -13,13 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.forms import Form, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.operations.parts import Parts
+from batchq.domain import wording
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import Outcome
-from batchq.domain.explanation import words
-from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle.stopping import stop_state
@@ -120,13 +120,13 @@ class StopSubject(Struct, frozen=True, kw_only=True):
 
 @pages.get("/jobs/{id}/stop")
 @pages.get("/jobs/{id}/nodes/{node}/stop")
-async def stop_page(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
+async def stop_page(context: Parts, visit: PageRequest[None]) -> PageAnswer:
     return await _page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/stop")
 @pages.post("/jobs/{id}/nodes/{node}/stop")
-async def post_stop(context: ConsoleContext, visit: PageRequest[StopForm]) -> PageAnswer:
+async def post_stop(context: Parts, visit: PageRequest[StopForm]) -> PageAnswer:
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
@@ -143,12 +143,12 @@ async def post_stop(context: ConsoleContext, visit: PageRequest[StopForm]) -> Pa
 
 
 @pages.get("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
-async def force_fail_page(context: ConsoleContext, visit: PageRequest[None]) -> PageAnswer:
+async def force_fail_page(context: Parts, visit: PageRequest[None]) -> PageAnswer:
     return await _force_fail_page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
-async def post_force_fail(context: ConsoleContext, visit: PageRequest[ForceFailForm]) -> PageAnswer:
+async def post_force_fail(context: Parts, visit: PageRequest[ForceFailForm]) -> PageAnswer:
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
@@ -165,7 +165,7 @@ async def post_force_fail(context: ConsoleContext, visit: PageRequest[ForceFailF
     return await give_order(context, visit.caller, form, order, show_again)
 
 
-async def _subject(context: ConsoleContext, path: Mapping[str, str], caller: Caller) -> StopSubject:
+async def _subject(context: Parts, path: Mapping[str, str], caller: Caller) -> StopSubject:
     """The job that the path names. Raises NotFound."""
     job_id = JobId(f"{path['id']}#{path['node']}" if "node" in path else path["id"])
     whole_id, node = node_of(job_id)
@@ -177,7 +177,7 @@ async def _subject(context: ConsoleContext, path: Mapping[str, str], caller: Cal
 
 
 async def _page(
-    context: ConsoleContext,
+    context: Parts,
     subject: StopSubject,
     caller: Caller,
     form: StopForm | None = None,
@@ -226,9 +226,7 @@ def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
     return StopKind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else StopKind.TERMINATE
 
 
-async def _dependents(
-    context: ConsoleContext, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]
-) -> str:
+async def _dependents(context: Parts, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]) -> str:
     """A sentence about the jobs that depend on the job; empty without such jobs."""
     if subject.job.status in FINISHED or not choices["terminate"].fails:
         return ""
@@ -238,21 +236,21 @@ async def _dependents(
     )
     if not found:
         return ""
-    count = words.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
-    names = words.list_words([job.spec.name for job in found])
+    count = wording.counted(len(found), "job") + (" or more" if len(found) >= MAX_DEPENDENTS else "")
+    names = wording.list_words([job.spec.name for job in found])
     what = "it" if array is None else "its array"
     verb = "depends" if len(found) == 1 else "depend"
     return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."
 
 
-async def _hangs(context: ConsoleContext, subject: StopSubject, caller: Caller) -> bool:
+async def _hangs(context: Parts, subject: StopSubject, caller: Caller) -> bool:
     """Whether the container of the job has not exited although it was killed."""
     why = await context.explanations.why(subject.whole.id, caller=caller)
-    return why.code is Code.NOT_EXITING
+    return isinstance(why, NotExitingReason)
 
 
 async def _force_fail_page(
-    context: ConsoleContext,
+    context: Parts,
     subject: StopSubject,
     caller: Caller,
     form: ForceFailForm | None = None,

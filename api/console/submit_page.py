@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from batchq.api.console.context import BatchCalls, ConsoleContext
 from batchq.api.console.forms import new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
 from batchq.api.console.submission_form import SUBMIT, SubmissionForm, Word, aws_command, batchq_command, fields_of
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.parts import BatchCalls, Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import job_path
 from batchq.errors import Invalid, NotFound
@@ -41,7 +41,7 @@ class SubmitQuery(RequestQuery):
 
 
 @pages.get("/submit")
-async def submit_page(context: ConsoleContext, visit: PageRequest[SubmitQuery]) -> PageAnswer:
+async def submit_page(context: Parts, visit: PageRequest[SubmitQuery]) -> PageAnswer:
     given = visit.input
     fields = given.model_dump()
     if given.like:
@@ -51,7 +51,7 @@ async def submit_page(context: ConsoleContext, visit: PageRequest[SubmitQuery]) 
 
 
 @pages.post("/submit")
-async def post_submit(context: ConsoleContext, visit: PageRequest[SubmissionForm]) -> PageAnswer:
+async def post_submit(context: Parts, visit: PageRequest[SubmissionForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
@@ -76,7 +76,7 @@ async def post_submit(context: ConsoleContext, visit: PageRequest[SubmissionForm
 
 
 async def _page(
-    context: ConsoleContext,
+    context: Parts,
     form: SubmissionForm,
     caller: Caller,
     *,

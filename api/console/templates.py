@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from batchq.api.console.job_words import condition, job_title
-from batchq.domain.explanation import words
+from batchq.domain import wording
 from batchq.domain.ids import job_path, short_id
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.stopping import latest_order
@@ -47,12 +47,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters |= {
-        "duration": words.duration_words,
-        "number": words.number,
-        "memory": words.memory_words,
-        "vcpus": words.vcpus_words,
-        "figure": words.figure,
-        "counted": words.counted,
+        "duration": wording.duration_words,
+        "number": wording.number,
+        "memory": wording.memory_words,
+        "vcpus": wording.vcpus_words,
+        "figure": wording.figure,
+        "counted": wording.counted,
         "iso": iso,
         "utc": utc,
         "short_id": short_id,
@@ -89,7 +89,7 @@ def quoted_list(words_of: Iterable[str]) -> str:
 
 def took(job: Job, now: datetime) -> str:
     """How long the latest attempt has run; empty if none has."""
-    return "" if job.started_at is None else words.duration_words((job.stopped_at or now) - job.started_at)
+    return "" if job.started_at is None else wording.duration_words((job.stopped_at or now) - job.started_at)
 
 
 def _printed(value: object) -> object:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from http import HTTPStatus
 
 from aiohttp import web
@@ -11,35 +10,20 @@ from msgspec.structs import replace
 
 from batchq.api.auth.authentication import authorize, parse_credential
 from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
-from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import translate
 from batchq.api.logs.translate import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, LogArns
 from batchq.api.operations.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery
-from batchq.logs.service import CloudWatchLogs, LogQuery, LogSearchPosition
-from batchq.services.job_reads import TRAINING_GROUP, TrainingLogStreams
+from batchq.logs.service import LogQuery, LogSearchPosition
+from batchq.services.job_reads import TRAINING_GROUP
 
 log = logging.getLogger(__name__)
 PREFIX = "Logs_20140328."
 MAX_EVENTS = 10_000
 MAX_STREAMS = 50
-
-
-class LogsContext(Struct, frozen=True, kw_only=True):
-    """The services and settings that handlers use; the same for every request."""
-
-    logs: CloudWatchLogs
-    #: The account id in ARNs.
-    account: str
-    #: The region for requests without a credential.
-    region: str
-    tokens: PageTokens
-    #: The streams of `/aws/sagemaker/TrainingJobs`.
-    training: TrainingLogStreams
-    #: Reported as the creation time of the log groups.
-    since: datetime
 
 
 class LogsRequest(Struct, frozen=True, kw_only=True):
@@ -59,11 +43,11 @@ class LogsRequest(Struct, frozen=True, kw_only=True):
 
 
 @takes(GetLogEvents)
-async def get_log_events(context: LogsContext, request: LogsRequest, body: GetLogEvents) -> Answer:
+async def get_log_events(context: Parts, request: LogsRequest, body: GetLogEvents) -> Answer:
     """Returns a page of the lines of one log stream, forwards or backwards."""
     name = body.logStreamName
     if translate.is_of_group(body, request.training_arns):
-        name = await context.training.resolve(name, caller=request.caller)
+        name = await context.training_logs.resolve(name, caller=request.caller)
     else:
         translate.check_group(body, request.arns)
     stream = await context.logs.stream(name, caller=request.caller)
@@ -76,7 +60,7 @@ async def get_log_events(context: LogsContext, request: LogsRequest, body: GetLo
 
 
 @takes(FilterLogEvents)
-async def filter_log_events(context: LogsContext, request: LogsRequest, body: FilterLogEvents) -> Answer:
+async def filter_log_events(context: Parts, request: LogsRequest, body: FilterLogEvents) -> Answer:
     """Searches the lines of log streams for a pattern."""
     query = translate.query(body)
     names: Mapping[str, str] = {}
@@ -103,7 +87,7 @@ async def filter_log_events(context: LogsContext, request: LogsRequest, body: Fi
 
 
 @takes(DescribeLogStreams)
-async def describe_log_streams(context: LogsContext, request: LogsRequest, body: DescribeLogStreams) -> Answer:
+async def describe_log_streams(context: Parts, request: LogsRequest, body: DescribeLogStreams) -> Answer:
     """Lists log streams: one for each container of each attempt of a job."""
     listing = translate.listing(body)
     if translate.is_of_group(body, request.training_arns):
@@ -119,7 +103,7 @@ async def describe_log_streams(context: LogsContext, request: LogsRequest, body:
 
 
 @takes(DescribeLogGroups)
-async def describe_log_groups(context: LogsContext, request: LogsRequest, body: DescribeLogGroups) -> Answer:
+async def describe_log_groups(context: Parts, request: LogsRequest, body: DescribeLogGroups) -> Answer:
     """Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`."""
     token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
     after = context.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
@@ -127,30 +111,31 @@ async def describe_log_groups(context: LogsContext, request: LogsRequest, body: 
     rest = [arns for arns in groups if arns.name > after]
     page = rest[: body.limit or len(rest)]
     more = {"nextToken": context.tokens.make(token, page[-1].name)} if len(rest) > len(page) else {}
-    return {"logGroups": [translate.log_group(arns, since=context.since) for arns in page], **more}
+    return {"logGroups": [translate.log_group(arns, since=context.installed_at) for arns in page], **more}
 
 
-async def _training_streams(context: LogsContext, query: LogQuery, caller: Caller) -> Mapping[str, str]:
+async def _training_streams(context: Parts, query: LogQuery, caller: Caller) -> Mapping[str, str]:
     """SageMaker's names of the existing streams that a query selects, by their names in `/aws/batch/job`."""
     if query.names:
         return {
-            await context.training.resolve(fromkey, caller=caller): fromkey for fromkey in dict.fromkeys(query.names)
+            await context.training_logs.resolve(fromkey, caller=caller): fromkey
+            for fromkey in dict.fromkeys(query.names)
         }
-    named = await context.training.names(query.prefix, caller=caller)
+    named = await context.training_logs.names(query.prefix, caller=caller)
     existing = await context.logs.existing(tuple(named.values()), caller=caller)
     by_name = {stream.name for stream in existing}
     return {name: alias for alias, name in named.items() if name in by_name}
 
 
 async def _describe_training_streams(
-    context: LogsContext, request: LogsRequest, listing: StreamQuery, body: DescribeLogStreams
+    context: Parts, request: LogsRequest, listing: StreamQuery, body: DescribeLogStreams
 ) -> Answer:
     """The streams of one job, by SageMaker's names."""
     if listing.order is not StreamOrder.NAME or listing.descending:
         raise Invalid(f"In {TRAINING_GROUP} streams are ordered by LogStreamName, ascending.")
     token = TRAINING_GROUP, *translate.streams_token(listing)
     after = context.tokens.read(token, body.nextToken) if body.nextToken else ""
-    named = await context.training.names(listing.prefix, caller=request.caller)
+    named = await context.training_logs.names(listing.prefix, caller=request.caller)
     streams = {
         stream.name: stream for stream in await context.logs.existing(tuple(named.values()), caller=request.caller)
     }
@@ -164,7 +149,7 @@ async def _describe_training_streams(
     return {"logStreams": answers, **more}
 
 
-OPERATIONS: Mapping[str, Operation[LogsContext, LogsRequest]] = {
+OPERATIONS: Mapping[str, Operation[LogsRequest]] = {
     "GetLogEvents": get_log_events,
     "FilterLogEvents": filter_log_events,
     "DescribeLogStreams": describe_log_streams,
@@ -172,7 +157,7 @@ OPERATIONS: Mapping[str, Operation[LogsContext, LogsRequest]] = {
 }
 
 
-def dialect(context: LogsContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     async def handle(request: web.Request, name: str) -> web.Response:
         return await _handle(request, context, name)
 
@@ -182,7 +167,7 @@ def dialect(context: LogsContext) -> Dialect:
     return mount
 
 
-async def _handle(request: web.Request, context: LogsContext, name: str) -> web.Response:
+async def _handle(request: web.Request, context: Parts, name: str) -> web.Response:
     operation = OPERATIONS.get(name)
     if operation is None:
         return unknown_operation(PREFIX + name)
@@ -199,7 +184,7 @@ async def _handle(request: web.Request, context: LogsContext, name: str) -> web.
         return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(why))
 
 
-async def _request(request: web.Request, context: LogsContext, name: str) -> LogsRequest:
+async def _request(request: web.Request, context: Parts, name: str) -> LogsRequest:
     credential = parse_credential(request.headers.get("Authorization", ""))
     return LogsRequest(
         body=await read_body(request),

@@ -21,6 +21,7 @@ from batchq.api.http.http import Dialect, HttpRefusal, reply
 from batchq.api.metrics.counters import BoundedNames, EngineMetrics, RequestMetrics
 from batchq.api.metrics.gauges import GaugeCollector, Reading
 from batchq.api.operations.openapi import TEXT, OperationDoc, Security, document
+from batchq.api.operations.parts import Parts
 
 SHARED_FOR = 1.0  # seconds for which scrapes get the same text
 
@@ -59,21 +60,6 @@ class Metrics:
         return self._text
 
 
-class MetricsContext(Struct, frozen=True, kw_only=True):
-    """What the handlers need."""
-
-    metrics: Metrics
-    #: Reads the values of the gauges.
-    read: Callable[[], Awaitable[Iterable[Reading]]]
-    existing: Existing
-    #: Returns the present scrape token, or None if there is none; None on a server without keys.
-    token: Callable[[], str | None] | None
-    #: Whether the process works; if not, a supervisor should restart it.
-    alive: Probe
-    #: Whether requests should be sent to the server.
-    ready: Probe
-
-
 class ProbeResponse(Struct, frozen=True):
     """The result of a probe."""
 
@@ -104,18 +90,17 @@ _READINESS = OperationDoc(
 )
 
 
-def dialect(context: MetricsContext) -> Dialect:
+def dialect(parts: Parts) -> Dialect:
     async def scrape(request: web.Request) -> web.Response:
-        if context.token is not None:
-            _check_token(request, context.token())
-        text = await context.metrics.scrape(context.read, context.existing)
-        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        if parts.monitoring.token is not None:
+            _check_token(request, parts.monitoring.token())
+        return web.Response(body=await parts.monitoring.scrape(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def livez(_: web.Request) -> web.Response:
-        return _status(await context.alive())
+        return _status(await parts.monitoring.is_alive())
 
     async def readyz(_: web.Request) -> web.Response:
-        return _status(await context.ready())
+        return _status(await parts.monitoring.is_ready())
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_get(METRICS, scrape), _METRICS)

@@ -11,22 +11,22 @@ from aiohttp import web
 from msgspec import Struct
 from pydantic import AfterValidator, Field
 
-from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
 from batchq.accounts.wire import AdminRequest, AuditRecordResponse, audit_record_answer
-from batchq.api.auth.authentication import KeyAuthentication, authorize
+from batchq.api.auth.authentication import authorize
 from batchq.api.auth.sessions import HOME, login_path, page_path
 from batchq.api.http.client_connection import is_unix_connection
 from batchq.api.http.http import Dialect, HttpRefusal, Milliseconds, RequestBody, parse, read_body, reply
 from batchq.api.http.page_tokens import PageTokens, TokenQuery
 from batchq.api.operations.openapi import OperationDoc, document
 from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
 from batchq.errors import Forbidden, Invalid, NotFound
-from batchq.services.records import AuditRecordService, audit_position, parse_audit_position
+from batchq.services.records import audit_position, parse_audit_position
 
 _UNSIGNED = (
     "This server does not authenticate requests, so they cannot change accounts, users or keys: run batchq key, "
@@ -38,10 +38,10 @@ _SIGNED_ONLY = (
 )
 
 
-def dialect(admin: AccountAdmin) -> Dialect:
+def dialect(parts: Parts) -> Dialect:
     def mount(app: web.Application) -> None:
         for name, operation in OPERATIONS.items():
-            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(admin, name, operation))
+            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(parts, name, operation))
             doc = OperationDoc(
                 name=name,
                 summary=operation.summary,
@@ -56,7 +56,7 @@ def dialect(admin: AccountAdmin) -> Dialect:
 
 
 def _endpoint(
-    admin: AccountAdmin, name: str, operation: AdminOperation[AdminRequest]
+    parts: Parts, name: str, operation: AdminOperation[AdminRequest]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.Response:
         caller = authorize(request, operation.permission, name)
@@ -64,7 +64,7 @@ def _endpoint(
             raise HttpRefusal(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
         body = parse(operation.request, await read_body(request))
         try:
-            return reply(await asyncio.to_thread(operation.perform, admin, body, caller))
+            return reply(await asyncio.to_thread(operation.perform, parts.accounts, body, caller))
         except NotFound as error:
             raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
         except Forbidden as why:
@@ -100,24 +100,13 @@ class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
     path: str
 
 
-class ConsoleLoginContext(Struct, frozen=True, kw_only=True):
-    """What a login needs."""
-
-    #: Of TCP; None if it needs no login.
-    keys: KeyAuthentication | None
-    #: Of the listeners, TCP's first. A listener adds its own when it starts.
-    urls: list[str]
-
-
-login_operations = OperationTable[ConsoleLoginContext]()
+login_operations = OperationTable()
 
 
 @login_operations.add(
     "CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", permission=Permission.SELF, optional_body=True
 )
-async def create_console_login(
-    context: ConsoleLoginContext, call: Call[CreateConsoleLoginRequest]
-) -> CreateConsoleLoginResponse:
+async def create_console_login(context: Parts, call: Call[CreateConsoleLoginRequest]) -> CreateConsoleLoginResponse:
     """Returns the URL of the web console for the caller.
 
     On a server with keys it is a one-time link: for 60 seconds, one browser can log in by it as the caller. A caller
@@ -128,7 +117,7 @@ async def create_console_login(
     return CreateConsoleLoginResponse(url=site + path, path=path)
 
 
-def _path(context: ConsoleLoginContext, caller: Caller, page: str) -> str:
+def _path(context: Parts, caller: Caller, page: str) -> str:
     if context.keys is None:
         return page
     if not caller.key:
@@ -136,7 +125,7 @@ def _path(context: ConsoleLoginContext, caller: Caller, page: str) -> str:
     return login_path(page, code=context.keys.codes.create(caller.key))
 
 
-def _site(context: ConsoleLoginContext, request: web.Request) -> str:
+def _site(context: Parts, request: web.Request) -> str:
     """The URL of the server without a path: as the client has it, or for a client of the unix socket TCP's own."""
     if request.transport is None or not is_unix_connection(request.transport):
         return f"{request.scheme}://{request.host}"
@@ -176,16 +165,11 @@ class ListAuditResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     next_token: str | None = None
 
 
-class AuditContext(Struct, frozen=True, kw_only=True):
-    records: AuditRecordService
-    tokens: PageTokens
-
-
-audit_operations = OperationTable[AuditContext]()
+audit_operations = OperationTable()
 
 
 @audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit")
-async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> ListAuditResponse:
+async def list_audit(context: Parts, call: Call[ListAuditRequest]) -> ListAuditResponse:
     """Lists audit records, newest first.
 
     Operators and admins get all records, coordinators those of their accounts, and users those of their own requests.
@@ -193,7 +177,7 @@ async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> Lis
     """
     body = call.input
     job = None if body.job is None else JobId(body.job)
-    found = await context.records.records(_query(body, context.tokens), job=job, caller=call.caller)
+    found = await context.audit.records(_query(body, context.tokens), job=job, caller=call.caller)
     token = (
         context.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
     )

@@ -17,6 +17,7 @@ from pydantic import Field
 from batchq.api.http.http import REQUEST_ID, Reason, begin_stream
 from batchq.api.native.job_selection import SelectionBody
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import JobOutcome, Outcome, outcome_message
@@ -25,7 +26,7 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest, parse_signal
 from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid
-from batchq.services.bulk_stop import BulkStopService, require_stop_ids
+from batchq.services.bulk_stop import require_stop_ids
 
 NDJSON = "application/x-ndjson"
 
@@ -83,39 +84,40 @@ class TerminateJobsRequest(CancelJobsRequest):
 
 _LINES = (JobLine, CountsLine)
 
-operations = OperationTable[BulkStopService]()
+operations = OperationTable()
 
 
 @operations.add(
     "CancelJobsByFilter", "POST", "/v1/batchq/canceljobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
 )
-async def cancel_jobs(service: BulkStopService, call: Call[CancelJobsRequest]) -> web.StreamResponse:
+async def cancel_jobs(parts: Parts, call: Call[CancelJobsRequest]) -> web.StreamResponse:
     """Cancels all jobs that match the filters.
 
     The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
     is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
     """
-    return await _stop(service, call.input, call)
+    return await _stop(parts, call.input, call)
 
 
 @operations.add(
     "TerminateJobsByFilter", "POST", "/v1/batchq/terminatejobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
 )
-async def terminate_jobs(service: BulkStopService, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
+async def terminate_jobs(parts: Parts, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
     """Terminates all jobs that match the filters.
 
     The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
     is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
     """
-    return await _stop(service, call.input, call)
+    return await _stop(parts, call.input, call)
 
 
 async def _stop(
-    service: BulkStopService, body: CancelJobsRequest, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]
+    parts: Parts, body: CancelJobsRequest, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]
 ) -> web.StreamResponse:
-    request, selection = stop_request(body, call.caller), to_selection(body, call.caller)
-    await service.check(selection, caller=call.caller)
-    outcomes = await (service.preview if body.dry_run else service.stop)(request, selection, caller=call.caller)
+    stops, caller = parts.bulk_stops, call.caller
+    request, selection = stop_request(body, caller), to_selection(body, caller)
+    await stops.check(selection, caller=caller)
+    outcomes = await (stops.preview if body.dry_run else stops.stop)(request, selection, caller=caller)
     return await _stream_outcomes(call.http, outcomes, dry_run=body.dry_run)
 
 

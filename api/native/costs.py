@@ -14,6 +14,7 @@ from pydantic import Field
 from batchq.accounts.wire import EmptyRequest, EmptyResponse
 from batchq.api.http.http import RequestBody
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
 from batchq.domain.cost import Cost, rounded
@@ -23,8 +24,7 @@ from batchq.domain.training import MetricValue
 from batchq.engine.budgets import BudgetStatus
 from batchq.errors import Invalid, NotFound
 from batchq.ports.costs import CostGroup
-from batchq.services.costs import BudgetService, CostReport, CostRow, CostService
-from batchq.services.jobs import JobService
+from batchq.services.costs import CostReport, CostRow
 
 LATEST = 253_402_214_400_000  # milliseconds: the last day of the year 9999
 
@@ -113,16 +113,11 @@ class CostReportResponse(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-class CostContext(Struct, frozen=True, kw_only=True):
-    costs: CostService
-    jobs: JobService
-
-
-operations = OperationTable[CostContext](not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
 
 @operations.add("GetJobCost", "GET", f"{JOB}/cost")
-async def get_job_cost(context: CostContext, call: Call[None]) -> JobCostResponse:
+async def get_job_cost(context: Parts, call: Call[None]) -> JobCostResponse:
     """Returns what a job has cost so far.
 
     A job costs what it holds while its containers run. The cost of an array is that of its children.
@@ -132,7 +127,7 @@ async def get_job_cost(context: CostContext, call: Call[None]) -> JobCostRespons
 
 
 @operations.add("GetJobMetrics", "GET", f"{JOB}/metrics")
-async def get_job_metrics(context: CostContext, call: Call[None]) -> JobMetricsResponse:
+async def get_job_metrics(context: Parts, call: Call[None]) -> JobMetricsResponse:
     """Returns the last values of the metrics of a job.
 
     Tags of SubmitJob with the key `batchq:metric:NAME` name the regular expressions, in RE2 syntax.
@@ -145,7 +140,7 @@ async def get_job_metrics(context: CostContext, call: Call[None]) -> JobMetricsR
 
 
 @operations.add("ReportCosts", "POST", "/v1/batchq/costreport")
-async def report_costs(context: CostContext, call: Call[CostReportRequest]) -> CostReportResponse:
+async def report_costs(context: Parts, call: Call[CostReportRequest]) -> CostReportResponse:
     """Adds up what jobs cost by account, user, queue or job definition.
 
     Only jobs that the caller may see are counted.
@@ -155,7 +150,7 @@ async def report_costs(context: CostContext, call: Call[CostReportRequest]) -> C
     return _report(body.by, found)
 
 
-async def _metrics(context: CostContext, job_id: JobId, caller: Caller) -> dict[str, MetricValue]:
+async def _metrics(context: Parts, job_id: JobId, caller: Caller) -> dict[str, MetricValue]:
     for job, _ in await context.jobs.describe([node_of(job_id)[0]], caller=caller):
         return dict(await context.costs.metrics.current(job, caller=caller))
     raise NotFound(f"Job {job_id} not found.")
@@ -269,33 +264,33 @@ class ListBudgetsResponse(Struct, frozen=True, kw_only=True):
     budgets: tuple[BudgetResponse, ...]
 
 
-budget_operations = OperationTable[BudgetService](not_found=HTTPStatus.NOT_FOUND)
+budget_operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
 
 @budget_operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", permission=Permission.ACCOUNTS)
-async def list_budgets(budgets: BudgetService, call: Call[EmptyRequest]) -> ListBudgetsResponse:
+async def list_budgets(parts: Parts, call: Call[EmptyRequest]) -> ListBudgetsResponse:
     """Lists budgets with what is spent of them.
 
     Operators and admins get all budgets, coordinators those of their accounts.
     """
-    return ListBudgetsResponse(budgets=tuple(map(_budget, budgets.list(caller=call.caller))))
+    return ListBudgetsResponse(budgets=tuple(map(_budget, parts.budgets.list(caller=call.caller))))
 
 
 @budget_operations.add("SetBudget", "POST", "/v1/batchq/setbudget", permission=Permission.CATALOG)
-async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetResponse:
+async def set_budget(parts: Parts, call: Call[SetBudgetRequest]) -> BudgetResponse:
     """Sets the budget of an account or a queue.
 
     A limit that the spending has already reached applies at once.
     """
     body = call.input
     soft, hard = _decimal(body.soft), _decimal(body.hard)
-    return _budget(await budgets.set(body.key, soft=soft, hard=hard, period=body.period, caller=call.caller))
+    return _budget(await parts.budgets.set(body.key, soft=soft, hard=hard, period=body.period, caller=call.caller))
 
 
 @budget_operations.add("RemoveBudget", "POST", "/v1/batchq/removebudget", permission=Permission.CATALOG)
-async def remove_budget(budgets: BudgetService, call: Call[BudgetRequest]) -> EmptyResponse:
+async def remove_budget(parts: Parts, call: Call[BudgetRequest]) -> EmptyResponse:
     """Removes the budget of an account or a queue."""
-    await budgets.remove(call.input.key, caller=call.caller)
+    await parts.budgets.remove(call.input.key, caller=call.caller)
     return EmptyResponse()
 
 

@@ -9,11 +9,12 @@ from batchq.api.native.job_search import (
     ExplanationResponse,
     JobArns,
     JobRow,
-    SearchContext,
+    arns_of,
     explanation_answer,
     row_members,
 )
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import JobId
@@ -152,11 +153,11 @@ class JobExplanationResponse(ExplanationResponse, frozen=True, kw_only=True, omi
     job_id: str
 
 
-operations = OperationTable[SearchContext](not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
 
 @operations.add("GetJob", "GET", JOB)
-async def get_job(context: SearchContext, call: Call[None]) -> JobResponse:
+async def get_job(context: Parts, call: Call[None]) -> JobResponse:
     """Describes a job, a child of an array or a node of a multi-node job.
 
     The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. A child that its
@@ -167,11 +168,11 @@ async def get_job(context: SearchContext, call: Call[None]) -> JobResponse:
         raise await context.jobs.missing(call.job_id, caller=call.caller)
     dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
     rerun = (await context.search.reruns([found])).get(found.id)
-    return JobResponse(job=job_details(found, dependents, context.arns_of(call.http), rerun=rerun))
+    return JobResponse(job=job_details(found, dependents, arns_of(call.http, context), rerun=rerun))
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why")
-async def explain_job(context: SearchContext, call: Call[None]) -> JobExplanationResponse:
+async def explain_job(context: Parts, call: Call[None]) -> JobExplanationResponse:
     """Explains why a job waits, what it does, or why it failed.
 
     Programs compare `code` and read `facts`; the wording of `sentence` may change.

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 from pydantic import Field
 
@@ -18,9 +18,11 @@ from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text, selection_text
 from batchq.api.native.job_selection import SelectionBody, parse_job_id
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
-from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain.explanation.explain import REASONS
+from batchq.domain.explanation.explanation import Explanation, Fact
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
@@ -29,10 +31,7 @@ from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, PageQuery, SearchOrder
-from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
-from batchq.services.job_reads import JobSearchService
-from batchq.services.jobs import JobService
-from batchq.services.overview import OverviewService
+from batchq.services.explanations import MAX_EXPLAINED
 
 
 class JobArns(Struct, frozen=True, kw_only=True):
@@ -47,16 +46,15 @@ class JobArns(Struct, frozen=True, kw_only=True):
         return f"arn:aws:batch:{self.region}:{self.account}:job/{job_id}"
 
 
-def arns_of(request: web.Request, *, account: str, region: str) -> JobArns:
-    """`region`: that of the server, for a request that names none."""
+def arns_of(request: web.Request, parts: Parts) -> JobArns:
     credential = parse_credential(request.headers.get("Authorization", ""))
-    return JobArns(account=account, region=credential.region or region)
+    return JobArns(account=parts.account, region=credential.region or parts.region)
 
 
 class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Why a job waits, what it does, or why it failed."""
 
-    code: Code
+    code: Annotated[str, Meta(extra_json_schema={"enum": [reason.code for reason in REASONS]})]
     #: One or more sentences with figures. Names that the caller may not see are replaced.
     sentence: str
     #: Since when this is so, in milliseconds since 1970; absent if it is not known.
@@ -210,28 +208,11 @@ class SearchResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     complete: bool
 
 
-class SearchContext(Struct, frozen=True, kw_only=True):
-    """What the handlers of the operations that read jobs use."""
-
-    jobs: JobService
-    search: JobSearchService
-    overviews: OverviewService
-    explanations: ExplanationService
-    tokens: PageTokens
-    #: The account id in ARNs.
-    account: str
-    #: The region of callers whose requests name none.
-    region: str
-
-    def arns_of(self, request: web.Request) -> JobArns:
-        return arns_of(request, account=self.account, region=self.region)
-
-
-operations = OperationTable[SearchContext]()
+operations = OperationTable()
 
 
 @operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=BULK_LIMIT)
-async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> SearchResponse:
+async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchResponse:
     """Lists jobs of all queues and statuses, newest first.
 
     All given filters must match; the values of one filter are alternatives. The work for a page is bounded: it may have
@@ -245,7 +226,7 @@ async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> 
         query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
     why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
-    reruns, arns = await context.search.reruns(page.jobs), context.arns_of(call.http)
+    reruns, arns = await context.search.reruns(page.jobs), arns_of(call.http, context)
     rows = tuple(job_row(job, arns, why.get(job.id), rerun=reruns.get(job.id)) for job in page.jobs)
     return _answer(rows, page, token, context.tokens)
 

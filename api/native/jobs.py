@@ -8,6 +8,7 @@ from msgspec import Struct
 from batchq.accounts.wire import EmptyRequest, EmptyResponse
 from batchq.api.http.http import Reason, RequestBody, Word
 from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import (
     HoldChangeResponse,
     HoldResponse,
@@ -28,9 +29,6 @@ from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 from batchq.ports.history import HistoryEntry
-from batchq.services.catalog import CatalogService
-from batchq.services.jobs import JobService
-from batchq.services.training import CheckpointService
 
 
 class HoldJobRequest(RequestBody):
@@ -102,33 +100,33 @@ class LeaveSafeModeRequest(RequestBody):
     new_engine: bool = False
 
 
-operations = OperationTable[JobService](not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
 
 @operations.add("HoldJob", "POST", f"{JOB}/hold")
-async def hold_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobResponse:
+async def hold_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Keeps a queued job from starting until it is released.
 
     The job keeps its position in line, and holds up no other job. A job that is STARTING or RUNNING is refused: pause
     it. Of an array all children are held, those that run after their attempt. A job that is held already is not
     changed.
     """
-    await jobs.hold(call.job_id, call.input.reason or f"Held by {call.caller.user}", caller=call.caller)
-    return await _held_job(jobs, call)
+    await parts.jobs.hold(call.job_id, call.input.reason or f"Held by {call.caller.user}", caller=call.caller)
+    return await _held_job(parts, call)
 
 
 @operations.add("ReleaseJob", "POST", f"{JOB}/release")
-async def release_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobResponse:
+async def release_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a held or paused job start again.
 
     It returns to its old position in line. A job that is not held is not changed.
     """
-    was_held = await jobs.release(call.job_id, caller=call.caller)
-    return await _held_job(jobs, call, was_held=was_held)
+    was_held = await parts.jobs.release(call.job_id, caller=call.caller)
+    return await _held_job(parts, call, was_held=was_held)
 
 
 @operations.add("PauseJob", "POST", f"{JOB}/pause")
-async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobResponse:
+async def pause_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Stops a running job with a final checkpoint, and holds it until it is resumed.
 
     A job that is STARTING or RUNNING is stopped as by TerminateJob with a final checkpoint; then it is RUNNABLE and
@@ -136,46 +134,46 @@ async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobResp
     holds for every exit code. A queued job is held, and a held one is not changed.
     """
     request = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {call.caller.user}")
-    await jobs.stop(call.job_id, request, caller=call.caller)
-    return await _held_job(jobs, call)
+    await parts.jobs.stop(call.job_id, request, caller=call.caller)
+    return await _held_job(parts, call)
 
 
 @operations.add("ResumeJob", "POST", f"{JOB}/resume")
-async def resume_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobResponse:
+async def resume_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a paused or held job start again, from its newest checkpoint.
 
     It returns to its old position in line. A job that is not held is not changed.
     """
-    was_held = await jobs.resume_job(call.job_id, caller=call.caller)
-    return await _held_job(jobs, call, was_held=was_held)
+    was_held = await parts.jobs.resume_job(call.job_id, caller=call.caller)
+    return await _held_job(parts, call, was_held=was_held)
 
 
 @operations.add("GetJobHistory", "GET", f"{JOB}/history")
-async def get_job_history(jobs: JobService, call: Call[None]) -> JobHistoryResponse:
+async def get_job_history(parts: Parts, call: Call[None]) -> JobHistoryResponse:
     """Lists the statuses of a job, the orders to stop it and its holds, oldest first."""
-    entries = await jobs.history(call.job_id, caller=call.caller)
+    entries = await parts.jobs.history(call.job_id, caller=call.caller)
     return JobHistoryResponse(job_id=call.job_id, history=tuple(map(_history_entry, entries)))
 
 
 @operations.add("ForceFail", "POST", f"{JOB}/forcefail", permission=Permission.MAINTENANCE)
-async def force_fail(jobs: JobService, call: Call[ForceFailRequest]) -> ForceFailResponse:
+async def force_fail(parts: Parts, call: Call[ForceFailRequest]) -> ForceFailResponse:
     """Ends a job as FAILED whose container does not end.
 
     The last resort: its resources are free at once, and its containers are removed when the engine can.
     """
-    job = await jobs.force_fail(call.job_id, call.input.reason, caller=call.caller)
+    job = await parts.jobs.force_fail(call.job_id, call.input.reason, caller=call.caller)
     return ForceFailResponse(job_id=job.id, status=job.status, status_reason=job.status_reason)
 
 
 @operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", permission=Permission.MAINTENANCE)
-async def leave_safe_mode(jobs: JobService, call: Call[LeaveSafeModeRequest]) -> EmptyResponse:
+async def leave_safe_mode(parts: Parts, call: Call[LeaveSafeModeRequest]) -> EmptyResponse:
     """Ends the safe mode after a restore, or accepts a new container engine."""
-    await jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.new_engine, caller=call.caller)
+    await parts.jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.new_engine, caller=call.caller)
     return EmptyResponse()
 
 
-async def _held_job(jobs: JobService, call: Call[Any], *, was_held: bool | None = None) -> HeldJobResponse:
-    found = await jobs.describe([call.job_id], caller=call.caller)
+async def _held_job(parts: Parts, call: Call[Any], *, was_held: bool | None = None) -> HeldJobResponse:
+    found = await parts.jobs.describe([call.job_id], caller=call.caller)
     if not found:
         raise NotFound(f"Job {call.job_id} not found.")
     job = found[0][0]
@@ -219,17 +217,17 @@ class DrainQueueResponse(Struct, frozen=True, kw_only=True):
     drained: bool
 
 
-queue_operations = OperationTable[CatalogService]()
+queue_operations = OperationTable()
 
 
 @queue_operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", permission=Permission.CATALOG)
-async def drain_queue(catalog: CatalogService, call: Call[DrainQueueRequest]) -> DrainQueueResponse:
+async def drain_queue(parts: Parts, call: Call[DrainQueueRequest]) -> DrainQueueResponse:
     """Lets a job queue accept jobs without starting them, or start them again.
 
     Jobs that are STARTING or RUNNING continue. To AWS's clients the queue is ENABLED.
     """
     name, drained = QueueName(call.input.queue), call.input.drained
-    queue = await catalog.drain_queue(name, drained=drained, caller=call.caller)
+    queue = await parts.catalog.drain_queue(name, drained=drained, caller=call.caller)
     return DrainQueueResponse(queue=queue.name, drained=queue.drained)
 
 
@@ -276,16 +274,16 @@ class DeleteCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"
     checkpoint_id: str
 
 
-checkpoint_operations = OperationTable[CheckpointService](not_found=HTTPStatus.NOT_FOUND)
+checkpoint_operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
 
 @checkpoint_operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints")
-async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> CheckpointsResponse:
+async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsResponse:
     """Lists the checkpoints of a job, oldest first.
 
     Checkpoints of a job whose record was removed after the retention period are listed for operators.
     """
-    found = await checkpoints.list(call.job_id, caller=call.caller)
+    found = await parts.checkpoints.list(call.job_id, caller=call.caller)
     complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
     return CheckpointsResponse(
         job_id=call.job_id,
@@ -296,19 +294,19 @@ async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> 
 
 
 @checkpoint_operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints")
-async def request_checkpoint(checkpoints: CheckpointService, call: Call[EmptyRequest]) -> RequestCheckpointResponse:
+async def request_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> RequestCheckpointResponse:
     """Sends the checkpoint signal that a running job declared.
 
     Refused for a job that does not run, is being stopped, or declared no signal.
     """
-    await checkpoints.request(call.job_id, caller=call.caller)
+    await parts.checkpoints.request(call.job_id, caller=call.caller)
     return RequestCheckpointResponse(job_id=call.job_id)
 
 
 @checkpoint_operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}")
-async def delete_checkpoint(checkpoints: CheckpointService, call: Call[None]) -> DeleteCheckpointResponse:
+async def delete_checkpoint(parts: Parts, call: Call[None]) -> DeleteCheckpointResponse:
     """Deletes a checkpoint of a job."""
-    await checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
+    await parts.checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
     return DeleteCheckpointResponse(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
 
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Annotated, cast
 
 from aiohttp import web
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 from pydantic import Field
 
@@ -26,6 +26,7 @@ from batchq.api.http.http import (
 )
 from batchq.api.native.job_selection import bare_name, parse_job_id, parse_status
 from batchq.api.operations.operation_table import JOB, Call, CallLimit, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import HoldChangeResponse, StopStepResponse, hold_change_answer, stop_step_answer
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
@@ -33,8 +34,7 @@ from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.ports.logs import StoredLine
-from batchq.services.job_log import JobLogPage, JobLogQuery, LogFollower, LogPosition
-from batchq.services.records import EventService
+from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
 
 log = logging.getLogger(__name__)
 
@@ -138,18 +138,13 @@ class EncodedEvents:
         return known
 
 
-class EventsContext(Struct, frozen=True, kw_only=True):
-    events: EventService
-    encoded: EncodedEvents = field(default_factory=EncodedEvents)
-
-
-operations = OperationTable[EventsContext]()
+operations = OperationTable()
 
 
 @operations.add(
     "ListEvents", "GET", "/v1/batchq/events", limit=CallLimit(at_once=MAX_READERS), answer=ListEventsResponse
 )
-async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> ListEventsResponse | web.StreamResponse:
+async def list_events(context: Parts, call: Call[ListEventsQuery]) -> ListEventsResponse | web.StreamResponse:
     """Returns the status changes of jobs and the orders to stop them, in the order of their commits.
 
     Without an event it waits for the next ones. A client follows the events by passing `next` as `after` of the next
@@ -164,10 +159,10 @@ async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> Li
     if EVENT_STREAM in call.http.headers.get("Accept", ""):
         return await _stream(context, call, wanted)
     page = context.events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=call.caller)
-    return context.encoded.answer(await while_connected(call.http, page))
+    return context.state(EncodedEvents).answer(await while_connected(call.http, page))
 
 
-async def _stream(context: EventsContext, call: Call[ListEventsQuery], wanted: FeedFilter) -> web.StreamResponse:
+async def _stream(context: Parts, call: Call[ListEventsQuery], wanted: FeedFilter) -> web.StreamResponse:
     """Send events until the client disconnects, is no longer admitted, or the server ends."""
     after = _first(call)
     headers = {"x-amzn-RequestId": call.http[REQUEST_ID], "Content-Type": EVENT_STREAM, "Cache-Control": "no-store"}
@@ -187,9 +182,7 @@ async def _stream(context: EventsContext, call: Call[ListEventsQuery], wanted: F
     return response
 
 
-async def _parts(
-    context: EventsContext, call: Call[ListEventsQuery], wanted: FeedFilter, after: int
-) -> AsyncIterator[bytes]:
+async def _parts(context: Parts, call: Call[ListEventsQuery], wanted: FeedFilter, after: int) -> AsyncIterator[bytes]:
     """The parts of a stream that begins after the number `after`. Raises HttpRefusal when the client disconnected."""
     events, loop = context.events, asyncio.get_running_loop()
     visible = replace(wanted, visibility=call.caller.visibility)
@@ -204,7 +197,7 @@ async def _parts(
         page = await while_connected(
             call.http, events.page(after, wanted, limit=MAX_PAGE, wait=left, caller=call.caller)
         )
-        yield (GAP if page.gap else b"") + context.encoded.frame(visible, after, page) or COMMENT
+        yield (GAP if page.gap else b"") + context.state(EncodedEvents).frame(visible, after, page) or COMMENT
         after = page.next
     yield BYE
 
@@ -300,18 +293,18 @@ class GetJobLogResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     incomplete: bool = False
 
 
-log_operations = OperationTable[LogFollower](not_found=HTTPStatus.NOT_FOUND)
+log_operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
 
 @log_operations.add("GetJobLog", "GET", f"{JOB}/log", limit=CallLimit(at_once=MAX_READERS))
-async def get_job_log(logs: LogFollower, call: Call[GetJobLogQuery]) -> GetJobLogResponse:
+async def get_job_log(parts: Parts, call: Call[GetJobLogQuery]) -> GetJobLogResponse:
     """Returns the next lines of a job's log, and waits for them.
 
     Answers at once if there are lines, else within `wait` seconds; also waits for a job that has not started. One
     request returns lines of one container of one attempt. The log of an array is read by child, `ID:INDEX`, and that of
     a multi-node job by node, `ID#NODE`.
     """
-    page = logs.page(job_log_query(call.job_id, call.input), caller=call.caller)
+    page = parts.job_log.page(job_log_query(call.job_id, call.input), caller=call.caller)
     return _answer(await while_connected(call.http, page))
 
 

@@ -7,14 +7,15 @@ from batchq.api.native.job_search import (
     ExplanationResponse,
     JobArns,
     JobRow,
-    SearchContext,
+    arns_of,
     explanation_answer,
     job_row,
 )
 from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State
-from batchq.domain.explanation.codes import Explanation
+from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.job import Status
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.ports.jobs import Failures
@@ -114,11 +115,11 @@ class OverviewResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     failed: FailuresResponse
 
 
-operations = OperationTable[SearchContext]()
+operations = OperationTable()
 
 
 @operations.add("GetOverview", "POST", "/v1/batchq/overview")
-async def get_overview(context: SearchContext, call: Call[EmptyRequest]) -> OverviewResponse:
+async def get_overview(context: Parts, call: Call[EmptyRequest]) -> OverviewResponse:
     """Describes queues, capacity, the longest running jobs and recent failures in one small reply.
 
     Counts are kept in memory: the reply costs the same however many jobs are stored.
@@ -126,7 +127,7 @@ async def get_overview(context: SearchContext, call: Call[EmptyRequest]) -> Over
     found = await context.overviews.overview(caller=call.caller)
     why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=call.caller)
     queues = tuple(_queue(overview, why.get(overview.queue.name)) for overview in found.queues)
-    return _answer(found, queues, call.caller, context.arns_of(call.http))
+    return _answer(found, queues, call.caller, arns_of(call.http, context))
 
 
 def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Caller, arns: JobArns) -> OverviewResponse:

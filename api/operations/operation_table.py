@@ -1,9 +1,9 @@
 """Tables of operations that have their own routes, and what each does before and after its handler.
 
-    operations = OperationTable[BudgetService](not_found=HTTPStatus.NOT_FOUND)
+    operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
 
     @operations.add("SetBudget", "POST", "/v1/batchq/setbudget", permission=Permission.CATALOG)
-    async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetResponse:
+    async def set_budget(parts: Parts, call: Call[SetBudgetRequest]) -> BudgetResponse:
         ...
 
 The request is authorized and parsed, the caller's concurrent requests are limited, and the answer is sent. The shapes
@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from batchq.api.auth.authentication import authorize
 from batchq.api.http.http import Dialect, HttpRefusal, parse, query_of, read_body, reply, validate_values
 from batchq.api.operations.openapi import OperationDoc, document
+from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.ids import JobId
 from batchq.errors import NotFound
@@ -34,7 +35,6 @@ from batchq.system.throttling import ConcurrencyLimit
 JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
 """The path of a job in batchq's own API: its id, or that of a child of an array or of a node."""
 
-Context = TypeVar("Context")
 Input = TypeVar("Input", bound=BaseModel | None)
 Answer = TypeVar("Answer", bound=Struct | web.StreamResponse | None)
 
@@ -80,13 +80,13 @@ class _Options(TypedDict, total=False):
 class _Operation(Struct, frozen=True, kw_only=True):
     method: str
     path: str
-    handle: Callable[[Any, Call[Any]], Awaitable[Struct | web.StreamResponse | None]]
+    handle: Callable[[Parts, Call[Any]], Awaitable[Struct | web.StreamResponse | None]]
     doc: OperationDoc
     limit: CallLimit | None
 
 
-class OperationTable(Generic[Context]):
-    """Operations whose handlers have the same context."""
+class OperationTable:
+    """Operations that handle errors alike."""
 
     def __init__(
         self, *, not_found: HTTPStatus | None = None, check: Callable[[web.Request], None] | None = None
@@ -102,23 +102,23 @@ class OperationTable(Generic[Context]):
     def add(
         self, name: str, method: str, path: str, *, limit: CallLimit | None = None, **options: Unpack[_Options]
     ) -> Callable[
-        [Callable[[Context, Call[Input]], Awaitable[Answer]]], Callable[[Context, Call[Input]], Awaitable[Answer]]
+        [Callable[[Parts, Call[Input]], Awaitable[Answer]]], Callable[[Parts, Call[Input]], Awaitable[Answer]]
     ]:
         """Decorate the handler of an operation. A handler that returns None sends a response without a body."""
 
         def of(
-            handle: Callable[[Context, Call[Input]], Awaitable[Answer]],
-        ) -> Callable[[Context, Call[Input]], Awaitable[Answer]]:
+            handle: Callable[[Parts, Call[Input]], Awaitable[Answer]],
+        ) -> Callable[[Parts, Call[Input]], Awaitable[Answer]]:
             doc = replace(_doc(name, method, handle), **options)
             self._operations.append(_Operation(method=method, path=path, handle=handle, doc=doc, limit=limit))
             return handle
 
         return of
 
-    def dialect(self, context: Context) -> Dialect:
-        return lambda app: self.mount(app, context)
+    def dialect(self, parts: Parts) -> Dialect:
+        return lambda app: self.mount(app, parts)
 
-    def mount(self, app: web.Application, context: Context) -> None:
+    def mount(self, app: web.Application, parts: Parts) -> None:
         """Add the routes to the application, with limits of their own."""
         limits = {
             operation.limit: ConcurrencyLimit[UserName](
@@ -128,14 +128,12 @@ class OperationTable(Generic[Context]):
             if operation.limit is not None
         }
         for operation in self._operations:
-            endpoint = self._endpoint(
-                context, operation, None if operation.limit is None else limits[operation.limit].of
-            )
+            endpoint = self._endpoint(parts, operation, None if operation.limit is None else limits[operation.limit].of)
             document(app, app.router.add_route(operation.method, operation.path, endpoint), operation.doc)
 
     def _endpoint(
         self,
-        context: Context,
+        parts: Parts,
         operation: _Operation,
         limit: Callable[[UserName], AbstractAsyncContextManager[object]] | None,
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -152,7 +150,7 @@ class OperationTable(Generic[Context]):
             call = Call(caller=caller, input=given, path=path, http=request)
             try:
                 async with nullcontext() if limit is None else limit(caller.user):
-                    answer = await operation.handle(context, call)
+                    answer = await operation.handle(parts, call)
             except NotFound as error:
                 if self._not_found is None:
                     raise

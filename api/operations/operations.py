@@ -1,7 +1,7 @@
 """Operations of AWS: a handler with the shape of its request, and the X-Amz-Target header, which selects an operation.
 
     @takes(DescribeJobs)
-    async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobs) -> Answer:
+    async def describe(parts: Parts, request: BatchRequest, body: DescribeJobs) -> Answer:
         ...
 
 The first paragraph of a handler's docstring is the summary of the operation in /openapi.json.
@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from batchq.api.http.dialect_profiles import TARGET
 from batchq.api.http.http import error_response, parse
 from batchq.api.operations.openapi import OperationDoc, document
+from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import AwsResponse
 
 CONTENT_TYPE = "application/x-amz-json-1.1"
@@ -35,7 +36,6 @@ class WithBody(Protocol):
     def body(self) -> bytes: ...
 
 
-Context = TypeVar("Context")
 Request = TypeVar("Request", bound=WithBody)
 Shape = TypeVar("Shape", bound=BaseModel)
 
@@ -43,11 +43,11 @@ TargetHandler = Callable[[web.Request, str], Awaitable[web.Response]]
 """Handles a request; the second argument is the target without its prefix. The dispatcher sets the content type."""
 
 
-class Operation(Struct, Generic[Context, Request], frozen=True):
+class Operation(Struct, Generic[Request], frozen=True):
     """A handler, and the shapes of its requests."""
 
-    #: Handles one request, with the dialect's context and the request.
-    handle: Callable[[Context, Request], Awaitable[Answer]]
+    #: Handles one request, with the request.
+    handle: Callable[[Parts, Request], Awaitable[Answer]]
     #: What the operation does: one sentence.
     summary: str = ""
     #: The shape of the request body; None without a body.
@@ -57,23 +57,23 @@ class Operation(Struct, Generic[Context, Request], frozen=True):
     #: The error text of an operation that is refused for every caller; empty if it is supported.
     refused: str = ""
 
-    def __call__(self, context: Context, request: Request) -> Awaitable[Answer]:
-        return self.handle(context, request)
+    def __call__(self, parts: Parts, request: Request) -> Awaitable[Answer]:
+        return self.handle(parts, request)
 
 
 def takes(
     shape: type[Shape], *, check: Callable[[bytes], None] | None = None
-) -> Callable[[Callable[[Context, Request, Shape], Awaitable[Answer]]], Operation[Context, Request]]:
+) -> Callable[[Callable[[Parts, Request, Shape], Awaitable[Answer]]], Operation[Request]]:
     """Decorate a handler that is called with the parsed body. A body of another shape raises Invalid.
 
     `check` gets the body before it is parsed, and may raise Invalid.
     """
 
-    def of(handle: Callable[[Context, Request, Shape], Awaitable[Answer]]) -> Operation[Context, Request]:
-        def carry_out(context: Context, request: Request) -> Awaitable[Answer]:
+    def of(handle: Callable[[Parts, Request, Shape], Awaitable[Answer]]) -> Operation[Request]:
+        def carry_out(parts: Parts, request: Request) -> Awaitable[Answer]:
             if check is not None:
                 check(request.body)
-            return handle(context, request, parse(shape, request.body))
+            return handle(parts, request, parse(shape, request.body))
 
         summary = " ".join((getdoc(handle) or "").partition("\n\n")[0].split())
         return Operation(carry_out, summary=summary, body=shape)
@@ -82,7 +82,7 @@ def takes(
 
 
 def target_docs(
-    prefix: str, operations: Mapping[str, Operation[Context, Request]], *, service: str, qualified: bool
+    prefix: str, operations: Mapping[str, Operation[Request]], *, service: str, qualified: bool
 ) -> list[OperationDoc]:
     """The descriptions of operations with a target.
 

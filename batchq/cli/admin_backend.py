@@ -14,16 +14,15 @@ from typing import Any
 
 import msgspec
 from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import machine_user
 from batchq.accounts.operations import OPERATIONS
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
+from batchq.cli.server_settings import settings_of
 from batchq.domain.access.accounts import Caller, Role
 from batchq.errors import Invalid, UsageError
-from batchq.settings import Settings
 from batchq.system.clock import wall_time
 from batchq.system.escapes import escape
 from batchq.system.private_file import rights_of_owner
@@ -73,23 +72,6 @@ def print_result(args: Namespace, result: object, lines: list[str]) -> int:
     for each in [json.dumps(result, indent=2)] if args.json else map(escape, lines):
         print(each)
     return 0
-
-
-def settings_of(args: Namespace) -> Settings:
-    """The settings, from the flags that are given and the environment. Raises UsageError."""
-    given = {name: value for name, value in vars(args).items() if value is not None and name in Settings.model_fields}
-    try:
-        return Settings(**given)
-    except ValidationError as invalid:
-        raise UsageError(_first_error(invalid)) from None
-    except SettingsError as invalid:
-        raise UsageError(f'{invalid}: a list in an environment variable must be JSON, for example ["a", "b"]') from None
-
-
-def _first_error(invalid: ValidationError) -> str:
-    error = invalid.errors()[0]
-    name = str(error["loc"][0]).replace("_", "-")
-    return f"--{name}: {error['msg'].removeprefix('Value error, ')}"
 
 
 def _uses_server(args: Namespace) -> bool:

@@ -4,8 +4,8 @@ from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from pathlib import Path
 
-from batchq.cli.admin_backend import settings_of
 from batchq.cli.output import print_error
+from batchq.cli.server_settings import settings_of
 from batchq.errors import UsageError
 from batchq.store import statements
 from batchq.store.backup import Report, back_up, take_over

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from batchq.cli.admin_backend import settings_of
 from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.server_settings import settings_of
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid

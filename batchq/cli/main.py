@@ -70,6 +70,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "the server": {
         "serve": ("serve:add_serve", "run the server"),
+        "settings": ("server_settings:add_settings", "print the settings of the server, and where each comes from"),
         "doctor": ("doctor:add_doctor", "find problems and recommend remedies"),
         "backup": ("database:add_backup", "copy the database, also of a running server"),
         "check": ("database:add_check", "check the database, or a backup, for damage"),

@@ -5,6 +5,7 @@ The process also ends at once when its database is lost, and does not wait for t
 
 import asyncio
 import gc
+import json
 import logging
 import os
 import signal
@@ -12,15 +13,13 @@ import sys
 import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import NoReturn, TextIO
 
-from batchq.cli.admin_backend import settings_of
 from batchq.cli.output import print_error, write_line
-from batchq.cli.quantities import comma_list
-from batchq.domain.catalog import Network
+from batchq.cli.server_settings import add_setting_flags, settings_of
 from batchq.server.bootstrap import serving
-from batchq.settings import LogLevel, Settings, check_variables
+from batchq.settings import LogFormat, LogLevel, Settings, check_variables
 from batchq.system.escapes import ESCAPES, escape
 
 log = logging.getLogger(__name__)
@@ -33,75 +32,9 @@ _ESCAPES_IN_TRACEBACKS = {character: escaped for character, escaped in ESCAPES.i
 
 
 def add_serve(command: ArgumentParser) -> None:
-    """Run the server. Each flag can also be set by an environment variable: --stop-grace by BATCHQ_STOP_GRACE."""
+    """Run the server. A variable or the settings file can replace a flag: BATCHQ_STOP_GRACE stands for --stop-grace."""
     command.set_defaults(run=run_server)
-    _add_listening_flags(command)
-    _add_job_flags(command)
-    _add_limit_flags(command)
-
-
-def _add_listening_flags(command: ArgumentParser) -> None:
-    flag = command.add_argument
-    flag("--host", help="address to listen on (127.0.0.1)")
-    flag("--port", type=int, help="port to listen on, 0 for a free one (22824)")
-    flag("--socket", type=Path, help="unix socket to listen on, for users of this machine, who need no keys (none)")
-    flag("--socket-group", help="group of the socket's file, whose members may connect (none)")
-    flag("--socket-mode", help="octal mode of the socket's file (0660 with a group, else 0600)")
-    flag("--no-tcp", action="store_true", default=None, help="listen on the socket only")
-
-
-def _add_job_flags(command: ArgumentParser) -> None:
-    flag = command.add_argument
-    flag(
-        "--data", type=Path, help="data directory, with the database and the logs (the platform's user data directory)"
-    )
-    flag("--checkpoints", type=Path, help="directory of the checkpoints of jobs (beside --data, NAME-checkpoints)")
-    flag("--runtime", choices=["docker", "simulated"], help="where containers run (docker)")
-    flag("--kubernetes", metavar="FILE[#CONTEXT]", help="run containers on the cluster of a kubeconfig, or in-cluster")
-    flag("--kubernetes-drain-grace", type=int, help="seconds that the drain of a node leaves to a job (1)")
-    flag("--kubernetes-unsupported", action="store_true", default=None, help="accept old servers, for tests only")
-    flag("--account-id", help="the account in ARNs (123456789012)")
-    flag("--region", help="the region in ARNs of requests that name none (us-east-1)")
-    flag("--stop-grace", type=float, help="seconds between SIGTERM and SIGKILL (30)")
-    flag("--min-timeout", type=int, help="minimum attemptDurationSeconds of jobs (60)")
-    flag("--privileged", choices=["allow", "drop", "refuse"], help="how privileged containers are handled (allow)")
-    flag("--volumes", type=_paths, help="host paths that jobs may mount, with all below them, colon-separated (/)")
-    flag(
-        "--missing-host-paths",
-        choices=["refuse", "create"],
-        help="how mounts of missing host paths are handled (refuse)",
-    )
-    flag("--registries", type=comma_list, help="registries of jobs' images, with or without a path, comma-separated")
-    flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")
-    flag("--container-runtime", help="OCI runtime of containers whose compute environment names none (the engine's)")
-    flag(
-        "--engine-socket",
-        action="store_true",
-        default=None,
-        help="let jobs mount the engine's socket, which makes them root on this machine",
-    )
-    flag("--secrets-file", type=Path, help="JSON file of secrets, by their valueFrom (none)")
-    flag("--prices", type=Path, help="TOML file of prices, for the costs of jobs and budgets (none)")
-
-
-def _add_limit_flags(command: ArgumentParser) -> None:
-    flag = command.add_argument
-    flag("--metrics-token-file", type=Path, help="file with the token of /metrics for Prometheus, with sigv4 (none)")
-    flag("--s3-root", type=Path, help="folder with a folder for each S3 bucket of SageMaker's training jobs (none)")
-    flag("--modelarts-config", type=Path, help="TOML file with obs_root and engines of the ModelArts API (none)")
-    flag("--allowed-hosts", type=comma_list, help="host names of the server in addition to localhost, comma-separated")
-    flag("--auth", choices=["none", "sigv4"], help="sigv4: requests are signed with keys of `batchq key` (none)")
-    flag("--tls-cert", type=Path, help="certificate chain of the server for HTTPS, PEM (none)")
-    flag("--tls-key", type=Path, help="private key of --tls-cert, PEM, readable by its owner only (none)")
-    flag("--connections-per-address", type=int, help="maximum open connections from one address (half of all)")
-    flag("--requests-per-second", type=float, help="requests of one user a second; only with --auth sigv4 (200)")
-    flag("--min-free-mib", type=int, help="MiB of the data directory's disk that remain free (64)")
-    flag("--log-level", choices=[*LogLevel], help="least severity of the server's log on stderr (info)")
-    flag("--log-mib", type=int, help="MiB of output stored for each container, 0 for all (500)")
-    flag("--retention-days", type=float, help="days for which finished jobs and their logs are stored, 0 for ever (30)")
-    flag("--checkpoint-days", type=float, help="days for which checkpoints of finished jobs are stored, 0 for ever (0)")
-    flag("--audit-days", type=float, help="days for which audit records are stored, 0 for ever (365)")
-    flag("--insecure-no-auth", action="store_true", default=None, help="listen beyond loopback without authentication")
+    add_setting_flags(command)
 
 
 def run_server(args: Namespace) -> int:
@@ -109,7 +42,7 @@ def run_server(args: Namespace) -> int:
     settings = settings_of(args)
     check_variables(os.environ)
     _open_standard_streams()
-    configure_logging(settings.log_level, sys.stderr)
+    configure_logging(settings.log_level, sys.stderr, settings.log_format)
     tune_gc()
     try:
         status = asyncio.run(serve(settings))
@@ -190,23 +123,21 @@ def _stop_signal() -> asyncio.Event:
     return stopped
 
 
-def _paths(text: str) -> tuple[Path, ...]:
-    return tuple(Path(part) for part in text.split(":") if part)
-
-
-def configure_logging(level: LogLevel, stream: TextIO) -> None:
+def configure_logging(level: LogLevel, stream: TextIO, form: LogFormat = LogFormat.TEXT) -> None:
     """Log to the stream. Libraries log from INFO on: at DEBUG they log statements and requests with their data."""
     least = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(level=max(least, logging.INFO), handlers=[log_handler(stream)])
+    logging.basicConfig(level=max(least, logging.INFO), handlers=[log_handler(stream, form)])
     logging.getLogger("batchq").setLevel(least)
 
 
-def log_handler(stream: TextIO) -> logging.Handler:
+def log_handler(stream: TextIO, form: LogFormat = LogFormat.TEXT) -> logging.Handler:
     """The log handler of a server. It collects no source location, thread or process, to save CPU for each record."""
     logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(
+        LogFormatter("%(asctime)s %(levelname)s %(message)s") if form is LogFormat.TEXT else JsonFormatter()
+    )
     return handler
 
 
@@ -219,3 +150,18 @@ class LogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return text if text.isprintable() else text.translate(_ESCAPES_IN_TRACEBACKS).replace("\n", "\n  ")
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line with a JSON object: `time` in UTC, `level`, `logger`, `message`, and `exception`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        members = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            members["exception"] = self.formatException(record.exc_info)
+        return json.dumps(members)

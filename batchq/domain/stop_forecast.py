@@ -16,13 +16,13 @@ from batchq.domain.bulk_stop import (
     stop_outcome,
     unfinished_children,
 )
-from batchq.domain.explanation.words import counted, duration_words, number
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.escalation import ladder
 from batchq.domain.stop_messages import consequences_of_cancel, consequences_of_terminate, node_note
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopKind
+from batchq.domain.wording import counted, duration_words, number
 
 _SECOND = timedelta(seconds=1)
 

@@ -4,8 +4,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.facts import Holders, Obstacle, SchedulerState, StartProgress
+from batchq.domain.explanation.queued_reasons import (
+    EngineChangedReason,
+    EngineUnavailableReason,
+    SafeModeReason,
+    StoreUnavailableReason,
+)
+from batchq.domain.explanation.started_reasons import HostFailureReason
 from batchq.domain.ids import Tag
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.watcher import Watcher
@@ -29,7 +35,9 @@ def scheduler_state(
         now=now,
         obstacle=obstacle(loop, watcher),
         host_failure=(
-            Obstacle(code=Code.HOST_FAILURE, since=breaker.opened_at, detail=breaker.error) if breaker.is_open else None
+            Obstacle(reason=HostFailureReason, since=breaker.opened_at, detail=breaker.error)
+            if breaker.is_open
+            else None
         ),
         cluster=None if host is None else scheduler.cluster(host),
         queues=catalog.queues,
@@ -49,13 +57,13 @@ def scheduler_state(
 def obstacle(loop: EngineLoop, watcher: Watcher) -> Obstacle | None:
     """What keeps all jobs from starting; None: nothing does."""
     if loop.store_failure is not None:
-        return Obstacle(code=Code.STORE_UNAVAILABLE, detail=loop.store_failure)
+        return Obstacle(reason=StoreUnavailableReason, detail=loop.store_failure)
     if loop.state.safe_mode.active:
-        return Obstacle(code=Code.SAFE_MODE, since=loop.state.safe_mode.restoration.at)
+        return Obstacle(reason=SafeModeReason, since=loop.state.safe_mode.restoration.at)
     if loop.state.engine_check.foreign_id is not None:
-        return Obstacle(code=Code.ENGINE_CHANGED)
+        return Obstacle(reason=EngineChangedReason)
     if watcher.engine_failure is not None:
-        return Obstacle(code=Code.ENGINE_UNAVAILABLE, since=watcher.failing_since, detail=watcher.engine_failure)
+        return Obstacle(reason=EngineUnavailableReason, since=watcher.failing_since, detail=watcher.engine_failure)
     return None
 
 

@@ -15,7 +15,6 @@ from batchq.accounts.files import AccountsFile
 from batchq.api.http.page_tokens import PageTokens
 from batchq.api.http.unix_socket import socket_facts
 from batchq.api.metrics.routes import Metrics
-from batchq.api.native.accounts import ConsoleLoginContext
 from batchq.api.serving import app as http
 from batchq.api.serving.server import ListeningSite
 from batchq.audit import AuditLog, Journal
@@ -42,8 +41,8 @@ from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
-from batchq.server.dialects import make_dialects
-from batchq.server.health import Parts, health
+from batchq.server.dialects import make_dialects, make_parts
+from batchq.server.health import ServerParts
 from batchq.server.listeners import (
     GatedListener,
     authentication,
@@ -108,20 +107,20 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
         supervise(parts)
-        tokens = PageTokens(await store.secret())
-        logins = ConsoleLoginContext(keys=authentication(settings, clock, instance=store.instance), urls=[])
+        tokens, keys = PageTokens(await store.secret()), authentication(settings, clock, instance=store.instance)
+        shared = make_parts(parts, tokens, metrics=metrics, keys=keys)
         build = partial(
             http.build,
-            dialects=make_dialects(settings, parts, clock, tokens, metrics=metrics, logins=logins),
-            health=lambda: health(settings, parts, clock),
+            dialects=make_dialects(shared),
+            health=shared.monitoring.health,
             hosts={settings.host, *settings.allowed_hosts},
             requests=metrics.requests,
         )
-        for listener in with_gates(listeners, settings, clock, logins.keys):
-            logins.urls.append(await start_site(stack, settings, listener, build))
+        for listener in with_gates(listeners, settings, clock, keys):
+            shared.urls.append(await start_site(stack, settings, listener, build))
         stack.callback(parts.engine.history_feed.close)
-        store.announce(logins.urls[0])
-        yield Serving(urls=tuple(logins.urls), wait_until_lost=parts.engine.store_monitor.lost)
+        store.announce(shared.urls[0])
+        yield Serving(urls=tuple(shared.urls), wait_until_lost=parts.engine.store_monitor.lost)
 
 
 async def open_store(settings: Settings) -> SqliteStore:
@@ -144,7 +143,7 @@ async def start_site(
     return site.name
 
 
-def supervise(parts: Parts) -> None:
+def supervise(parts: ServerParts) -> None:
     """Start the background loops that do not belong to the engine, under its supervisor."""
     parts.engine.tasks.supervise("event loop", parts.loop_watchdog.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
@@ -263,7 +262,7 @@ class Ports(NamedTuple):
     clock: Clock
 
 
-def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
+def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerParts:
     """Raises StartImpossible for a file of prices that cannot be used."""
     store, runtime, archive, checkpoints, clock = ports
     prices = load_prices(settings.prices)
@@ -277,20 +276,16 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     metrics = MetricsService(logs=logs, checkpoints=checkpoints)
     engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
     catalog.consumable_resources.usage = engine
-    return Parts(
+    return ServerParts(
+        settings=settings,
+        clock=clock,
         store=store,
         catalog=catalog,
         engine=engine,
         logs=logs,
         jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
         explanations=ExplanationService(engine=engine, store=store),
-        bulk_stops=BulkStopService(
-            engine=engine,
-            store=store,
-            directory=directory,
-            queues=catalog.queues_of,
-            environments=lambda: catalog.environments,
-        ),
+        bulk_stops=make_bulk_stops(engine, store, directory, catalog),
         job_search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
         checkpoints=CheckpointService(
             engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
@@ -301,6 +296,18 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         disk_guard=guard,
+    )
+
+
+def make_bulk_stops(
+    engine: Engine, store: SqliteStore, directory: Callable[[], Directory], catalog: CatalogService
+) -> BulkStopService:
+    return BulkStopService(
+        engine=engine,
+        store=store,
+        directory=directory,
+        queues=catalog.queues_of,
+        environments=lambda: catalog.environments,
     )
 
 

@@ -1,32 +1,29 @@
-"""The dialects of the API with the services that they use."""
+"""The dialects of the API, and the parts of the server that their handlers use."""
 
+from datetime import datetime
 from functools import partial
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.api.auth.authentication import KeyAuthentication
 from batchq.api.batch import routes as batch
-from batchq.api.batch.context import BatchContext
-from batchq.api.batch.validation import ServerLimits
 from batchq.api.console import routes as console
-from batchq.api.console.context import ConsoleContext
 from batchq.api.console.refresh import Hints, Load, SharedFragments
+from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import Dialect
 from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
-from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
+from batchq.api.metrics.routes import Metrics, token_in
 from batchq.api.native import accounts, bulk_stop, costs, job_details, job_search, jobs, long_polls, overview
+from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.modelarts import operations as modelarts
-from batchq.api.training.modelarts.context import ModelArtsContext, read_settings
+from batchq.api.training.modelarts.context import ModelArtsSettings, read_settings
 from batchq.api.training.rest import operations as training
-from batchq.api.training.rest.context import TrainingContext
 from batchq.api.training.sagemaker import routes as sagemaker
-from batchq.api.training.sagemaker.create_job import CreateLimits
 from batchq.api.training.sagemaker.job_document import is_training_job
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
-from batchq.ports.clock import Clock
-from batchq.server.health import Parts, existing_names, health, is_alive, is_ready, read_gauges
+from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import LogFollower
@@ -39,180 +36,105 @@ from batchq.system.clock import wall_time
 from batchq.system.host import host_resources
 
 
-def make_dialects(
-    settings: Settings,
-    parts: Parts,
-    clock: Clock,
-    tokens: PageTokens,
-    *,
-    metrics: Metrics,
-    logins: accounts.ConsoleLoginContext,
-) -> tuple[Dialect, ...]:
-    named = NamedJobService(parts.job_search, is_named=is_training_job)
-    logs_context = cloudwatch.LogsContext(
-        logs=parts.logs,
-        account=settings.account_id,
-        region=settings.region,
-        tokens=tokens,
-        training=TrainingLogStreams(named),
-        since=min((environment.created_at for environment in parts.catalog.environments.values()), default=clock.now()),
+def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
+    tables = (
+        job_search.operations,
+        job_details.operations,
+        overview.operations,
+        long_polls.operations,
+        long_polls.log_operations,
+        bulk_stop.operations,
+        costs.operations,
+        costs.budget_operations,
+        jobs.operations,
+        jobs.queue_operations,
+        jobs.checkpoint_operations,
+        accounts.audit_operations,
+        accounts.login_operations,
     )
-    return (
-        batch.dialect(make_batch_context(settings, parts, clock, tokens)),
-        training.dialect(make_training_context(settings, parts, clock, tokens)),
-        cloudwatch.dialect(logs_context),
-        sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens, named)),
-        modelarts.dialect(make_modelarts_context(settings, parts, clock)),
-        *read_dialects(settings, parts, clock, tokens),
-        long_polls.operations.dialect(long_polls.EventsContext(events=EventService(parts.engine.history_feed))),
-        long_polls.log_operations.dialect(make_job_log(parts, clock)),
-        bulk_stop.operations.dialect(parts.bulk_stops),
-        costs.operations.dialect(costs.CostContext(costs=parts.costs, jobs=parts.jobs)),
-        costs.budget_operations.dialect(parts.budgets),
-        jobs.operations.dialect(parts.jobs),
-        jobs.queue_operations.dialect(parts.catalog),
-        jobs.checkpoint_operations.dialect(parts.checkpoints),
-        accounts.dialect(AccountAdmin(settings.data, now=wall_time)),
-        monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
-        accounts.audit_operations.dialect(accounts.AuditContext(records=make_audit_records(parts), tokens=tokens)),
-        accounts.login_operations.dialect(logins),
-        console.dialect(make_console_context(settings, parts, clock, tokens, logins.keys)),
-    )
+    modules = batch, training, cloudwatch, sagemaker, modelarts, accounts, monitoring, console
+    return *(table.dialect(parts) for table in tables), *(module.dialect(parts) for module in modules)
 
 
-def make_job_log(parts: Parts, clock: Clock) -> LogFollower:
-    return LogFollower(store=parts.store, logs=parts.logs, feed=parts.engine.history_feed, clock=clock)
-
-
-def make_audit_records(parts: Parts) -> AuditRecordService:
-    return AuditRecordService(audit=parts.audit, jobs=parts.jobs)
-
-
-def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:
-    return BatchContext(
-        jobs=parts.jobs,
-        catalog=parts.catalog,
-        explanations=parts.explanations,
-        clock=clock,
-        account=settings.account_id,
-        region=settings.region,
-        tokens=tokens,
-        limits=ServerLimits(
-            min_timeout=settings.min_timeout,
-            vcpus=host_resources().millicpus // 1000,
-            privileged=settings.privileged is not Privileged.REFUSE,
-        ),
-    )
-
-
-def make_console_context(
-    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, keys: KeyAuthentication | None
-) -> ConsoleContext:
-    events, pressure = EventService(parts.engine.history_feed), Load(lambda: parts.loop_watchdog.latest_delay)
-    return ConsoleContext(
-        overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
-        explanations=parts.explanations,
-        jobs=parts.jobs,
-        search=parts.job_search,
-        job_log=make_job_log(parts, clock),
-        log_windows=LogPages(job_logs=make_job_log(parts, clock), logs=parts.logs),
-        events=events,
-        pressure=pressure,
-        hints=Hints(events=events, clock=clock, pressure=pressure),
-        live_parts=SharedFragments(events=events, clock=clock),
-        catalog=parts.catalog,
-        bulk_stops=parts.bulk_stops,
-        checkpoints=parts.checkpoints,
-        costs=parts.costs,
-        budgets=parts.budgets,
-        accounts=AccountAdmin(settings.data, now=wall_time),
-        audit=make_audit_records(parts),
-        system_settings=shown_settings(settings),
-        health=lambda: health(settings, parts, clock),
-        tokens=tokens,
-        clock=clock,
-        batch=batch.InProcessCalls(make_batch_context(settings, parts, clock, tokens)),
-        keys=keys,
-        account=settings.account_id,
-        region=settings.region,
-    )
-
-
-def make_training_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> TrainingContext:
-    return TrainingContext(
-        jobs=parts.jobs,
-        direct=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
-        search=parts.job_search,
-        job_log=make_job_log(parts, clock),
-        events=EventService(parts.engine.history_feed),
-        costs=parts.costs,
-        checkpoints=parts.checkpoints,
-        tokens=tokens,
-        clock=clock,
-        min_timeout=settings.min_timeout,
-    )
-
-
-def make_modelarts_context(settings: Settings, parts: Parts, clock: Clock) -> ModelArtsContext:
-    def capacity() -> Resources:
-        cluster = parts.engine.scheduler_state().cluster
-        return host_resources() if cluster is None else cluster.host
-
-    return ModelArtsContext(
-        jobs=parts.jobs,
-        submissions=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
-        search=parts.job_search,
-        catalog=parts.catalog,
-        logs=make_job_log(parts, clock),
-        clock=clock,
-        settings=read_settings(settings.modelarts_config),
-        capacity=capacity,
-        engine_answers=lambda: parts.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
-    )
-
-
-def make_sagemaker_context(
-    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, named: NamedJobService
-) -> sagemaker.SageMakerContext:
-    return sagemaker.SageMakerContext(
-        jobs=parts.jobs,
-        submissions=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
-        search=parts.job_search,
+def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, keys: KeyAuthentication | None) -> Parts:
+    """Raises StartImpossible for a file of ModelArts settings that cannot be used."""
+    settings, engine, clock = server.settings, server.engine, server.clock
+    events = EventService(engine.history_feed)
+    named = NamedJobService(server.job_search, is_named=is_training_job)
+    job_log = LogFollower(store=server.store, logs=server.logs, feed=engine.history_feed, clock=clock)
+    return Parts(
+        jobs=server.jobs,
+        submissions=DirectSubmissionService(jobs=server.jobs, definitions=server.catalog.definitions, clock=clock),
+        catalog=server.catalog,
+        search=server.job_search,
         named=named,
-        metrics=parts.costs.metrics,
-        catalog=parts.catalog,
+        overviews=OverviewService(engine=engine, store=server.store, catalog=server.catalog, clock=clock),
+        explanations=server.explanations,
+        bulk_stops=server.bulk_stops,
+        checkpoints=server.checkpoints,
+        costs=server.costs,
+        budgets=server.budgets,
+        events=events,
+        logs=server.logs,
+        training_logs=TrainingLogStreams(named),
+        job_log=job_log,
+        log_windows=LogPages(job_logs=job_log, logs=server.logs),
+        accounts=AccountAdmin(settings.data, now=wall_time),
+        audit=AuditRecordService(audit=server.audit, jobs=server.jobs),
         tokens=tokens,
+        clock=clock,
         account=settings.account_id,
         region=settings.region,
-        limits=CreateLimits(min_timeout=settings.min_timeout, s3_root=settings.s3_root),
+        limits=make_limits(settings),
+        installed_at=installed_at(server),
+        system_settings=shown_settings(settings),
+        capacity=partial(machine_capacity, server),
+        runtime_answers=lambda: engine.start_obstacle() != status_reasons.ENGINE_AWAY,
+        monitoring=make_monitoring(server, metrics),
+        keys=keys,
+        batch_calls=batch.InProcessCalls,
+        states=make_states(server, events),
     )
 
 
-def read_dialects(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> tuple[Dialect, ...]:
-    """The native operations that read jobs."""
-    context = job_search.SearchContext(
-        jobs=parts.jobs,
-        search=parts.job_search,
-        overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
-        explanations=parts.explanations,
-        tokens=tokens,
-        account=settings.account_id,
-        region=settings.region,
-    )
-    return (
-        job_search.operations.dialect(context),
-        job_details.operations.dialect(context),
-        overview.operations.dialect(context),
+def make_limits(settings: Settings) -> ServerLimits:
+    return ServerLimits(
+        min_timeout=settings.min_timeout,
+        vcpus=host_resources().millicpus // 1000,
+        privileged=settings.privileged is not Privileged.REFUSE,
+        s3_root=settings.s3_root,
     )
 
 
-def make_metrics_context(settings: Settings, parts: Parts, clock: Clock, metrics: Metrics) -> MetricsContext:
-    file = settings.metrics_token_file
-    return MetricsContext(
-        metrics=metrics,
-        read=lambda: read_gauges(settings, parts, clock),
-        existing=partial(existing_names, parts),
-        token=None if not uses_accounts(settings) else lambda: None if file is None else token_in(file),
-        alive=lambda: is_alive(parts),
-        ready=lambda: is_ready(parts),
+def installed_at(server: ServerParts) -> datetime:
+    """When the first compute environment was created."""
+    environments = server.catalog.environments.values()
+    return min((environment.created_at for environment in environments), default=server.clock.now())
+
+
+def machine_capacity(server: ServerParts) -> Resources:
+    cluster = server.engine.scheduler_state().cluster
+    return host_resources() if cluster is None else cluster.host
+
+
+def make_monitoring(server: ServerParts, metrics: Metrics) -> Monitoring:
+    file = server.settings.metrics_token_file
+    return Monitoring(
+        health=lambda: health(server),
+        is_alive=lambda: is_alive(server),
+        is_ready=lambda: is_ready(server),
+        scrape=lambda: metrics.scrape(lambda: read_gauges(server), partial(existing_names, server)),
+        token=None if not uses_accounts(server.settings) else lambda: None if file is None else token_in(file),
     )
+
+
+def make_states(server: ServerParts, events: EventService) -> dict[type, object]:
+    """What single dialects keep between requests."""
+    load = Load(lambda: server.loop_watchdog.latest_delay)
+    hints = Hints(events=events, clock=server.clock, pressure=load)
+    fragments = SharedFragments(events=events, clock=server.clock)
+    return {
+        ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments),
+        ModelArtsSettings: read_settings(server.settings.modelarts_config),
+        long_polls.EncodedEvents: long_polls.EncodedEvents(),
+    }

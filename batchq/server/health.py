@@ -30,9 +30,11 @@ from batchq.system.host import DiskGuard
 MIB = 2**20
 
 
-class Parts(Struct, frozen=True, kw_only=True):
-    """The services and background loops of a running server, as `bootstrap` assembles them."""
+class ServerParts(Struct, frozen=True, kw_only=True):
+    """The services, the engine and the background loops of a server, as `bootstrap` assembles them."""
 
+    settings: Settings
+    clock: Clock
     store: SqliteStore
     catalog: CatalogService
     engine: Engine
@@ -51,7 +53,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     disk_guard: DiskGuard
 
 
-async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport:
+async def health(parts: ServerParts) -> HealthReport:
     seen = parts.engine.health()
     store, aside = seen.store, 0
     try:
@@ -74,13 +76,13 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport
         event_loop=parts.loop_watchdog.health(),
         put_aside=aside,
         instance=parts.store.instance,
-        runtime=settings.runtime.value,
+        runtime=parts.settings.runtime.value,
         version=__version__,
-        now=clock.now().isoformat(),
+        now=parts.clock.now().isoformat(),
     )
 
 
-async def is_alive(parts: Parts) -> bool:
+async def is_alive(parts: ServerParts) -> bool:
     """Whether the server can work at all: its data is still its own, and no background loop fails for good."""
     try:
         await parts.store.check()
@@ -91,7 +93,7 @@ async def is_alive(parts: Parts) -> bool:
     return not parts.engine.health().failing
 
 
-async def is_ready(parts: Parts) -> bool:
+async def is_ready(parts: ServerParts) -> bool:
     """Whether requests should be sent to the server. A degraded server is ready.
 
     It is not ready before its containers are known, while it fails, and once it is shutting down.
@@ -99,9 +101,9 @@ async def is_ready(parts: Parts) -> bool:
     return parts.engine.recovered and not parts.engine.loop.closing and await is_alive(parts)
 
 
-async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collection[Reading]:
+async def read_gauges(parts: ServerParts) -> Collection[Reading]:
     """All values. A store that fails has no values of its own; the others are read from memory."""
-    now = clock.now()
+    now = parts.clock.now()
     try:
         oldest = await parts.store.oldest_runnable(tuple(parts.catalog.queues))
     except StoreFailed:
@@ -126,12 +128,12 @@ async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collect
             for queue, reason, since in parts.engine.blocked_heads()
         ),
         *_resources(parts),
-        *_server(settings, parts),
+        *_server(parts),
         *(() if stored is None else (Reading(gauge="batchq_logs_bytes", value=stored),)),
     )
 
 
-def existing_names(parts: Parts, label: str) -> Collection[str]:
+def existing_names(parts: ServerParts, label: str) -> Collection[str]:
     """The names that exist for a label of the gauges."""
     accounts = parts.engine.accounts.quotas().directory.accounts
     names: Mapping[str, Collection[str]] = {
@@ -143,7 +145,7 @@ def existing_names(parts: Parts, label: str) -> Collection[str]:
     return names[label]
 
 
-def _jobs(parts: Parts) -> Iterator[Reading]:
+def _jobs(parts: ServerParts) -> Iterator[Reading]:
     """Every queue has all states, so that a queue without jobs shows 0."""
     unfinished = (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE, Status.STARTING, Status.RUNNING)
     numbers = {(queue, status): 0 for queue in parts.catalog.queues for status in unfinished}
@@ -155,7 +157,7 @@ def _jobs(parts: Parts) -> Iterator[Reading]:
         yield Reading(gauge="batchq_jobs", value=number, labels=(queue, status.value))
 
 
-def _resources(parts: Parts) -> Iterator[Reading]:
+def _resources(parts: ServerParts) -> Iterator[Reading]:
     usage = parts.engine.usage()
     for name, environment in parts.catalog.environments.items():
         yield Reading(gauge="batchq_vcpus", value=environment.max_millicpus / 1000, labels=(name, "limit"))
@@ -178,7 +180,7 @@ def _resources(parts: Parts) -> Iterator[Reading]:
         yield Reading(gauge="batchq_resource_units", value=held, labels=(resource.name, "reserved"))
 
 
-def _server(settings: Settings, parts: Parts) -> Iterator[Reading]:
+def _server(parts: ServerParts) -> Iterator[Reading]:
     health = parts.engine.health()
     yield Reading(gauge="batchq_engine_up", value=float(health.engine is None))
     yield Reading(gauge="batchq_store_up", value=float(health.store is None))
@@ -190,5 +192,5 @@ def _server(settings: Settings, parts: Parts) -> Iterator[Reading]:
     yield Reading(gauge="batchq_store_bytes", value=parts.store.size())
     with suppress(StoreFailed):  # what cannot be measured is absent
         yield Reading(gauge="batchq_disk_free_bytes", value=parts.disk_guard.free())
-    labels = (__version__, settings.runtime.value, parts.store.instance)
+    labels = (__version__, parts.settings.runtime.value, parts.store.instance)
     yield Reading(gauge="batchq_info", value=1, labels=labels)

@@ -10,8 +10,8 @@ from datetime import datetime
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobQueue
 from batchq.domain.explanation import capacity
-from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
+from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of

@@ -21,10 +21,9 @@ from batchq.api.native import accounts, bulk_stop, job_details, job_search, over
 from batchq.api.native import jobs as native_jobs
 from batchq.api.serving import app as api
 from batchq.api.serving.server import ListeningSite
+from batchq.api.training.modelarts import operations as modelarts
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
-from batchq.services.records import AuditRecordService
-from tests.api import modelarts
 from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
@@ -57,29 +56,15 @@ class Server(Backend):
         self.changed_by_errors = []
         self.undescribed = []
         self._begun = self._under_way = 0
-        search_context = job_search.SearchContext(
-            jobs=self.jobs,
-            search=self.searching,
-            overviews=self.overviews,
-            explanations=self.explanations,
-            tokens=self.context.tokens,
-            account=ACCOUNT,
-            region="us-east-1",
+        tables = (
+            native_jobs.operations,
+            bulk_stop.operations,
+            job_search.operations,
+            job_details.operations,
+            overview.operations,
+            accounts.audit_operations,
         )
-        dialects = [
-            batch_routes.dialect(self.context),
-            native_jobs.operations.dialect(self.jobs),
-            bulk_stop.operations.dialect(self.stopping),
-            job_search.operations.dialect(search_context),
-            job_details.operations.dialect(search_context),
-            overview.operations.dialect(search_context),
-            accounts.audit_operations.dialect(
-                accounts.AuditContext(
-                    records=AuditRecordService(audit=self.audit, jobs=self.jobs), tokens=self.context.tokens
-                )
-            ),
-            modelarts.dialect(self),
-        ]
+        dialects = [it.dialect(self.parts) for it in (batch_routes, *tables, modelarts)]
         app = api.build(
             requests=request_metrics(),
             dialects=dialects,

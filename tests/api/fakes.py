@@ -5,9 +5,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from batchq.api.batch.context import BatchContext
-from batchq.api.batch.validation import ServerLimits
-from batchq.api.http.page_tokens import PageTokens
+from batchq.api.training.modelarts.context import ModelArtsSettings
 from batchq.audit import AuditLog
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
@@ -35,15 +33,19 @@ from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
+from batchq.services.records import AuditRecordService
 from batchq.store import job_reads
 from batchq.system.host import DiskGuard
+from tests.api import modelarts
 from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore
+from tests.support.parts import make_parts
 
 ACCOUNT = "123456789012"
 
@@ -238,15 +240,20 @@ class Backend:
         )
         self.overviews = OverviewService(engine=self.engine, store=self.store, catalog=self.catalog, clock=self.clock)
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
-        self.context = BatchContext(
+        self.parts = make_parts(
             jobs=self.jobs,
+            submissions=DirectSubmissionService(jobs=self.jobs, definitions=self.catalog.definitions, clock=self.clock),
             catalog=self.catalog,
+            search=self.searching,
+            overviews=self.overviews,
             explanations=self.explanations,
+            bulk_stops=self.stopping,
+            audit=AuditRecordService(audit=self.audit, jobs=self.jobs),
             clock=self.clock,
             account=ACCOUNT,
-            region="us-east-1",
-            tokens=PageTokens(bytes(32)),
-            limits=ServerLimits(min_timeout=60, vcpus=4, privileged=True),
+            capacity=self.engine.host,
+            runtime_answers=lambda: True,
+            states={ModelArtsSettings: modelarts.SETTINGS},
         )
 
     async def create_default_queue(self):

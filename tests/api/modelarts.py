@@ -1,8 +1,6 @@
 """The ModelArts dialect on the backend of the API's tests."""
 
-from batchq.api.training.modelarts import operations
-from batchq.api.training.modelarts.context import ModelArtsContext, ModelArtsSettings
-from batchq.services.direct_submission import DirectSubmissionService
+from batchq.api.training.modelarts.context import ModelArtsSettings
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"
 JOBS = f"/v2/{PROJECT}/training-jobs"
@@ -11,27 +9,6 @@ UNKNOWN = "91d0a6b4-3f52-4f0e-b1a7-64c5d2f7e810"
 
 ENGINES = ({"id": "torch-2", "name": "PyTorch", "version": "2.4", "image": "lab/torch:2.4"},)
 SETTINGS = ModelArtsSettings.model_validate({"obs_root": "/srv/obs", "engines": ENGINES})
-
-
-def context_of(backend, *, logs=None, settings=SETTINGS):
-    """The context of the handlers, from a backend of tests."""
-    return ModelArtsContext(
-        jobs=backend.jobs,
-        submissions=DirectSubmissionService(
-            jobs=backend.jobs, definitions=backend.catalog.definitions, clock=backend.clock
-        ),
-        search=backend.searching,
-        catalog=backend.catalog,
-        logs=logs,
-        clock=backend.clock,
-        settings=settings,
-        capacity=backend.engine.host,
-        engine_answers=lambda: True,
-    )
-
-
-def dialect(backend):
-    return operations.dialect(context_of(backend))
 
 
 def creation(name="resnet", *, metadata=(), algorithm=(), spec=(), resource=(), **members):

@@ -18,6 +18,7 @@ from batchq.cli.main import main
 from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON
 from tests.support.described import watch
+from tests.support.parts import make_parts
 from tests.support.stubs import request_metrics
 
 FOUND, REFUSED, UNKNOWN_ID, FORBIDDEN = 200, 400, 404, 403
@@ -73,7 +74,13 @@ async def send(data):
         request[CALLER] = None if caller is None else replace(caller, request_id="a-request")
         yield
 
-    app = api.build(requests=request_metrics(), dialects=[dialect(accounts_admin)], health=well, hosts=[], gate=trust)
+    app = api.build(
+        requests=request_metrics(),
+        dialects=[dialect(make_parts(accounts=accounts_admin))],
+        health=well,
+        hosts=[],
+        gate=trust,
+    )
     app.middlewares.insert(0, watch(undescribed := []))
     async with TestClient(TestServer(app)) as client:
 
@@ -237,7 +244,11 @@ async def test_a_server_without_authentication_does_not_change_accounts(data):
     before = stored(data)
     gate = open_gate(UserName("machine"), now=lambda: NOON)
     app = api.build(
-        requests=request_metrics(), dialects=[dialect(accounts_admin_of(data))], health=well, hosts=[], gate=gate
+        requests=request_metrics(),
+        dialects=[dialect(make_parts(accounts=accounts_admin_of(data)))],
+        health=well,
+        hosts=[],
+        gate=gate,
     )
     async with TestClient(TestServer(app)) as client:
         for operation, body, _ in TABLE:

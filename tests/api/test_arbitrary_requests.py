@@ -311,7 +311,7 @@ class HandlerClient:
     async def send(self, name, content):
         arns = BatchArns(account=ACCOUNT, region="eu-central-1")
         call = BatchRequest(body=json.dumps(content).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
-        return reply(await HANDLERS[name](self.backend.context, call)).body
+        return reply(await HANDLERS[name](self.backend.parts, call)).body
 
     async def prepare(self):
         await self.backend.create_default_queue()

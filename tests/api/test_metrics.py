@@ -19,7 +19,8 @@ from batchq.api.metrics.counters import (
     status_class,
 )
 from batchq.api.metrics.gauges import GaugeCollector, Reading
-from batchq.api.metrics.routes import Metrics, MetricsContext, dialect, token_in
+from batchq.api.metrics.routes import Metrics, dialect, token_in
+from batchq.api.operations.parts import Monitoring
 from batchq.api.serving.app import build
 from batchq.domain import status_reasons
 from batchq.domain.job import Attempt, Status
@@ -27,6 +28,7 @@ from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.ports.jobs import StatusChanged
 from tests.support.builders import ADMIN, NOON, cancel, job
+from tests.support.parts import make_parts
 
 RAN = Attempt(
     number=1,
@@ -160,16 +162,16 @@ class Monitored:
     def __init__(self, token=None):
         self.now, self.readings, self.works = NOON, 0, True
         metrics = Metrics(now=lambda: self.now)
-        context = MetricsContext(
-            metrics=metrics,
-            read=self._read,
-            existing=lambda _: (),
+        monitoring = Monitoring(
+            health=dict,
+            is_alive=self._is_well,
+            is_ready=self._is_well,
+            scrape=lambda: metrics.scrape(self._read, lambda _: ()),
             token=token,
-            alive=self._is_well,
-            ready=self._is_well,
         )
+        parts = make_parts(monitoring=monitoring)
         gate = open_gate(ADMIN.user, now=lambda: NOON)
-        self.app = build(dialects=[dialect(context)], health=dict, hosts=[], gate=gate, requests=metrics.requests)
+        self.app = build(dialects=[dialect(parts)], health=dict, hosts=[], gate=gate, requests=metrics.requests)
 
     async def _read(self):
         self.readings += 1

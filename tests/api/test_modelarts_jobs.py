@@ -14,8 +14,7 @@ from batchq.api.training.common.training_jobs import without_root
 from batchq.api.training.modelarts import flavors, job_document, lists, operations
 from batchq.api.training.modelarts.job_document import FAILURES, phases
 from batchq.api.training.modelarts.wire import TrainingEventsQuery
-from batchq.domain.explanation.codes import Code
-from batchq.domain.explanation.words import ROWS
+from batchq.domain.explanation.explain import REASONS
 from batchq.domain.job import Status
 from batchq.domain.stop_values import StopKind, StopOrder
 from batchq.ports.history import HistoryEntry
@@ -363,7 +362,7 @@ def test_a_text_names_the_obs_path_and_no_path_of_the_server():
     shown = partial(without_root, root=Path("/srv/obs"), scheme="obs://")
 
     described = job_document.job_answer(
-        failed, FAILURES[Code.NOT_STARTED], now=NOON, capacity=failed.spec.resources, shown=shown
+        failed, FAILURES["NOT_STARTED"], now=NOON, capacity=failed.spec.resources, shown=shown
     )
     (event,) = lists.events_answer(history, TrainingEventsQuery(), shown=shown).events
 
@@ -372,7 +371,7 @@ def test_a_text_names_the_obs_path_and_no_path_of_the_server():
 
 
 def test_every_explanation_of_a_failed_job_has_phases():
-    failed = {code for code, row in ROWS.items() if Status.FAILED in row.statuses}
+    failed = {reason.code for reason in REASONS if Status.FAILED in reason.statuses}
 
     assert FAILURES.keys() == failed
 

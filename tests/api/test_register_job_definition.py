@@ -3,16 +3,17 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.job_definitions import RegisterJobDefinition, to_definition
-from batchq.api.batch.validation import ServerLimits
 from batchq.domain.container import Device, DevicePermission, Logging, Mount, Resources, Secret, Tmpfs, Ulimit
 from batchq.errors import NotSupported
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT
 from tests.api.several import RANGES, SIDECAR, WORKER, with_nodes, with_range, with_task, with_worker
 from tests.support.builders import ADMIN, NOON
+from tests.support.parts import LIMITS
 
 REQUEST = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
 ARNS = BatchArns(account=ACCOUNT, region="eu-central-1")
@@ -338,7 +339,7 @@ DISK = {"devices": [{"hostPath": "/dev/sda"}]}
     ids=str,
 )
 def test_a_server_without_privileged_containers_refuses_them_at_registration(content):
-    limits = ServerLimits(min_timeout=60, vcpus=4, privileged=False)
+    limits = replace(LIMITS, privileged=False)
     content = RegisterJobDefinition.model_validate(content)
 
     with pytest.raises(NotSupported, match="privileged containers, and devices of the host, are not allowed"):

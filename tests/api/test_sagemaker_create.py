@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.api.http.http import HttpRefusal
 from batchq.api.training.common.training_jobs import naming_uris, without_root
 from batchq.api.training.sagemaker.create_job import (
-    CreateLimits,
     input_mounts,
     instance_resources,
     sagemaker_submission,
@@ -21,6 +21,7 @@ from batchq.domain.job import AttemptContainer, Status
 from batchq.engine.containers.translation import launch_spec
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN, NOON, attempt, job
+from tests.support.parts import LIMITS
 
 ROOT = Path("/srv/s3")
 
@@ -68,7 +69,7 @@ def made(s3_root=ROOT, *, instances=1, **members):
         "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": instances},
         **members,
     }
-    body, limits = SageMakerCreateTrainingJob.model_validate(request), CreateLimits(min_timeout=1, s3_root=s3_root)
+    body, limits = SageMakerCreateTrainingJob.model_validate(request), replace(LIMITS, min_timeout=1, s3_root=s3_root)
     return sagemaker_submission(body, arn="arn", digest="", share=None, limits=limits, caller=ADMIN)[1]
 
 

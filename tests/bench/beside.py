@@ -13,17 +13,15 @@ from functools import partial
 
 from batchq.api.auth.authentication import open_gate
 from batchq.api.batch import submit_job
-from batchq.api.batch.context import BatchContext
 from batchq.api.batch.routes import _endpoint
 from batchq.api.batch.submit_job import SubmitJob
-from batchq.api.batch.validation import ServerLimits
-from batchq.api.http.page_tokens import PageTokens
 from batchq.api.operations.operations import takes
 from batchq.api.serving import app as http
 from batchq.cli.serve import tune_gc
 from batchq.domain.access.accounts import UserName
 from batchq.system.clock import SystemClock
 from tests.support.builders import definition
+from tests.support.parts import make_parts
 from tests.support.server import serving as site
 from tests.support.stubs import request_metrics
 
@@ -44,29 +42,18 @@ def beside(kind: str) -> Iterator[str]:
 
 
 @takes(SubmitJob, check=submit_job.check_submission_size)
-async def shaped(_context, _call, _input):
+async def shaped(_parts, _call, _input):
     return ANSWER
 
 
 @takes(SubmitJob, check=submit_job.check_submission_size)
-async def validated(context, call, given):
-    submit_job.batch_submission(given, DEFINITION, arns=call.arns, limits=context.limits, key=call.key)
+async def validated(parts, call, given):
+    submit_job.batch_submission(given, DEFINITION, arns=call.arns, limits=parts.limits, key=call.key)
     return ANSWER
 
 
 def dialect(app, handler):
-    limits = ServerLimits(min_timeout=60, vcpus=1, privileged=True)
-    context = BatchContext(
-        jobs=None,
-        catalog=None,
-        explanations=None,
-        clock=SystemClock(),
-        account="123456789012",
-        region="us-east-1",
-        tokens=PageTokens(b"0" * 32),
-        limits=limits,
-    )
-    app.router.add_post("/v1/submitjob", _endpoint(context, "SubmitJob", handler, bare=False))
+    app.router.add_post("/v1/submitjob", _endpoint(make_parts(clock=SystemClock()), "SubmitJob", handler, bare=False))
 
 
 async def nothing():

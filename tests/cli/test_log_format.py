@@ -1,5 +1,6 @@
 """Each record of the log stays on lines of its own, whatever its text contains."""
 
+import json
 import logging
 from datetime import timedelta
 from io import StringIO
@@ -7,7 +8,7 @@ from io import StringIO
 import pytest
 from msgspec.structs import replace
 
-from batchq.cli.serve import LogFormatter, configure_logging
+from batchq.cli.serve import JsonFormatter, LogFormatter, configure_logging
 from batchq.domain.access.accounts import Owner
 from batchq.domain.job import ArrayState, Status
 from batchq.engine.history_entries import log_transitions
@@ -55,6 +56,28 @@ def test_lines_of_a_traceback_are_indented(text):
     assert first == "WARNING failed"
     assert all(line.startswith("  ") and line.isprintable() for line in rest)
     assert FORGED in rest[-1]
+
+
+@pytest.mark.fault("SE12")
+def test_a_record_in_json_is_one_line_with_its_message_and_its_traceback():
+    hostile = "".join(HOSTILE) + FORGED
+    record = logging.LogRecord(
+        "batchq.engine", logging.ERROR, "somewhere", 1, "failed: %s", (hostile,), failed(hostile)
+    )
+    record.created = NOON.timestamp()
+
+    line = JsonFormatter().format(record)
+
+    assert line.isascii()
+    assert line.isprintable()
+    members = json.loads(line)
+    assert "Traceback" in members.pop("exception")
+    assert members == {
+        "time": "2026-11-21T12:00:00.000+00:00",
+        "level": "error",
+        "logger": "batchq.engine",
+        "message": f"failed: {hostile}",
+    }
 
 
 @pytest.fixture

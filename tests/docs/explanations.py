@@ -1,9 +1,10 @@
 """Makes the tables of docs/why.md from the table of explanations. `python -m tests.docs.explanations` writes them."""
 
 import re
+from inspect import getdoc
 
-from batchq.domain.explanation.codes import Row
-from batchq.domain.explanation.words import ROWS
+from batchq.domain.explanation.explain import REASONS
+from batchq.domain.explanation.explanation import Explanation
 from tests.docs.monitoring import DOCS
 
 PAGE = DOCS / "why.md"
@@ -17,24 +18,26 @@ def with_table(page: str) -> str:
 
 
 def table() -> str:
-    rows = [
-        f"| `{code}` | {_statuses(row)} | {row.applies} | {_sentence(row)} | {_facts(row)} |"
-        for code, row in ROWS.items()
-    ]
+    columns = (
+        (f"`{reason.code}`", ", ".join(reason.statuses), applies(reason), _sentence(reason), _facts(reason))
+        for reason in REASONS
+    )
+    rows = [f"| {' | '.join(row)} |" for row in columns]
     return "\n".join(["| code | status | when | sentence | facts |", "|---|---|---|---|---|", *rows, ""])
 
 
-def _statuses(row: Row) -> str:
-    return ", ".join(row.statuses)
+def applies(reason: type[Explanation]) -> str:
+    """When the reason applies, from the docstring of its class."""
+    return getdoc(reason) or ""
 
 
-def _sentence(row: Row) -> str:
+def _sentence(reason: type[Explanation]) -> str:
     """The first alternative and what may follow, with the figures in italics."""
-    return re.sub(r"{(\w+)}", r"*\1*", " ".join((row.sentences[0], *row.more)))
+    return re.sub(r"{(\w+)}", r"*\1*", " ".join((reason.sentences[0], *reason.more)))
 
 
-def _facts(row: Row) -> str:
-    return ", ".join(f"`{it}`" for it in row.facts)
+def _facts(reason: type[Explanation]) -> str:
+    return ", ".join(f"`{name}`" for name in reason.fact_names)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.api.metrics.routes import Metrics
 from tests.demo import stopping
-from tests.docs import explanations, monitoring, recording
+from tests.docs import explanations, monitoring, recording, settings_table
 from tests.docs.sweep_times import AWS, PAGE, PART, STEP
 from tests.house import room_graph
 from tests.support.builders import NOON
@@ -32,6 +32,12 @@ def test_the_table_of_explanations_is_current():
     page = explanations.PAGE.read_text()
 
     assert page == explanations.with_table(page)
+
+
+def test_the_table_of_settings_is_current():
+    page = settings_table.PAGE.read_text()
+
+    assert page == settings_table.with_table(page), "run: python -m tests.docs.settings_table"
 
 
 def test_the_page_of_sweeps_has_the_measured_commands_and_the_time_of_each_step():

@@ -4,10 +4,10 @@ import pytest
 
 from batchq.api.operations.operation_table import Call
 from batchq.api.training.modelarts import operations
-from batchq.api.training.modelarts.context import ModelArtsContext, ModelArtsSettings
 from batchq.api.training.modelarts.wire import ModelArtsRefusal, TrainingJobAction
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
+from tests.support.parts import make_parts
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
 from tests.support.world import HOST
 
@@ -21,27 +21,24 @@ class TrainingJobs:
 
     def __init__(self, world):
         self._world = world
-        self._context = ModelArtsContext(
+        self._parts = make_parts(
             jobs=world.jobs,
-            submissions=None,
-            search=None,
             catalog=world.catalog,
-            logs=world.server.job_log,
+            job_log=world.server.job_log,
             clock=world.clock,
-            settings=ModelArtsSettings(),
             capacity=lambda: HOST,
-            engine_answers=lambda: world.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
+            runtime_answers=lambda: world.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
         )
 
     async def phases(self, job_id):
-        status = (await operations.show_training_job(self._context, self._call(job_id))).status
+        status = (await operations.show_training_job(self._parts, self._call(job_id))).status
         return status.phase, status.secondary_phase
 
     async def terminate(self, job_id):
         """The phase of the answer, or the status and code of the refusal."""
         try:
             action = TrainingJobAction(action_type="terminate")
-            answer = await operations.stop_training_job(self._context, self._call(job_id, action))
+            answer = await operations.stop_training_job(self._parts, self._call(job_id, action))
         except ModelArtsRefusal as refused:
             return int(refused.status), refused.code
         return answer.status.phase
@@ -49,7 +46,7 @@ class TrainingJobs:
     async def log(self, job_id, task="worker-0"):
         """The content of the preview; None until the task has run. The code of a refusal."""
         try:
-            answer = await operations.show_log_preview(self._context, self._call(job_id, task=task))
+            answer = await operations.show_log_preview(self._parts, self._call(job_id, task=task))
         except ModelArtsRefusal as refused:
             return refused.code
         return answer and (answer.content, answer.current_size, answer.full_size)

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from batchq.domain.explanation.codes import Code
 from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from tests.support.scripts import Script, lasting
@@ -22,7 +21,7 @@ def container(simulated, job):
 async def test_a_job_waits_in_starting_while_the_engine_pulls_its_image_itself(simulated, caplog):
     job = await simulated.submit(Script(seconds=1, pull_delay=30))
 
-    why = await simulated.wait_for_why(job, Code.PULLING_IMAGE, "Has been pulling image batchq-test:latest for *s.")
+    why = await simulated.wait_for_why(job, "PULLING_IMAGE", "Has been pulling image batchq-test:latest for *s.")
     await simulated.wait_for(job, Status.SUCCEEDED)
 
     assert why.facts == {"image": "batchq-test:latest", "jobsWaiting": 1}
@@ -41,7 +40,7 @@ async def test_a_start_under_way_is_repeated_every_five_seconds(simulated):
 
 async def test_a_job_terminated_while_its_start_is_under_way_ends_without_a_container(simulated):
     job = await simulated.submit(Script(seconds=None, pull_delay=3600))
-    await simulated.wait_for_why(job, Code.PULLING_IMAGE)
+    await simulated.wait_for_why(job, "PULLING_IMAGE")
 
     await simulated.terminate(job, "too slow")
 
@@ -51,7 +50,7 @@ async def test_a_job_terminated_while_its_start_is_under_way_ends_without_a_cont
 
 async def test_a_start_under_way_continues_after_a_crash_of_the_server(simulated):
     job = await simulated.submit(Script(seconds=0, exit_code=3, pull_delay=30))
-    await simulated.wait_for_why(job, Code.PULLING_IMAGE)
+    await simulated.wait_for_why(job, "PULLING_IMAGE")
 
     await simulated.crash()
     await simulated.boot()

@@ -7,16 +7,16 @@ from aiohttp import StreamReader
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.api.auth.authentication import open_gate
-from batchq.api.http.page_tokens import PageTokens
 from batchq.api.serving import app as api
-from batchq.api.training.rest.context import TrainingContext
 from batchq.api.training.rest.operations import dialect
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.training import CheckpointService
 from tests.support.described import healthy, watch
+from tests.support.parts import LIMITS, make_parts
 from tests.support.stubs import request_metrics
 
 JOBS = "/v2/training/jobs"
@@ -51,9 +51,11 @@ class TrainingClient:
     def _application(self):
         """The application of the present server of the world."""
         world, server = self._world, self._world.server
-        context = TrainingContext(
+        parts = make_parts(
             jobs=world.jobs,
-            direct=DirectSubmissionService(jobs=world.jobs, definitions=world.catalog.definitions, clock=world.clock),
+            submissions=DirectSubmissionService(
+                jobs=world.jobs, definitions=world.catalog.definitions, clock=world.clock
+            ),
             search=JobSearchService(
                 engine=world.engine, store=world.store, directory=lambda: world.people, queues=world.catalog.queues_of
             ),
@@ -67,13 +69,12 @@ class TrainingClient:
                 journal=Journal(),
                 clock=world.clock,
             ),
-            tokens=PageTokens(bytes(32)),
             clock=world.clock,
-            min_timeout=1,
+            limits=replace(LIMITS, min_timeout=1),
         )
         app = api.build(
             requests=request_metrics(),
-            dialects=[dialect(context)],
+            dialects=[dialect(parts)],
             health=healthy,
             hosts=[],
             gate=open_gate(world.caller.user, now=world.clock.now),

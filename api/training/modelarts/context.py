@@ -1,14 +1,14 @@
 """The settings of the ModelArts dialect, what its handlers use, and how they find and describe one job."""
 
 import tomllib
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.operations.operation_table import Call, Input
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import without_root
 from batchq.api.training.modelarts.job_document import (
     Phases,
@@ -20,16 +20,9 @@ from batchq.api.training.modelarts.job_document import (
 )
 from batchq.api.training.modelarts.wire import JOB_NOT_FOUND, ModelArtsRefusal
 from batchq.domain.access.accounts import Caller
-from batchq.domain.container import Resources
 from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import Job
 from batchq.errors import StartImpossible
-from batchq.ports.clock import Clock
-from batchq.services.catalog import CatalogService
-from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_log import LogFollower
-from batchq.services.job_reads import JobSearchService, ReservedNames
-from batchq.services.jobs import JobService
 
 OBS = "obs://"
 
@@ -76,41 +69,33 @@ def read_settings(path: Path | None) -> ModelArtsSettings:
     return settings
 
 
-class ModelArtsContext(Struct, frozen=True, kw_only=True):
-    """The services and settings that handlers use; the same for every request."""
+async def find_modelarts_job(parts: Parts, call: Call[Input]) -> Job:
+    """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.
 
-    jobs: JobService
-    submissions: DirectSubmissionService
-    search: JobSearchService
-    catalog: CatalogService
-    logs: LogFollower
-    clock: Clock
-    settings: ModelArtsSettings
-    #: The resources of the machine.
-    capacity: Callable[[], Resources]
-    #: Whether the container engine answers, so that the state of containers is known.
-    engine_answers: Callable[[], bool]
-    names: ReservedNames = field(default_factory=ReservedNames)
+    A job of this dialect is found below its own project only. Children of arrays and nodes are not found.
+    """
+    named = call.job_id
+    whole = node_of(named)[1] is None and parent_of(named) is None
+    found = await parts.jobs.describe([named], caller=call.caller) if whole else ()
+    if not found or is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
+        raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
+    return found[0][0]
 
-    async def find(self, call: Call[Input]) -> Job:
-        """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.
 
-        A job of this dialect is found below its own project only. Children of arrays and nodes are not found.
-        """
-        named = call.job_id
-        whole = node_of(named)[1] is None and parent_of(named) is None
-        found = await self.jobs.describe([named], caller=call.caller) if whole else ()
-        if not found or is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
-            raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
-        return found[0][0]
+def job_phases(parts: Parts, job: Job, caller: Caller) -> Phases:
+    return phases(job, caller=caller, engine_answers=parts.runtime_answers(), now=parts.clock.now())
 
-    def phases(self, job: Job, caller: Caller) -> Phases:
-        return phases(job, caller=caller, engine_answers=self.engine_answers(), now=self.clock.now())
 
-    def describe(self, job: Job, caller: Caller) -> TrainingJobResponse:
-        phases = self.phases(job, caller)
-        return job_answer(job, phases, now=self.clock.now(), capacity=self.capacity(), shown=self.shown)
+def describe_modelarts_job(parts: Parts, job: Job, caller: Caller) -> TrainingJobResponse:
+    return job_answer(
+        job,
+        job_phases(parts, job, caller),
+        now=parts.clock.now(),
+        capacity=parts.capacity(),
+        shown=partial(with_obs_paths, parts),
+    )
 
-    def shown(self, text: str) -> str:
-        """The text with OBS paths instead of the folders below `obs_root`."""
-        return without_root(text, self.settings.obs_root, OBS)
+
+def with_obs_paths(parts: Parts, text: str) -> str:
+    """The text with OBS paths instead of the folders below `obs_root`."""
+    return without_root(text, parts.state(ModelArtsSettings).obs_root, OBS)

@@ -15,7 +15,6 @@ from batchq.api.training.common.training_jobs import first_start, is_marked, run
 from batchq.api.training.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name, nodes_that_fit
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
-from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.ids import JobId
@@ -84,23 +83,23 @@ _CREATE_FAILED = Phases(Phase.ABNORMAL, SecondaryPhase.CREATE_FAILED)
 _LOST = Phases(Phase.ABNORMAL, SecondaryPhase.LOST)
 _FAILED = Phases(Phase.FAILED, SecondaryPhase.FAILED)
 _TERMINATED = Phases(Phase.TERMINATED, SecondaryPhase.TERMINATED)
-FAILURES: Mapping[Code, Phases] = {
-    Code.EXIT_CODE: _FAILED,
-    Code.OUT_OF_MEMORY: _FAILED,
-    Code.CHILD_FAILED: _FAILED,
-    Code.TIMED_OUT: _TERMINATED,
-    Code.CANCELLED: _TERMINATED,
-    Code.TERMINATED: _TERMINATED,
-    Code.IMAGE_UNAVAILABLE: _CREATE_FAILED,
-    Code.NOT_STARTED: _CREATE_FAILED,
-    Code.FORBIDDEN: _CREATE_FAILED,
-    Code.DEPENDENCY_FAILED: _CREATE_FAILED,
-    Code.BLOCKED_TOO_LONG: _CREATE_FAILED,
-    Code.INVALID: _CREATE_FAILED,
-    Code.HOST_LOST: _LOST,
-    Code.CONTAINER_LOST: _LOST,
-    Code.UNREADABLE: _LOST,
-    Code.FORCE_FAILED: Phases(Phase.ABNORMAL, SecondaryPhase.TERMINATED_FAILED),
+FAILURES: Mapping[str, Phases] = {
+    "EXIT_CODE": _FAILED,
+    "OUT_OF_MEMORY": _FAILED,
+    "CHILD_FAILED": _FAILED,
+    "TIMED_OUT": _TERMINATED,
+    "CANCELLED": _TERMINATED,
+    "TERMINATED": _TERMINATED,
+    "IMAGE_UNAVAILABLE": _CREATE_FAILED,
+    "NOT_STARTED": _CREATE_FAILED,
+    "FORBIDDEN": _CREATE_FAILED,
+    "DEPENDENCY_FAILED": _CREATE_FAILED,
+    "BLOCKED_TOO_LONG": _CREATE_FAILED,
+    "INVALID": _CREATE_FAILED,
+    "HOST_LOST": _LOST,
+    "CONTAINER_LOST": _LOST,
+    "UNREADABLE": _LOST,
+    "FORCE_FAILED": Phases(Phase.ABNORMAL, SecondaryPhase.TERMINATED_FAILED),
 }
 """The phases of a FAILED job by the code of its explanation."""
 

@@ -6,7 +6,8 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.training.modelarts.context import ModelArtsContext
+from batchq.api.operations.parts import Parts
+from batchq.api.training.modelarts.context import describe_modelarts_job, job_phases
 from batchq.api.training.modelarts.job_document import (
     AI_PROJECT,
     STATUSES,
@@ -80,7 +81,7 @@ class _Selection(Struct, frozen=True, kw_only=True):
 
 
 async def search_modelarts_jobs(
-    context: ModelArtsContext, body: TrainingJobSearch, *, project: str, caller: Caller
+    context: Parts, body: TrainingJobSearch, *, project: str, caller: Caller
 ) -> TrainingJobsResponse:
     """Carry out a search. Raises ModelArtsRefusal for an unsupported filter or order."""
     if body.sort_by not in {None, "", "create_time"}:
@@ -94,7 +95,7 @@ async def search_modelarts_jobs(
     limit, offset = body.limit or DEFAULT_LIMIT, body.offset or 0
     page = found[offset * limit : (offset + 1) * limit]
     described = await context.jobs.describe(page, caller=caller)
-    items = tuple(context.describe(job, caller) for job, _ in described)
+    items = tuple(describe_modelarts_job(context, job, caller) for job, _ in described)
     return TrainingJobsResponse(
         total=len(found),
         count=len(items),
@@ -109,7 +110,7 @@ async def search_modelarts_jobs(
     )
 
 
-async def _matching(context: ModelArtsContext, wanted: _Selection, caller: Caller) -> list[JobId]:
+async def _matching(context: Parts, wanted: _Selection, caller: Caller) -> list[JobId]:
     """The ids of the matching jobs, newest first."""
     found: list[JobId] = []
     query, searched = wanted.query, 0
@@ -123,14 +124,14 @@ async def _matching(context: ModelArtsContext, wanted: _Selection, caller: Calle
     return found
 
 
-def _selection(context: ModelArtsContext, body: TrainingJobSearch, *, project: str, caller: Caller) -> _Selection:
+def _selection(context: Parts, body: TrainingJobSearch, *, project: str, caller: Caller) -> _Selection:
     selection = JobSelection(definitions=frozenset({f"{definition_prefix(project)}_*"}))
     predicates: list[Predicate] = [lambda job: not is_deleted(job)]
     if body.workspace_id:
         predicates.append(lambda job: workspace_of(job) == body.workspace_id)
     if body.train_type not in {None, "", "job"}:
         predicates.append(lambda _: False)
-    value_of = {**_VALUES, "phase": lambda job: context.phases(job, caller).phase}
+    value_of = {**_VALUES, "phase": lambda job: job_phases(context, job, caller).phase}
     for condition in body.filters or ():
         values = [value for value in condition.value or () if value]
         if not values:  # the vendor: an empty value is no condition

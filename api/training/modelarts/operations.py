@@ -1,5 +1,6 @@
 """The operations of the ModelArts dialect: `/v2/{project}/training-jobs` and what belongs to it."""
 
+from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
@@ -9,8 +10,16 @@ from batchq.accounts.wire import EmptyResponse
 from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import account_share, naming_uris
-from batchq.api.training.modelarts.context import OBS, ModelArtsContext
+from batchq.api.training.modelarts.context import (
+    OBS,
+    ModelArtsSettings,
+    describe_modelarts_job,
+    find_modelarts_job,
+    job_phases,
+    with_obs_paths,
+)
 from batchq.api.training.modelarts.create_job import DEFAULT_POOL, modelarts_submission
 from batchq.api.training.modelarts.flavors import TrainingFlavorsResponse, training_flavors
 from batchq.api.training.modelarts.job_document import (
@@ -105,10 +114,10 @@ def _check_project(request: web.Request) -> None:
         raise ModelArtsRefusal(OTHER_PROJECT)
 
 
-operations = OperationTable[ModelArtsContext](check=_check_project)
+operations = OperationTable(check=_check_project)
 
 
-def dialect(context: ModelArtsContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     def mount(app: web.Application) -> None:
         register_dialect_profile(app, PROFILE)
         operations.mount(app, context)
@@ -117,7 +126,7 @@ def dialect(context: ModelArtsContext) -> Dialect:
 
 
 @operations.add("ModelArts.CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
-async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
+async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
     """Creates a training job."""
     body, caller, project = call.input, call.caller, call.path["project"]
     queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
@@ -127,7 +136,7 @@ async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrain
         )
     share = None if queue.policy is None else account_share(caller, default="modelarts")
     submission, work = modelarts_submission(
-        body, project=project, settings=context.settings, capacity=context.capacity(), share=share
+        body, project=project, settings=context.state(ModelArtsSettings), capacity=context.capacity(), share=share
     )
     # No two unfinished jobs of a project that the caller sees have the same name.
     name = submission.name
@@ -135,21 +144,21 @@ async def create_modelarts_job(context: ModelArtsContext, call: Call[CreateTrain
         if not is_free or await _is_taken(context, call, name):
             raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
-            with naming_uris(context.settings.obs_root, OBS):
+            with naming_uris(context.state(ModelArtsSettings).obs_root, OBS):
                 job = await context.submissions.submit(submission, work, caller=caller)
         except LimitExceeded as why:
             raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
-    return context.describe(job, caller)
+    return describe_modelarts_job(context, job, caller)
 
 
 @operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB)
-async def show_training_job(context: ModelArtsContext, call: Call[None]) -> TrainingJobResponse:
+async def show_training_job(context: Parts, call: Call[None]) -> TrainingJobResponse:
     """Describes a job, of this or another dialect."""
-    return context.describe(await context.find(call), call.caller)
+    return describe_modelarts_job(context, await find_modelarts_job(context, call), call.caller)
 
 
 @operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", status=HTTPStatus.ACCEPTED)
-async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAction]) -> TrainingJobResponse:
+async def stop_training_job(context: Parts, call: Call[TrainingJobAction]) -> TrainingJobResponse:
     """Terminates a job that is Creating, Pending or Running.
 
     The only `action_type` is `terminate`. A job without a container is Terminated at once.
@@ -157,25 +166,25 @@ async def stop_training_job(context: ModelArtsContext, call: Call[TrainingJobAct
     action, caller = call.input.action_type, call.caller
     if action != "terminate":
         raise ModelArtsRefusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
-    job = await context.find(call)
+    job = await find_modelarts_job(context, call)
     # The first order stands, so a job that is Terminating cannot be terminated again.
-    if context.phases(job, caller).phase not in TERMINABLE:
+    if job_phases(context, job, caller).phase not in TERMINABLE:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
     order = StopRequest(kind=StopKind.TERMINATE, reason=f"Terminated by {caller.user}")
     await context.jobs.stop(job.id, order, caller=caller)
-    after = await context.find(call)
-    if context.phases(after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
+    after = await find_modelarts_job(context, call)
+    if job_phases(context, after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
         raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
-    return context.describe(after, caller)
+    return describe_modelarts_job(context, after, caller)
 
 
 @operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, status=HTTPStatus.ACCEPTED)
-async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> EmptyResponse:
+async def delete_training_job(context: Parts, call: Call[None]) -> EmptyResponse:
     """Hides a finished job from this dialect.
 
     The record and its logs are removed after the server's retention period.
     """
-    job = await context.find(call)
+    job = await find_modelarts_job(context, call)
     if job.status not in FINISHED:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
     await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=call.caller)
@@ -183,20 +192,20 @@ async def delete_training_job(context: ModelArtsContext, call: Call[None]) -> Em
 
 
 @operations.add("ModelArts.ChangeTrainingJobDescription", "PUT", JOB)
-async def change_description(context: ModelArtsContext, call: Call[TrainingJobUpdate]) -> EmptyResponse:
+async def change_description(context: Parts, call: Call[TrainingJobUpdate]) -> EmptyResponse:
     """Changes the description of a job."""
     body = call.input
     if body.spec or body.endpoints or body.metadata:
         raise ModelArtsRefusal(NOT_SUPPORTED, "change of other members than description")
     if body.description is None:
         raise ModelArtsRefusal(INVALID_PARAMETER, "description")
-    job = await context.find(call)
+    job = await find_modelarts_job(context, call)
     await context.jobs.tag(job.id, ((DESCRIPTION_TAG, body.description),), caller=call.caller)
     return EmptyResponse()
 
 
 @operations.add("ModelArts.ListTrainingJobs", "POST", f"{PROJECT}/training-job-searches", limit=BULK_LIMIT)
-async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsResponse:
+async def list_modelarts_jobs(context: Parts, call: Call[TrainingJobSearch]) -> TrainingJobsResponse:
     """Lists the jobs of a project, newest first.
 
     The newest 5000 jobs are searched.
@@ -205,29 +214,31 @@ async def list_modelarts_jobs(context: ModelArtsContext, call: Call[TrainingJobS
 
 
 @operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events")
-async def list_modelarts_events(context: ModelArtsContext, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
+async def list_modelarts_events(context: Parts, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
     """Lists the events of a job."""
-    job = await context.find(call)
-    return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input, shown=context.shown)
+    job = await find_modelarts_job(context, call)
+    return events_answer(
+        await context.jobs.history(job.id, caller=call.caller), call.input, shown=partial(with_obs_paths, context)
+    )
 
 
 @operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages")
-async def list_stages(context: ModelArtsContext, call: Call[None]) -> TrainingStagesResponse:
+async def list_stages(context: Parts, call: Call[None]) -> TrainingStagesResponse:
     """Lists the stages of a job's attempts."""
-    return stages_answer(await context.find(call))
+    return stages_answer(await find_modelarts_job(context, call))
 
 
 @operations.add("ModelArts.ShowTrainingJobLogsPreview", "GET", f"{JOB}/tasks/{{task}}/logs/preview")
-async def show_log_preview(context: ModelArtsContext, call: Call[None]) -> TrainingLogPreview | None:
+async def show_log_preview(context: Parts, call: Call[None]) -> TrainingLogPreview | None:
     """Returns the end of a task's log.
 
     At most 1 MiB. Until the task has run the status is 204.
     """
-    job_id = node_id_of(await context.find(call), call.path["task"])
+    job_id = node_id_of(await find_modelarts_job(context, call), call.path["task"])
     if job_id is None:
         raise ModelArtsRefusal(INVALID_PARAMETER, "task_id", solution="Use one of status.tasks of the job.")
     query = JobLogQuery(job_id=job_id, tail=PREVIEW_LINES, limit=PREVIEW_LINES, wait=0)
-    page = await context.logs.page(query, caller=call.caller)
+    page = await context.job_log.page(query, caller=call.caller)
     if page.next is None:
         return None
     content = "".join(f"{line.message}\n" for line in page.lines)
@@ -238,7 +249,7 @@ async def show_log_preview(context: ModelArtsContext, call: Call[None]) -> Train
 
 
 @operations.add("ModelArts.ShowTrainingJobFlavors", "GET", f"{PROJECT}/training-job-flavors")
-async def show_flavors(context: ModelArtsContext, call: Call[FlavorsQuery]) -> TrainingFlavorsResponse:
+async def show_flavors(context: Parts, call: Call[FlavorsQuery]) -> TrainingFlavorsResponse:
     """Lists sizes of nodes.
 
     Any `batchq.cpu.<vCPUs>u<GiB>g` that fits the machine can be used.
@@ -247,7 +258,7 @@ async def show_flavors(context: ModelArtsContext, call: Call[FlavorsQuery]) -> T
 
 
 @operations.add("ModelArts.ShowTrainingJobEngines", "GET", f"{PROJECT}/training-job-engines")
-async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingEnginesResponse:  # noqa: ARG001
+async def show_engines(context: Parts, call: Call[None]) -> TrainingEnginesResponse:  # noqa: ARG001
     """Lists the images that the server's settings name as engines."""
     items = tuple(
         TrainingEngine(
@@ -256,12 +267,12 @@ async def show_engines(context: ModelArtsContext, call: Call[None]) -> TrainingE
             engine_version=image.version,
             image_info=TrainingEngineImage(cpu_image_url=image.image),
         )
-        for image in context.settings.engines
+        for image in context.state(ModelArtsSettings).engines
     )
     return TrainingEnginesResponse(total=len(items), items=items)
 
 
-async def _is_taken(context: ModelArtsContext, call: Call[CreateTrainingJob], name: str) -> bool:
+async def _is_taken(context: Parts, call: Call[CreateTrainingJob], name: str) -> bool:
     """Whether an unfinished job of the project that the caller sees has the name."""
     selection = JobSelection(
         definitions=frozenset({f"{definition_prefix(call.path['project'])}_*"}),

@@ -6,32 +6,22 @@ from datetime import datetime
 from http import HTTPStatus
 
 from aiohttp import web
-from msgspec import Struct, field
+from msgspec import Struct
 
 from batchq.api.http.credentials import Scheme
 from batchq.api.http.dialect_profiles import DialectProfile, RequestFailure
 from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, reply
-from batchq.api.http.page_tokens import PageTokens
 from batchq.api.operations.operation_table import Call, Input
+from batchq.api.operations.parts import Parts
 from batchq.api.training.rest.job_answers import TrainingStatus
-from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.times import rfc3339
-from batchq.ports.clock import Clock
-from batchq.services.costs import CostService
-from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_log import LogFollower
-from batchq.services.job_reads import JobSearchService
-from batchq.services.jobs import JobService
-from batchq.services.records import EventService
-from batchq.services.training import CheckpointService
-from batchq.system.throttling import ConcurrencyLimit
 
 JOBS = "/v2/training/jobs"
 JOB = JOBS + "/{jobId}"
-MAX_WAITS = 16  # requests of one user that wait for the end of a job at the same time
 
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?", re.ASCII)
@@ -165,25 +155,7 @@ def _details(failure: RequestFailure) -> Mapping[str, str | int]:
             return {}
 
 
-class TrainingContext(Struct, frozen=True, kw_only=True):
-    """The services that the handlers use."""
-
-    jobs: JobService
-    direct: DirectSubmissionService
-    search: JobSearchService
-    job_log: LogFollower
-    events: EventService
-    costs: CostService
-    checkpoints: CheckpointService
-    tokens: PageTokens
-    clock: Clock
-    #: The least `maxDuration` of a job, in seconds.
-    min_timeout: int
-    #: Of the requests of one user that wait for the end of a job.
-    waits: ConcurrencyLimit[UserName] = field(default_factory=lambda: ConcurrencyLimit(at_once=MAX_WAITS, waiting=0))
-
-
-async def find_job(context: TrainingContext, call: Call[Input]) -> Job:
+async def find_job(context: Parts, call: Call[Input]) -> Job:
     """The job that the path names. Raises HttpRefusal for an unknown job, and for an array."""
     text = call.path["jobId"]
     if _ID.fullmatch(text) is None:
@@ -191,7 +163,7 @@ async def find_job(context: TrainingContext, call: Call[Input]) -> Job:
     return await read_job(context, JobId(text), call.caller)
 
 
-async def id_of_checkpoints(context: TrainingContext, call: Call[Input]) -> JobId:
+async def id_of_checkpoints(context: Parts, call: Call[Input]) -> JobId:
     """The job that the path names, whose record may have been removed. Raises HttpRefusal as `find_job`."""
     try:
         return (await find_job(context, call)).id
@@ -202,7 +174,7 @@ async def id_of_checkpoints(context: TrainingContext, call: Call[Input]) -> JobI
         return job_id
 
 
-async def read_job(context: TrainingContext, job_id: JobId, caller: Caller) -> Job:
+async def read_job(context: Parts, job_id: JobId, caller: Caller) -> Job:
     """The job as it is now. Raises HttpRefusal for an unknown job, and for an array."""
     found = await context.jobs.describe([job_id], caller=caller)
     if not found:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from batchq.api.http.http import InvalidMember, RequestBody, Text, read_body
 from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import (
     HYPERPARAMETERS,
     IMAGE,
@@ -22,7 +23,7 @@ from batchq.api.training.common.training_jobs import (
     NOT_IN_VARIABLES,
     stored_document,
 )
-from batchq.api.training.rest.context import JOBS, TrainingContext, impossible
+from batchq.api.training.rest.context import JOBS, impossible
 from batchq.api.training.rest.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory
 from batchq.api.training.rest.job_answers import DIALECT, VARIABLE, TrainingStatus, status_of
 from batchq.domain.access.accounts import Caller
@@ -160,11 +161,11 @@ class CreatedResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str
 
 
-operations = OperationTable[TrainingContext]()
+operations = OperationTable()
 
 
 @operations.add("CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
-async def create_training_job(context: TrainingContext, call: Call[CreateTrainingJobRequest]) -> CreatedResponse:
+async def create_training_job(context: Parts, call: Call[CreateTrainingJobRequest]) -> CreatedResponse:
     """Creates a training job.
 
     The job is an ordinary job of a queue, and has a job definition that all jobs of the same user with the same image
@@ -174,8 +175,8 @@ async def create_training_job(context: TrainingContext, call: Call[CreateTrainin
     if len(content) > MAX_REQUEST:
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
-    submission = training_submission(body, min_timeout=context.min_timeout, key=key, request_digest=digest)
-    job = await context.direct.submit(
+    submission = training_submission(body, min_timeout=context.limits.min_timeout, key=key, request_digest=digest)
+    job = await context.submissions.submit(
         submission, InlineDefinition(container=training_container(body)), caller=call.caller
     )
     if submission.key is not None and stored_document(job, DIALECT).get("request") != digest:

@@ -13,12 +13,12 @@ from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect, InvalidMember, RequestQuery, Word
 from batchq.api.http.page_tokens import TokenQuery, parse_position, position_text
 from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import matching_jobs
 from batchq.api.training.rest import create_job, stop_jobs
 from batchq.api.training.rest.context import (
     JOB,
     JOBS,
-    TrainingContext,
     find_job,
     id_of_checkpoints,
     impossible,
@@ -83,11 +83,11 @@ class ListResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
-operations = OperationTable[TrainingContext]()
+operations = OperationTable()
 
 
 @operations.add("GetTrainingJob", "GET", JOB)
-async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQuery]) -> TrainingJobDetail:
+async def get_training_job(context: Parts, call: Call[GetTrainingJobQuery]) -> TrainingJobDetail:
     """Describes a training job.
 
     A job of another API of this server is described too, except arrays: each of their children is a job.
@@ -103,7 +103,7 @@ async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQu
 
 
 @operations.add("ListTrainingJobs", "GET", JOBS, limit=BULK_LIMIT)
-async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJobsQuery]) -> ListResponse:
+async def list_training_jobs(context: Parts, call: Call[ListTrainingJobsQuery]) -> ListResponse:
     """Lists training jobs, newest first.
 
     Lists all jobs that the caller may see, except arrays and their children.
@@ -122,7 +122,7 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
     return ListResponse(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
 
 
-async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
+async def _log(context: Parts, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
     """The last lines of the newest attempt; of a job with several containers, those of the leading one."""
     spec = job.spec
     job_id = job.id if spec.nodes is None else JobId(node_id(job.id, spec.nodes.main))
@@ -135,7 +135,7 @@ async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -
     return tuple(line.message for line in page.lines)
 
 
-def _position(context: TrainingContext, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
+def _position(context: Parts, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
     if cursor is None:
         return None
     try:
@@ -196,7 +196,7 @@ _KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
 
 @operations.add("ListTrainingCheckpoints", "GET", CHECKPOINTS)
 async def list_training_checkpoints(
-    context: TrainingContext, call: Call[ListTrainingCheckpointsQuery]
+    context: Parts, call: Call[ListTrainingCheckpointsQuery]
 ) -> ListCheckpointsResponse:
     """Lists the checkpoints of a training job.
 
@@ -217,7 +217,7 @@ async def list_training_checkpoints(
 
 
 @operations.add("CreateTrainingCheckpoint", "POST", CHECKPOINTS, optional_body=True, status=HTTPStatus.ACCEPTED)
-async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) -> CheckpointRequestResponse:
+async def create_checkpoint(context: Parts, call: Call[EmptyRequest]) -> CheckpointRequestResponse:
     """Requests a checkpoint of a running training job.
 
     Sends the signal that the job declared at its creation. The next checkpoint has the type `manual`.
@@ -235,7 +235,7 @@ async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) 
 
 
 @operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT)
-async def get_checkpoint(context: TrainingContext, call: Call[None]) -> TrainingCheckpoint:
+async def get_checkpoint(context: Parts, call: Call[None]) -> TrainingCheckpoint:
     """Describes a checkpoint of a training job."""
     job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
     try:
@@ -245,7 +245,7 @@ async def get_checkpoint(context: TrainingContext, call: Call[None]) -> Training
 
 
 @operations.add("DeleteTrainingCheckpoint", "DELETE", CHECKPOINT)
-async def delete_training_checkpoint(context: TrainingContext, call: Call[None]) -> None:
+async def delete_training_checkpoint(context: Parts, call: Call[None]) -> None:
     """Deletes a checkpoint of a training job."""
     job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
     try:
@@ -254,7 +254,7 @@ async def delete_training_checkpoint(context: TrainingContext, call: Call[None])
         raise training_resource_not_found("checkpoint", checkpoint_id) from None
 
 
-def dialect(context: TrainingContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     def mount(app: web.Application) -> None:
         register_dialect_profile(app, profile(lambda: context.clock.now()))  # noqa: PLW0108 - the context is read by handlers only
         for table in (create_job.operations, operations, stop_jobs.operations):

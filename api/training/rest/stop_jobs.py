@@ -8,8 +8,9 @@ from msgspec import Struct
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import InvalidMember, Reason, RequestBody, reply, while_connected
 from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import running_time
-from batchq.api.training.rest.context import JOB, TrainingContext, find_job, impossible, read_job, state_conflict
+from batchq.api.training.rest.context import JOB, find_job, impossible, read_job, state_conflict
 from batchq.api.training.rest.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
 from batchq.api.training.rest.job_answers import (
     FINAL,
@@ -74,11 +75,11 @@ class PauseResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     status: TrainingStatus
 
 
-operations = OperationTable[TrainingContext]()
+operations = OperationTable()
 
 
 @operations.add("CancelTrainingJob", "POST", f"{JOB}/cancel", optional_body=True, answer=CancelResponse)
-async def cancel_training_job(context: TrainingContext, call: Call[CancelTrainingJobRequest]) -> web.Response:
+async def cancel_training_job(context: Parts, call: Call[CancelTrainingJobRequest]) -> web.Response:
     """Cancels a training job.
 
     The order is saved when the response is sent. A job without a container ends at once. A running job is first
@@ -102,7 +103,7 @@ async def cancel_training_job(context: TrainingContext, call: Call[CancelTrainin
     return response
 
 
-async def _cancel(context: TrainingContext, job: Job, body: CancelTrainingJobRequest, caller: Caller) -> Job:
+async def _cancel(context: Parts, job: Job, body: CancelTrainingJobRequest, caller: Caller) -> Job:
     """Order the job to stop. Returns the job afterwards; raises HttpRefusal for a job that has ended."""
     if body.force and body.create_final_checkpoint:
         raise impossible("'force' and 'createFinalCheckpoint' exclude each other: killed jobs write nothing.")
@@ -125,7 +126,7 @@ async def _cancel(context: TrainingContext, job: Job, body: CancelTrainingJobReq
     return job
 
 
-async def _cancel_answer(context: TrainingContext, job: Job, caller: Caller) -> CancelResponse:
+async def _cancel_answer(context: Parts, job: Job, caller: Caller) -> CancelResponse:
     order, status = cancellation(job), status_of(job)
     if order is None:
         raise state_conflict(job.id, status, required=CANCELLABLE)
@@ -139,9 +140,7 @@ async def _cancel_answer(context: TrainingContext, job: Job, caller: Caller) -> 
     )
 
 
-async def _figures(
-    context: TrainingContext, job: Job, caller: Caller
-) -> tuple[FinalMetrics | None, CostSummary | None]:
+async def _figures(context: Parts, job: Job, caller: Caller) -> tuple[FinalMetrics | None, CostSummary | None]:
     """The metrics and the cost as of now; None if they cannot be read: the job is cancelled nevertheless."""
     try:
         metrics = await context.costs.metrics.current(job, caller=caller)
@@ -153,7 +152,7 @@ async def _figures(
 
 
 @operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", optional_body=True)
-async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJobRequest]) -> PauseResponse:
+async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]) -> PauseResponse:
     """Pauses a training job until it is resumed.
 
     A running job with a checkpoint directory is first requested to write a checkpoint. Then its containers are stopped,
@@ -171,7 +170,7 @@ async def pause_training_job(context: TrainingContext, call: Call[PauseTrainingJ
 
 
 @operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", optional_body=True)
-async def resume_training_job(context: TrainingContext, call: Call[EmptyRequest]) -> PauseResponse:
+async def resume_training_job(context: Parts, call: Call[EmptyRequest]) -> PauseResponse:
     """Resumes a paused training job.
 
     The job waits at its old position in its queue, and its next attempt finds the checkpoints of the others. A job that
@@ -213,13 +212,13 @@ def _refuse_status(job: Job, statuses: frozenset[TrainingStatus], required: str)
         raise state_conflict(job.id, status, required=required)
 
 
-async def _refused(context: TrainingContext, job: Job, caller: Caller, why: Invalid, required: str) -> Invalid:
+async def _refused(context: Parts, job: Job, caller: Caller, why: Invalid, required: str) -> Invalid:
     """The error for a request that the service refused: the job may have ended since it was read."""
     job = await read_job(context, job.id, caller)
     status = status_of(job)
     return state_conflict(job.id, status, required=required) if status in FINAL else impossible(str(why))
 
 
-async def _paused(context: TrainingContext, job: Job, caller: Caller) -> PauseResponse:
+async def _paused(context: Parts, job: Job, caller: Caller) -> PauseResponse:
     job = await read_job(context, job.id, caller)
     return PauseResponse(job_id=job.id, status=status_of(job))

@@ -12,8 +12,7 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
-
+from batchq.api.operations.parts import ServerLimits
 from batchq.api.training.common.training_jobs import (
     HYPERPARAMETERS,
     IMAGE,
@@ -79,15 +78,6 @@ _RETURNED = {
 """Members that DescribeTrainingJob returns as they were sent. `StoppingCondition` is returned with its default."""
 
 
-class CreateLimits(Struct, frozen=True, kw_only=True):
-    """Settings of the server that apply to new jobs."""
-
-    #: The least MaxRuntimeInSeconds.
-    min_timeout: int
-    #: The folder with a folder for each bucket; None: S3 URIs of inputs are refused, and no model is stored.
-    s3_root: Path | None
-
-
 def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
     """The queue of the job: that of the tag QUEUE_TAG, else the default queue."""
     return QueueName(dict(_tags(body)).get(QUEUE_TAG, DEFAULT_QUEUE))
@@ -104,7 +94,7 @@ def sagemaker_submission(
     arn: str,
     digest: str,
     share: str | None,
-    limits: CreateLimits,
+    limits: ServerLimits,
     caller: Caller,
 ) -> tuple[Submission, InlineDefinition]:
     """The submission of the requested job, and what the job runs. Raises HttpRefusal.

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from functools import partial
 
 from aiohttp import web
-from msgspec import Struct, field
+from msgspec import Struct
 
 from batchq.api.auth.authentication import authorize, parse_credential
 from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import Dialect, read_body, reply
-from batchq.api.http.page_tokens import PageTokens, parse_position, position_text
-from batchq.api.operations.operation_table import BULK_LIMIT
+from batchq.api.http.page_tokens import parse_position, position_text
 from batchq.api.operations.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
+from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import (
     MAX_REQUEST,
     account_share,
@@ -23,7 +23,6 @@ from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.create_job import (
     DIALECT,
     S3,
-    CreateLimits,
     queue_of,
     request_digest,
     sagemaker_submission,
@@ -39,42 +38,14 @@ from batchq.api.training.sagemaker.job_document import (
     training_job_status,
 )
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
-from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopKind
 from batchq.ports.job_search import PageQuery, SearchPosition
-from batchq.services.catalog import CatalogService
-from batchq.services.direct_submission import DirectSubmissionService
-from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames
-from batchq.services.jobs import JobService
-from batchq.services.training import MetricsService
-from batchq.system.throttling import ConcurrencyLimit
 
 DEFAULT_RESULTS = 10  # as in SageMaker
-
-
-class SageMakerContext(Struct, frozen=True, kw_only=True):
-    """The services and settings that handlers use; the same for every request."""
-
-    jobs: JobService
-    submissions: DirectSubmissionService
-    search: JobSearchService
-    named: NamedJobService
-    catalog: CatalogService
-    metrics: MetricsService
-    tokens: PageTokens
-    #: The account id in ARNs.
-    account: str
-    #: The region for requests without a credential.
-    region: str
-    limits: CreateLimits
-    names: ReservedNames = field(default_factory=ReservedNames)
-    #: Of the lists of each user.
-    lists: ConcurrencyLimit[UserName] = field(
-        default_factory=lambda: ConcurrencyLimit(at_once=BULK_LIMIT.at_once, waiting=BULK_LIMIT.waiting)
-    )
 
 
 class SageMakerRequest(Struct, frozen=True, kw_only=True):
@@ -98,7 +69,7 @@ def check_sagemaker_size(body: bytes) -> None:
 
 @takes(wire.SageMakerCreateTrainingJob, check=check_sagemaker_size)
 async def create_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
 ) -> Answer:
     """Creates a training job.
 
@@ -126,7 +97,7 @@ async def create_sagemaker_job(
 
 @takes(wire.SageMakerNamedTrainingJob)
 async def describe_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
     """Describes a training job with its statuses and metrics.
 
@@ -138,15 +109,13 @@ async def describe_sagemaker_job(
         raise validation_exception("Requested resource not found.")
     history = await context.jobs.history(job.id, caller=request.caller)
     has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
-    metrics = await context.metrics.current(job, caller=request.caller) if has_final_metrics else {}
+    metrics = await context.costs.metrics.current(job, caller=request.caller) if has_final_metrics else {}
     shown = partial(without_root, root=context.limits.s3_root, scheme=S3)
     return described(job, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
 
 
 @takes(wire.SageMakerNamedTrainingJob)
-async def stop_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
-) -> Answer:
+async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Stops a training job.
 
     Its containers get SIGTERM, and SIGKILL 120 s later. The job is requested to write a final checkpoint, by the signal
@@ -164,7 +133,7 @@ async def stop_sagemaker_job(
 
 @takes(wire.SageMakerNamedTrainingJob)
 async def delete_sagemaker_job(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
     """Deletes a training job that has ended.
 
@@ -181,7 +150,7 @@ async def delete_sagemaker_job(
 
 @takes(wire.SageMakerListTrainingJobs)
 async def list_sagemaker_jobs(
-    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
+    context: Parts, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
 ) -> Answer:
     """Lists training jobs, newest first."""
     caller = request.caller
@@ -202,7 +171,7 @@ async def list_sagemaker_jobs(
     }
 
 
-OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {
+OPERATIONS: Mapping[str, Operation[SageMakerRequest]] = {
     "CreateTrainingJob": create_sagemaker_job,
     "DescribeTrainingJob": describe_sagemaker_job,
     "ListTrainingJobs": list_sagemaker_jobs,
@@ -211,7 +180,7 @@ OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {
 }
 
 
-def dialect(context: SageMakerContext) -> Dialect:
+def dialect(context: Parts) -> Dialect:
     async def handle(request: web.Request, name: str) -> web.Response:
         operation = OPERATIONS.get(name)
         if operation is None:
@@ -226,7 +195,7 @@ def dialect(context: SageMakerContext) -> Dialect:
     return mount
 
 
-async def _request(request: web.Request, context: SageMakerContext, name: str) -> SageMakerRequest:
+async def _request(request: web.Request, context: Parts, name: str) -> SageMakerRequest:
     region = parse_credential(request.headers.get("Authorization", "")).region or context.region
     return SageMakerRequest(
         body=await read_body(request),
@@ -236,7 +205,7 @@ async def _request(request: web.Request, context: SageMakerContext, name: str) -
     )
 
 
-async def _find(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
+async def _find(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
     """The job that a request names. Raises HttpRefusal."""
     job = await context.named.find(body.TrainingJobName, caller=request.caller)
     if job is None:

@@ -1,17 +1,31 @@
 """Why a RUNNABLE job does not fit: what it requires, what is free, and who holds the rest. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from batchq.domain import status_reasons
+from batchq.domain import status_reasons, wording
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import EnvironmentName, JobQueue
-from batchq.domain.explanation import words
-from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain.container import Resources
+from batchq.domain.explanation.capacity_reasons import (
+    AboveAccountLimitReason,
+    AccountLimitReason,
+    ReservedForOthersReason,
+    ReservedForSharesReason,
+    ResourceMissingReason,
+    TooLargeReason,
+    TooManyUnitsReason,
+    TooManyVcpusReason,
+    WaitsForGpusReason,
+    WaitsForMemoryReason,
+    WaitsForUnitsReason,
+    WaitsForVcpusReason,
+    WaitsReason,
+)
+from batchq.domain.explanation.explanation import Explanation, Fact, Figure, Figures
 from batchq.domain.explanation.facts import Holding, Reader, RelatedJobs, SchedulerState
-from batchq.domain.explanation.words import explanation
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, Unschedulable, candidate_of_job
@@ -24,24 +38,23 @@ _AT_LIMIT = status_reasons.at_limit("|").partition("|")[0]
 
 
 class Blocked(Struct, frozen=True, kw_only=True):
-    """What blocks a job, as the figures of a row."""
+    """What blocks a job."""
 
-    code: Code
-    facts: dict[str, Fact]
-    words: dict[str, str]
+    reason: type[Explanation]
+    figures: Figures
 
 
 class Shortage(Struct, frozen=True, kw_only=True):
     """A dimension in which a job does not fit."""
 
-    code: Code
+    reason: type[WaitsReason]
     dimension: Dimension
     required: int
     #: Not held by active jobs; reserved or not.
     free: int
     limit: int
-    #: The name of the consumable resource or the compute environment; empty for memory and GPUs.
-    name: str = ""
+    #: The compute environment or the consumable resource, by the name of its figure; empty for memory and GPUs.
+    names: Figures = field(default_factory=dict)
 
 
 def never(job: Job, queue: JobQueue | None, state: SchedulerState, reader: Reader) -> Explanation:
@@ -87,10 +100,7 @@ def _explain_never(
     job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Reader, reason: str
 ) -> Explanation:
     found = _never(job, queue, cluster, reader, reason)
-    named: dict[str, Fact] = {"jobQueue": job.spec.queue}
-    return explanation(
-        found.code, since=job.blocked_at, facts=named | found.facts, words={"queue": job.spec.queue} | found.words
-    )
+    return found.reason(since=job.blocked_at, figures={"jobQueue": Figure.text(job.spec.queue)} | found.figures)
 
 
 def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Reader, reason: str) -> Blocked:
@@ -99,77 +109,62 @@ def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Re
         limits = {} if cluster is None else cluster.quotas.millicpus
         binding = () if cluster is None else cluster.quotas.on_millicpus(job.spec.owner.account)
         account = next((name for name in binding if size.millicpus > limits[name]), None)
-        return _figures(Code.ABOVE_ACCOUNT_LIMIT, *_account_figures(account, size.millicpus, limits, reader))
+        figures = {} if account is None else _account_figures(account, size.millicpus, limits[account], reader)
+        return Blocked(reason=AboveAccountLimitReason, figures=figures)
     if reason.startswith(_MISSING):
-        resource = next(
-            (
-                requirement.resource
-                for requirement in job.spec.needs
-                if cluster and requirement.resource not in cluster.stocks
-            ),
-            None,
+        missing = (need.resource for need in job.spec.needs if cluster and need.resource not in cluster.stocks)
+        resource = next(missing, None)
+        return Blocked(
+            reason=ResourceMissingReason, figures={} if resource is None else {"resource": Figure.text(resource)}
         )
-        named = {} if resource is None else {"resource": str(resource)}
-        return _figures(Code.RESOURCE_MISSING, named, named)
     if reason.startswith(_UNITS):
-        return _figures(Code.TOO_MANY_UNITS, *_unit_figures(job, cluster))
+        return Blocked(reason=TooManyUnitsReason, figures=_unit_figures(job, cluster))
     if reason.startswith(status_reasons.TOO_MANY_VCPUS):
         most = _largest(queue, cluster)
-        known = {} if most is None else {"required": size.millicpus, "limit": most}
-        return _figures(
-            Code.TOO_MANY_VCPUS,
-            {name: amount / 1000 for name, amount in known.items()},
-            {name: words.vcpus_words(amount) for name, amount in known.items()},
-        )
-    return _figures(Code.TOO_LARGE, *_host_figures(job, cluster))
+        figures = {} if most is None else {"required": Figure.vcpus(size.millicpus), "limit": Figure.vcpus(most)}
+        return Blocked(reason=TooManyVcpusReason, figures=figures)
+    return Blocked(reason=TooLargeReason, figures={} if cluster is None else _host_figures(job, cluster))
 
 
-def _figures(code: Code, facts: Mapping[str, Fact], text: Mapping[str, str]) -> Blocked:
-    return Blocked(code=code, facts=dict(facts), words=dict(text))
-
-
-def _account_figures(
-    account: AccountName | None, millicpus: int, limits: Mapping[AccountName, int], reader: Reader
-) -> tuple[dict[str, Fact], dict[str, str]]:
-    if account is None:
-        return {}, {}
-    facts: dict[str, Fact] = {"required": millicpus / 1000, "limit": limits[account] / 1000}
-    if reader.sees_account(account):
-        facts["account"] = account
-    text = {
-        "required": words.vcpus_words(millicpus),
-        "limit": words.vcpus_words(limits[account]),
-        "account": reader.account(account),
+def _account_figures(account: AccountName, millicpus: int, limit: int, reader: Reader) -> Figures:
+    shown = account if reader.sees_account(account) else None
+    return {
+        "required": Figure.vcpus(millicpus),
+        "limit": Figure.vcpus(limit),
+        "account": Figure(shown, reader.account(account)),
     }
-    return facts, text
 
 
-def _unit_figures(job: Job, cluster: Cluster | None) -> tuple[dict[str, Fact], dict[str, str]]:
+def _unit_figures(job: Job, cluster: Cluster | None) -> Figures:
     for need in job.spec.needs:
         stock = None if cluster is None else cluster.stocks.get(need.resource)
         if stock is not None and need.quantity > stock.amount:
-            facts: dict[str, Fact] = {"resource": need.resource, "required": need.quantity, "limit": stock.amount}
-            return facts, {
-                name: words.number(fact) if isinstance(fact, int) else str(fact) for name, fact in facts.items()
+            return {
+                "resource": Figure.text(need.resource),
+                "required": Figure.count(need.quantity),
+                "limit": Figure.count(stock.amount),
             }
-    return {}, {}
+    return {}
 
 
-def _host_figures(job: Job, cluster: Cluster | None) -> tuple[dict[str, Fact], dict[str, str]]:
-    if cluster is None:
-        return {}, {}
+def _host_figures(job: Job, cluster: Cluster) -> Figures:
     size, host = job.spec.resources, cluster.host
-    facts: dict[str, Fact] = {}
-    required, there = [], []
+    figures: Figures = {}
+    required, limits = [], []
     if size.memory_mib > host.memory_mib:
-        facts |= {"requiredMemoryMiB": size.memory_mib, "memoryMiB": host.memory_mib}
-        required.append(f"{words.memory_words(size.memory_mib)} of memory")
-        there.append(words.memory_words(host.memory_mib))
+        figures |= {"requiredMemoryMiB": Figure(size.memory_mib), "memoryMiB": Figure(host.memory_mib)}
+        required.append(f"{wording.memory_words(size.memory_mib)} of memory")
+        limits.append(wording.memory_words(host.memory_mib))
     if size.gpus > host.gpus:
-        facts |= {"requiredGpus": size.gpus, "gpus": host.gpus}
-        required.append(words.counted(size.gpus, "GPU"))
-        there.append(words.counted(host.gpus, "GPU"))
-    return facts, {"required": words.list_words(required), "limit": words.list_words(there)} if facts else {}
+        figures |= {"requiredGpus": Figure(size.gpus), "gpus": Figure(host.gpus)}
+        required.append(wording.counted(size.gpus, "GPU"))
+        limits.append(wording.counted(host.gpus, "GPU"))
+    if figures:
+        figures |= {
+            "required": Figure(words=wording.list_words(required)),
+            "limit": Figure(words=wording.list_words(limits)),
+        }
+    return figures
 
 
 def _largest(queue: JobQueue | None, cluster: Cluster | None) -> int | None:
@@ -191,12 +186,9 @@ def _at_limit(job: Job, cluster: Cluster, state: SchedulerState, reader: Reader)
         account = next((name for name in binding if reason == status_reasons.at_limit(name)), None)
     if account is None:
         return None
-    facts, text = _account_figures(account, required, limits, reader)
-    return Blocked(
-        code=Code.ACCOUNT_LIMIT,
-        facts=facts | {"used": used[account] / 1000},
-        words=text | {"used": words.figure(used[account])},
-    )
+    figures = _account_figures(account, required, limits[account], reader)
+    figures["used"] = Figure(used[account] / 1000, wording.figure(used[account]))
+    return Blocked(reason=AccountLimitReason, figures=figures)
 
 
 def _used_by(account: AccountName, cluster: Cluster, state: SchedulerState) -> int:
@@ -206,148 +198,134 @@ def _used_by(account: AccountName, cluster: Cluster, state: SchedulerState) -> i
 
 def _kept_for_shares(job: Job, queue: JobQueue, state: SchedulerState) -> Blocked:
     policy = None if queue.policy is None else state.policies.get(queue.policy)
-    required = job.spec.resources.millicpus
-    facts: dict[str, Fact] = {"required": required / 1000}
-    text = {"required": words.vcpus_words(required)}
+    figures = {"required": Figure.vcpus(job.spec.resources.millicpus)}
     if policy is not None:
-        facts["reservation"] = policy.reservation
-        text["reservation"] = str(policy.reservation)
-    return Blocked(code=Code.RESERVED_FOR_SHARES, facts=facts, words=text)
+        figures["reservation"] = Figure(policy.reservation, str(policy.reservation))
+    return Blocked(reason=ReservedForSharesReason, figures=figures)
 
 
 def _shortage(job: Job, queue: JobQueue, cluster: Cluster, state: SchedulerState) -> Shortage | None:
     """The first dimension in which the job does not fit beside the active jobs; None: it fits in an environment."""
     shortages: list[Shortage] = []
-    for name in cluster.enabled(queue.environments):
-        found = _shortages(job, name, cluster, state)
+    for environment in cluster.enabled(queue.environments):
+        found = _shortages(job, environment, cluster, state)
         if not found:
             return None
         shortages += found
-    able = [shortage for shortage in shortages if shortage.required <= shortage.limit]
-    return next(iter(able or shortages), None)
+    feasible = [shortage for shortage in shortages if shortage.required <= shortage.limit]
+    return next(iter(feasible or shortages), None)
 
 
 def _shortages(job: Job, environment: EnvironmentName, cluster: Cluster, state: SchedulerState) -> list[Shortage]:
     size, held = job.spec.resources, state.usage.sums
-    of = vcpus(environment)
-    figures = [
-        (Code.WAITS_FOR_VCPUS, of, size.millicpus, cluster.environments[environment].max_millicpus, str(environment)),
-        (Code.WAITS_FOR_MEMORY, MEMORY, size.memory_mib, cluster.host.memory_mib, ""),
-        (Code.WAITS_FOR_GPUS, GPUS, size.gpus, cluster.host.gpus, ""),
+
+    def shortage(
+        reason: type[WaitsReason], dimension: Dimension, required: int, limit: int, **names: Figure
+    ) -> Shortage:
+        free = limit - held.get(dimension, 0)
+        return Shortage(reason=reason, dimension=dimension, required=required, free=free, limit=limit, names=names)
+
+    limit = cluster.environments[environment].max_millicpus
+    shortages = [
+        shortage(
+            WaitsForVcpusReason, vcpus(environment), size.millicpus, limit, computeEnvironment=Figure.text(environment)
+        ),
+        shortage(WaitsForMemoryReason, MEMORY, size.memory_mib, cluster.host.memory_mib),
+        shortage(WaitsForGpusReason, GPUS, size.gpus, cluster.host.gpus),
+        *(_unit_shortage(need.resource, need.quantity, cluster, state) for need in job.spec.needs),
     ]
-    found = [
-        Shortage(code=code, dimension=of, required=required, free=limit - held.get(of, 0), limit=limit, name=name)
-        for code, of, required, limit, name in figures
-    ]
-    found += [
-        _unit_shortage(requirement.resource, requirement.quantity, cluster, state) for requirement in job.spec.needs
-    ]
-    return [shortage for shortage in found if shortage.required > shortage.free]
+    return [shortage for shortage in shortages if shortage.required > shortage.free]
 
 
 def _unit_shortage(resource: ConsumableName, required: int, cluster: Cluster, state: SchedulerState) -> Shortage:
-    stock, of = cluster.stocks.get(resource), units(resource)
+    stock, dimension = cluster.stocks.get(resource), units(resource)
     limit = 0 if stock is None else stock.amount
-    held = state.usage.sums.get(of, 0) if stock is not None and stock.returns else 0
+    held = state.usage.sums.get(dimension, 0) if stock is not None and stock.returns else 0
     return Shortage(
-        code=Code.WAITS_FOR_UNITS, dimension=of, required=required, free=limit - held, limit=limit, name=resource
+        reason=WaitsForUnitsReason,
+        dimension=dimension,
+        required=required,
+        free=limit - held,
+        limit=limit,
+        names={"resource": Figure.text(resource)},
     )
 
 
 def _short(shortage: Shortage, state: SchedulerState, reader: Reader) -> Blocked:
-    facts: dict[str, Fact] = {
-        "required": _fact(shortage, shortage.required),
-        "free": _fact(shortage, max(0, shortage.free)),
-        "limit": _fact(shortage, shortage.limit),
-    }
-    text = {
-        "required": _amount(shortage, shortage.required),
-        "free": _number(shortage, max(0, shortage.free)),
-        "limit": _number(shortage, shortage.limit),
-    }
-    if shortage.name:
-        word = "resource" if shortage.code is Code.WAITS_FOR_UNITS else "computeEnvironment"
-        facts[word] = shortage.name
-        text |= {"resource": shortage.name, "environment": shortage.name}
-    held = state.holders.of(shortage.dimension)
+    required, free, limit = shortage.required, max(0, shortage.free), shortage.limit
+    figures = {"required": _amount(shortage, required), "free": _number(shortage, free)}
+    figures |= {"limit": _number(shortage, limit)} | shortage.names
+    held = state.holders.holding(shortage.dimension)
     if held.jobs:
-        held_facts, held_words = _holders(held, state.now, reader)
-        facts, text = facts | held_facts, text | held_words
-    return Blocked(code=shortage.code, facts=facts, words=text)
+        figures |= _holders(held, state.now, reader)
+    return Blocked(reason=shortage.reason, figures=figures)
 
 
-def _fact(shortage: Shortage, amount: int) -> float:
-    return amount / 1000 if shortage.code is Code.WAITS_FOR_VCPUS else amount
+def _number(shortage: Shortage, amount: int) -> Figure:
+    """An amount that follows one with its unit."""
+    if shortage.reason is WaitsForVcpusReason:
+        return Figure(amount / 1000, wording.figure(amount))
+    return Figure.memory(amount) if shortage.reason is WaitsForMemoryReason else Figure.count(amount)
 
 
-def _number(shortage: Shortage, amount: int) -> str:
-    match shortage.code:
-        case Code.WAITS_FOR_VCPUS:
-            return words.figure(amount)
-        case Code.WAITS_FOR_MEMORY:
-            return words.memory_words(amount)
-        case _:
-            return words.number(amount)
+def _amount(shortage: Shortage, amount: int) -> Figure:
+    """An amount with its unit."""
+    if shortage.reason is WaitsForVcpusReason:
+        return Figure.vcpus(amount)
+    return Figure.count(amount, "GPU") if shortage.reason is WaitsForGpusReason else _number(shortage, amount)
 
 
-def _amount(shortage: Shortage, amount: int) -> str:
-    match shortage.code:
-        case Code.WAITS_FOR_VCPUS:
-            return words.vcpus_words(amount)
-        case Code.WAITS_FOR_GPUS:
-            return words.counted(amount, "GPU")
-        case _:
-            return _number(shortage, amount)
-
-
-def _holders(held: Holding, now: datetime, reader: Reader) -> tuple[dict[str, Fact], dict[str, str]]:
+def _holders(held: Holding, now: datetime, reader: Reader) -> Figures:
     """The jobs that hold a resource, and which of them must end first, with the time `left`.
 
     That job is the word `stopping` if it was ordered to stop, and `earliest` if it has a time limit.
     """
-    seen = [job for job in held.jobs if reader.sees(job)][: words.MAX_LISTED]
+    seen = [job for job in held.jobs if reader.sees(job)][: wording.MAX_LISTED]
     rest = len(held.jobs) - len(seen)
-    others = [words.counted(rest, "other job") if seen else words.counted(rest, "job")] if rest else []
-    text = {"holders": words.joined([*map(reader.job, seen), *others])}
-    facts: dict[str, Fact] = {"heldBy": len(held.jobs)}
-    facts["holders"] = tuple({"jobId": job.id, "jobName": job.spec.name} for job in seen)
+    others = [wording.counted(rest, "other job") if seen else wording.counted(rest, "job")] if rest else []
+    figures = {
+        "heldBy": Figure(len(held.jobs)),
+        "holders": Figure(_named(seen), wording.joined([*map(reader.job, seen), *others])),
+    }
     if held.first_to_end is not None:
-        facts["endsBy"], first = held.first_to_end
-        text["earliest" if first.stop is None else "stopping"] = reader.job(first)
-        text["left"] = words.duration_words(held.first_to_end[0] - now)
-    return facts, text
+        ends_by, first = held.first_to_end
+        figures["endsBy"] = Figure(ends_by)
+        figures["earliest" if first.stop is None else "stopping"] = Figure(words=reader.job(first))
+        figures["left"] = Figure(words=wording.duration_words(ends_by - now))
+    return figures
+
+
+def _named(jobs: Sequence[Job]) -> tuple[Fact, ...]:
+    return tuple({"jobId": job.id, "jobName": job.spec.name} for job in jobs)
 
 
 def _reserved(
     job: Job, queue: JobQueue, neighbours: RelatedJobs, state: SchedulerState, reader: Reader
 ) -> Blocked | None:
-    """The job fits, but what it requires is reserved for heads of queues before its own; None if there are none."""
+    """The job fits, but what it requires is reserved for heads of queues before its own; None without such heads."""
     before = {
         name
         for name, other_queue in state.queues.items()
         if name != queue.name and other_queue.priority >= queue.priority
     }
-    heads = [(name, head) for name, head in state.heads.items() if name in before]
+    heads = [(name, neighbours.jobs.get(head.job_id)) for name, head in state.heads.items() if name in before]
     if not heads:
         return None
-    known = [(name, neighbours.jobs.get(head.job_id)) for name, head in heads]
-    seen = [(name, other_job) for name, other_job in known if other_job is not None and reader.sees(other_job)]
-    named = [f"{reader.job(other_job)} in {reader.queue(name)}" for name, other_job in seen]
-    others = len(heads) - len(named[: words.MAX_LISTED])
-    rest = [words.counted(others, "job", "jobs") + " before it"] if others else []
-    parts = [*named[: words.MAX_LISTED], *rest]
-    facts: dict[str, Fact] = {
-        "required": job.spec.resources.millicpus / 1000,
-        "reservedFor": tuple(
-            {"jobId": other_job.id, "jobName": other_job.spec.name} for _, other_job in seen[: words.MAX_LISTED]
-        ),
+    known = [(name, other_job) for name, other_job in heads if other_job is not None and reader.sees(other_job)]
+    seen = known[: wording.MAX_LISTED]
+    others = len(heads) - len(seen)
+    parts = [f"{reader.job(other_job)} in {reader.queue(name)}" for name, other_job in seen]
+    parts += [wording.counted(others, "job", "jobs") + " before it"] if others else []
+    figures = {
+        "required": Figure(job.spec.resources.millicpus / 1000, _requirements(job.spec.resources)),
+        "reservedFor": Figure(_named([other_job for _, other_job in seen]), wording.joined(parts)),
     }
-    size = job.spec.resources
-    required = [words.vcpus_words(size.millicpus)] if size.millicpus else []
-    required += [f"{words.memory_words(size.memory_mib)} of memory"]
-    required += [words.counted(size.gpus, "GPU")] if size.gpus else []
-    return Blocked(
-        code=Code.RESERVED_FOR_OTHERS,
-        facts=facts,
-        words={"required": words.list_words(required), "heads": words.joined(parts)},
-    )
+    return Blocked(reason=ReservedForOthersReason, figures=figures)
+
+
+def _requirements(size: Resources) -> str:
+    """As `2 vCPUs, 4 GiB of memory and 1 GPU`."""
+    parts = [wording.vcpus_words(size.millicpus)] if size.millicpus else []
+    parts.append(f"{wording.memory_words(size.memory_mib)} of memory")
+    parts += [wording.counted(size.gpus, "GPU")] if size.gpus else []
+    return wording.list_words(parts)

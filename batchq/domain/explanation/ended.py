@@ -2,11 +2,34 @@
 
 from datetime import datetime, timedelta
 
-from batchq.domain import status_reasons
-from batchq.domain.explanation import words
-from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain import status_reasons, wording
+from batchq.domain.explanation.ended_reasons import (
+    BlockedTooLongReason,
+    CancelledReason,
+    ChildFailedReason,
+    ContainerLostReason,
+    DependencyFailedReason,
+    ExitCodeReason,
+    ForbiddenReason,
+    ForceFailedReason,
+    HostLostReason,
+    ImageUnavailableReason,
+    InvalidReason,
+    NotStartedReason,
+    OutOfMemoryReason,
+    SucceededReason,
+    TerminatedReason,
+    TimedOutReason,
+    UnreadableReason,
+)
+from batchq.domain.explanation.explanation import Explanation, Fact, Figure, Figures
 from batchq.domain.explanation.facts import Reader, RelatedJobs
-from batchq.domain.explanation.words import explanation
+from batchq.domain.explanation.started_reasons import (
+    AbandoningStartReason,
+    NotExitingReason,
+    StoppingReason,
+    TimeLimitReason,
+)
 from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import arrays
@@ -25,16 +48,18 @@ _VERBS = {
 }
 
 
-def order_words(order: StopOrder, now: datetime) -> dict[str, str]:
-    """The word `order`, as `Terminated by cora 12 s ago, "too hot"`; without a reason that repeats kind and user."""
+def order_figures(order: StopOrder, now: datetime) -> Figures:
+    """The facts of an order, and the word `order`, as `Terminated by cora 12 s ago, "too hot"`.
+
+    The word leaves out a reason that repeats kind and user. Facts that have not happened are absent.
+    """
     given = f"{_VERBS[order.kind]} by {order.user}" if order.user else _VERBS[order.kind]
-    reason = "" if order.reason == given else f", {words.quoted(order.reason)}"
-    return {"order": f"{given} {words.duration_words(now - order.ordered_at)} ago{reason}"}
-
-
-def order_facts(order: StopOrder) -> dict[str, Fact]:
-    """The facts of an order; absent are those that have not happened."""
-    times = {
+    reason = "" if order.reason == given else f", {wording.quoted(order.reason)}"
+    facts = {
+        "kind": order.kind.value,
+        "user": order.user or None,
+        "reason": order.reason,
+        "orderedAt": order.ordered_at,
         "checkpointRequestedAt": order.checkpoint_requested_at,
         "checkpointSeenAt": order.checkpoint_seen_at,
         "signalledAt": order.signalled_at,
@@ -42,10 +67,9 @@ def order_facts(order: StopOrder) -> dict[str, Fact]:
         "forcedAt": order.forced_at,
         "killedAt": order.killed_at,
     }
-    named: dict[str, Fact] = {"kind": order.kind.value, "reason": order.reason, "orderedAt": order.ordered_at}
-    if order.user:
-        named["user"] = order.user
-    return named | {name: at for name, at in times.items() if at is not None}
+    figures = {name: Figure(fact) for name, fact in facts.items()}
+    figures["order"] = Figure(words=f"{given} {wording.duration_words(now - order.ordered_at)} ago{reason}")
+    return figures
 
 
 def explain_stopping(job: Job, now: datetime) -> Explanation | None:
@@ -53,28 +77,27 @@ def explain_stopping(job: Job, now: datetime) -> Explanation | None:
     order = job.stop
     if order is None:
         return None
-    text, facts = order_words(order, now) | _progress(job, order, now), order_facts(order)
+    figures = order_figures(order, now) | _progress(job, order, now)
     if order.killed_at is not None and now - order.killed_at >= UNKILLABLE_AFTER:
-        return explanation(Code.NOT_EXITING, since=order.killed_at, facts=facts, words=text)
+        return NotExitingReason(since=order.killed_at, figures=figures)
     if order.kind is StopKind.TIMEOUT:
-        limit_facts, limit_words = _limit(job)
-        return explanation(Code.TIME_LIMIT, since=order.ordered_at, facts=facts | limit_facts, words=text | limit_words)
-    code = Code.ABANDONING_START if job.status is Status.STARTING else Code.STOPPING
-    return explanation(code, since=order.ordered_at, facts=facts, words=text)
+        return TimeLimitReason(since=order.ordered_at, figures=figures | _limit(job))
+    reason = AbandoningStartReason if job.status is Status.STARTING else StoppingReason
+    return reason(since=order.ordered_at, figures=figures)
 
 
-def _limit(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
-    """The time limit of an attempt; nothing without a limit."""
-    if job.spec.timeout is None:
-        return {}, {}
+def _limit(job: Job) -> Figures:
+    """The time limit of an attempt; empty without a limit."""
     limit = job.spec.timeout
-    return {"timeLimitSeconds": limit / timedelta(seconds=1)}, {"limit": words.duration_words(limit)}
+    if limit is None:
+        return {}
+    return {"timeLimitSeconds": Figure(limit / timedelta(seconds=1), wording.duration_words(limit))}
 
 
-def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
-    """The word `killed`, or `signal`, `signalled`, `next` and `left`; none before a signal is delivered."""
+def _progress(job: Job, order: StopOrder, now: datetime) -> Figures:
+    """The word `killed`, or `signal`, `signalled`, `next` and `left`; empty before a signal is delivered."""
     if order.killed_at is not None:
-        return {"killed": words.duration_words(now - order.killed_at)}
+        return {"killed": Figure(words=wording.duration_words(now - order.killed_at))}
     stopped: list[StopOrder | AttemptContainer] = [order, *_not_ended(job)]
     signalled = [item for item in stopped if item.next_step_at is not None]
     first = min(signalled, key=lambda item: item.next_step_at or now, default=None)
@@ -82,13 +105,13 @@ def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
     if first is None or first.next_step_at is None or step is None:
         return {}
     sent_at = order.checkpoint_requested_at if step.until_checkpoint else order.signalled_at
-    sent = "" if sent_at is None else f" {words.duration_words(now - sent_at)} ago"
+    sent = "" if sent_at is None else f" {wording.duration_words(now - sent_at)} ago"
     signal = step.signal or "the stop signal"
     return {
-        "signal": f"{signal} for a final checkpoint" if step.until_checkpoint else signal,
-        "signalled": f"was sent{sent}",
-        "next": "the stop signal" if first.step + 1 < len(first.steps) else "SIGKILL",
-        "left": words.duration_words(first.next_step_at - now),
+        "signal": Figure(words=f"{signal} for a final checkpoint" if step.until_checkpoint else signal),
+        "signalled": Figure(words=f"was sent{sent}"),
+        "next": Figure(words="the stop signal" if first.step + 1 < len(first.steps) else "SIGKILL"),
+        "left": Figure(words=wording.duration_words(first.next_step_at - now)),
     }
 
 
@@ -100,7 +123,11 @@ def _not_ended(job: Job) -> list[AttemptContainer]:
 _BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
 _KILLED = 137  # the exit code after SIGKILL; Docker loses about one event of 50 about a lack of memory (decision 0055)
 _PULL_FAILED = "CannotPull"
-_CODES = {StopKind.CANCEL: Code.CANCELLED, StopKind.TERMINATE: Code.TERMINATED, StopKind.FORCE_FAIL: Code.FORCE_FAILED}
+_ORDERED = {
+    StopKind.CANCEL: CancelledReason,
+    StopKind.TERMINATE: TerminatedReason,
+    StopKind.FORCE_FAIL: ForceFailedReason,
+}
 
 
 def explain_ended(job: Job, neighbours: RelatedJobs, reader: Reader, now: datetime) -> Explanation:
@@ -109,7 +136,7 @@ def explain_ended(job: Job, neighbours: RelatedJobs, reader: Reader, now: dateti
         return _succeeded(job)
     reason = job.status_reason or ""
     if reason == status_reasons.UNREADABLE:
-        return explanation(Code.UNREADABLE, since=job.stopped_at, facts={}, words={})
+        return UnreadableReason(since=job.stopped_at)
     ordered = _ordered(job, reason, now)
     if ordered is not None:
         return ordered
@@ -119,9 +146,7 @@ def explain_ended(job: Job, neighbours: RelatedJobs, reader: Reader, now: dateti
         return _attempt_failed(job, job.attempts[-1])
     if reason.startswith(status_reasons.DEPENDENCY_FAILED):
         return _dependency_failed(job, reason, neighbours, reader, now)
-    return explanation(
-        Code.INVALID, since=job.stopped_at, facts={"reason": reason}, words={"reason": words.short(reason)}
-    )
+    return InvalidReason(since=job.stopped_at, figures={"reason": Figure(reason, wording.short(reason))})
 
 
 def outcome_words(attempt: Attempt) -> str:
@@ -132,109 +157,108 @@ def outcome_words(attempt: Attempt) -> str:
     if attempt.status_reason == status_reasons.HOST_TERMINATED:
         return "the loss of the host"
     if attempt.exit_code is not None:
-        return words.exit_code(attempt.exit_code)
-    return f"{words.quoted(_reason_of(attempt, failed) or attempt.status_reason or 'no exit code')}"
+        return wording.exit_code(attempt.exit_code)
+    return f"{wording.quoted(_reason_of(attempt, failed) or attempt.status_reason or 'no exit code')}"
 
 
 def _succeeded(job: Job) -> Explanation:
-    facts, text = _attempts(job)
+    figures = _attempts(job)
     if job.started_at is not None and job.stopped_at is not None:
-        text["length"] = words.duration_words(job.stopped_at - job.started_at)
-    return explanation(Code.SUCCEEDED, since=job.stopped_at, facts=facts, words=text)
+        figures["length"] = Figure(words=wording.duration_words(job.stopped_at - job.started_at))
+    return SucceededReason(since=job.stopped_at, figures=figures)
 
 
 def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
     """The explanation of a job that an order ended; None for a job that ended by itself."""
-    last = job.attempts[-1] if job.attempts else None
-    text = {} if last is None else {"outcome": outcome_words(last)}
-    facts: dict[str, Fact] = {} if last is None or last.exit_code is None else {"exitCode": last.exit_code}
     order = latest_order(job)
     if order is None:
         return None
+    figures = order_figures(order, now)
     if order.kind is StopKind.TIMEOUT:
-        limit_facts, limit_words = _limit(job)
-        facts = order_facts(order) | _attempts(job)[0] | limit_facts
-        return explanation(Code.TIMED_OUT, since=job.stopped_at, facts=facts, words=limit_words)
+        return TimedOutReason(since=job.stopped_at, figures=figures | _attempts(job) | _limit(job))
     if order.kind is StopKind.CANCEL and reason.startswith(_BLOCKED):
         return _blocked_too_long(job, reason.removeprefix(_BLOCKED))
-    return explanation(
-        _CODES[order.kind], since=job.stopped_at, facts=facts | order_facts(order), words=text | order_words(order, now)
-    )
+    if job.attempts:
+        last = job.attempts[-1]
+        figures["exitCode"] = Figure(last.exit_code, outcome_words(last))
+    return _ORDERED[order.kind](since=job.stopped_at, figures=figures)
 
 
 def _blocked_too_long(job: Job, reason: str) -> Explanation:
-    return explanation(
-        Code.BLOCKED_TOO_LONG,
-        since=job.stopped_at,
-        facts={"jobQueue": job.spec.queue, "reason": reason},
-        words={"queue": job.spec.queue, "reason": words.short(reason)},
-    )
+    figures = {"jobQueue": Figure.text(job.spec.queue), "reason": Figure(reason, wording.short(reason))}
+    return BlockedTooLongReason(since=job.stopped_at, figures=figures)
 
 
 def _child_failed(job: Job, neighbours: RelatedJobs, reader: Reader, now: datetime) -> Explanation:
     counts = dict(job.array_state.counts) if job.array_state is not None else {}
-    failed, size = counts.get(Status.FAILED, 0), arrays.size(job)
-    text = {"failed": words.number(failed), "children": words.counted(size, "child", "children")}
-    facts: dict[str, Fact] = {"size": size, "failed": failed, "succeeded": counts.get(Status.SUCCEEDED, 0)}
+    figures = {
+        "size": Figure.count(arrays.size(job), "child", "children"),
+        "failed": Figure.count(counts.get(Status.FAILED, 0)),
+        "succeeded": Figure.count(counts.get(Status.SUCCEEDED, 0)),
+    }
     child = neighbours.failed_child
     if child is not None and child.child is not None:
         cause = explain_ended(child, RelatedJobs(), reader, now)
-        text |= {"index": str(child.child.index), "cause": cause.sentence}
-        facts["child"] = {"jobId": child.id, "index": child.child.index, "code": cause.code.value}
-    return explanation(Code.CHILD_FAILED, since=job.stopped_at, facts=facts, words=text)
+        figures["index"] = Figure(words=str(child.child.index))
+        fact: dict[str, Fact] = {"jobId": child.id, "index": child.child.index, "code": cause.code}
+        figures["child"] = Figure(fact, cause.sentence)
+    return ChildFailedReason(since=job.stopped_at, figures=figures)
 
 
 def _dependency_failed(job: Job, reason: str, neighbours: RelatedJobs, reader: Reader, now: datetime) -> Explanation:
     """A failed dependency that the reader may see is named with its own reason; others are not."""
     job_id = JobId(reason.rpartition(": ")[2])
     found = neighbours.jobs.get(job_id)
-    if found is None or not reader.sees(found):
-        named = {"dependency": f"({reader.job(found)})"} if found is not None else {}
-        return explanation(Code.DEPENDENCY_FAILED, since=job.stopped_at, facts={}, words=named)
-    text = {"dependency": reader.job(found)}
-    facts: dict[str, Fact] = {"jobId": found.id, "jobName": found.spec.name}
+    if found is None:
+        return DependencyFailedReason(since=job.stopped_at)
+    if not reader.sees(found):
+        return DependencyFailedReason(
+            since=job.stopped_at, figures={"dependency": Figure(words=f"({reader.job(found)})")}
+        )
+    fact: dict[str, Fact] = {"jobId": found.id, "jobName": found.spec.name}
+    figures = {"dependency": Figure(fact, reader.job(found))}
     if found.status is Status.FAILED:
         cause = explain_ended(found, RelatedJobs(), reader, now)
-        text["cause"] = cause.sentence
-        facts["code"] = cause.code.value
-    return explanation(Code.DEPENDENCY_FAILED, since=job.stopped_at, facts={"dependency": facts}, words=text)
+        fact["code"] = cause.code
+        figures["cause"] = Figure(words=cause.sentence)
+    return DependencyFailedReason(since=job.stopped_at, figures=figures)
 
 
 def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
     """The explanation by the last attempt: its deciding container, if it had several."""
     container = _decisive(attempt)
     reason = _reason_of(attempt, container)
-    code = _code_of(attempt, reason)
-    facts, text = _attempts(job)
-    if attempt.exit_code is not None:
-        facts["exitCode"] = attempt.exit_code
-        text["outcome"] = words.exit_code(attempt.exit_code)
-    if reason:
-        facts["reason"] = reason
-        text |= {"error": words.short(reason)} | ({} if "outcome" in text else {"outcome": words.quoted(reason)})
-    if container is not None:
-        facts["container"] = container.key.partition("/")[2]
     spec = job.spec.container if container is None else task_container_of(job, container).spec
-    facts |= {"memoryMiB": spec.resources.memory_mib, "image": spec.image}
-    text |= {"memory": words.memory_words(spec.resources.memory_mib), "image": spec.image}
-    text.setdefault("outcome", "no exit code")
+    memory = spec.resources.memory_mib
+    figures = _attempts(job) | {
+        "memoryMiB": Figure(memory, wording.memory_words(memory)),
+        "image": Figure.text(spec.image),
+    }
+    if reason:
+        figures["reason"] = Figure(reason, wording.short(reason))
+    outcome = wording.quoted(reason) if reason else "no exit code"
+    if attempt.exit_code is not None:
+        outcome = wording.exit_code(attempt.exit_code)
+    figures["exitCode"] = Figure(attempt.exit_code, outcome)
+    if container is not None:
+        figures["container"] = Figure(container.key.partition("/")[2])
     if attempt.exit_code == _KILLED:
-        text["memory_limit"] = text["memory"]
-    return explanation(code, since=job.stopped_at, facts=facts, words=text)
+        figures["memoryLimit"] = Figure(words=wording.memory_words(memory))
+    return _reason_class(attempt, reason)(since=job.stopped_at, figures=figures)
 
 
-def _code_of(attempt: Attempt, reason: str) -> Code:
+def _reason_class(attempt: Attempt, reason: str) -> type[Explanation]:
     if attempt.forbidden:
-        return Code.FORBIDDEN
+        return ForbiddenReason
     if reason.startswith(status_reasons.OUT_OF_MEMORY.partition(":")[0]):
-        return Code.OUT_OF_MEMORY
+        return OutOfMemoryReason
     if status_reasons.HOST_TERMINATED in {attempt.status_reason, reason}:
-        return Code.HOST_LOST
+        return HostLostReason
     if status_reasons.DISAPPEARED in {attempt.status_reason, reason}:
-        return Code.CONTAINER_LOST
+        return ContainerLostReason
     if attempt.status_reason == status_reasons.NOT_STARTED:
-        return Code.IMAGE_UNAVAILABLE if reason.startswith(_PULL_FAILED) else Code.NOT_STARTED
-    return Code.EXIT_CODE
+        return ImageUnavailableReason if reason.startswith(_PULL_FAILED) else NotStartedReason
+    return ExitCodeReason
 
 
 def _decisive(attempt: Attempt) -> AttemptContainer | None:
@@ -246,16 +270,16 @@ def _reason_of(attempt: Attempt, container: AttemptContainer | None) -> str:
     return (None if container is None else container.reason) or attempt.reason or ""
 
 
-def _attempts(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
+def _attempts(job: Job) -> Figures:
     """Which attempt was the last, of how many. Without words for a job with one attempt."""
     if not job.attempts:
-        return {}, {}
+        return {}
     last, most, verdict = job.attempts[-1].number, job.max_attempts, _verdict(job)
-    facts: dict[str, Fact] = {"attempt": last, "attempts": most}
-    text = {} if most == 1 else {"attempt": str(last), "attempts": str(most)}
-    if verdict is not None:
-        facts["verdict"] = text["verdict"] = verdict
-    return facts, text
+    return {
+        "attempt": Figure(last, None if most == 1 else str(last)),
+        "attempts": Figure(most, None if most == 1 else str(most)),
+        "verdict": Figure(verdict, verdict),
+    }
 
 
 def _verdict(job: Job) -> str | None:

@@ -1,17 +1,42 @@
 """`explain`: the explanation of any job for a reader, and those of STARTING and RUNNING jobs. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
-from batchq.domain.explanation import words
-from batchq.domain.explanation.codes import Code, Explanation, Fact
-from batchq.domain.explanation.ended import explain_ended, explain_stopping, order_facts, order_words
+from batchq.domain import wording
+from batchq.domain.explanation import capacity_reasons, ended_reasons, queued_reasons, started_reasons
+from batchq.domain.explanation.ended import explain_ended, explain_stopping, order_figures
+from batchq.domain.explanation.ended_reasons import UnreadableReason
+from batchq.domain.explanation.explanation import Explanation, Figure, Figures
 from batchq.domain.explanation.facts import Reader, RelatedJobs, SchedulerState, StartPhase, StartProgress
 from batchq.domain.explanation.queued import explain_held, explain_obstructed, explain_pending, explain_runnable
-from batchq.domain.explanation.words import explanation
-from batchq.domain.job import AttemptContainerState, Job, Status
+from batchq.domain.explanation.queued_reasons import EngineUnavailableReason
+from batchq.domain.explanation.started_reasons import (
+    CleaningUpReason,
+    CreatingContainerReason,
+    HostFailureReason,
+    NoRetryReason,
+    PullingImageReason,
+    RunningReason,
+    StartingContainersReason,
+    StartRefusedReason,
+)
+from batchq.domain.job import Attempt, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end
+
+#: The reasons, in the order of their definition.
+REASONS: tuple[type[Explanation], ...] = tuple(
+    reason
+    for module in (queued_reasons, capacity_reasons, started_reasons, ended_reasons)
+    for reason in vars(module).values()
+    if isinstance(reason, type)
+    and reason.__module__ == module.__name__
+    and issubclass(reason, Explanation)
+    and reason.code
+)
 
 
 def explain(job: Job, neighbours: RelatedJobs, state: SchedulerState, reader: Reader) -> Explanation:
@@ -20,7 +45,7 @@ def explain(job: Job, neighbours: RelatedJobs, state: SchedulerState, reader: Re
     Other jobs, queues and accounts that the reader may not see are not named.
     """
     if is_damaged(job):
-        return explanation(Code.UNREADABLE, since=None, facts={}, words={})
+        return UnreadableReason()
     if job.held:
         return explain_held(job, state)
     match job.status:
@@ -41,26 +66,16 @@ def explain_running(job: Job, state: SchedulerState) -> Explanation:
     stopped = explain_stopping(job, state.now)
     if stopped is not None:
         return stopped
-    since = job.started_at
-    facts, text = _placed(job)
-    text["length"] = words.duration_words(state.now - since) if since is not None else "0 s"
-    if since is not None:
-        facts["startedAt"] = since
-    end = None if job.attempt is None else latest_end(job, state.now)
+    since, end = job.started_at, None if job.attempt is None else latest_end(job, state.now)
+    figures = _placed(job) | {"startedAt": Figure(since), "length": _length(since, state)}
     if end is not None and job.spec.timeout is not None and since is not None:
-        facts["endsBy"] = end
-        text["left"] = words.duration_words(since + job.spec.timeout - state.now)
-    if state.obstacle is not None and state.obstacle.code is Code.ENGINE_UNAVAILABLE and state.obstacle.since:
-        text["away"] = words.duration_words(state.now - state.obstacle.since)
+        figures["endsBy"] = Figure(end, wording.duration_words(since + job.spec.timeout - state.now))
+    if state.obstacle is not None and state.obstacle.reason is EngineUnavailableReason and state.obstacle.since:
+        figures["away"] = _length(state.obstacle.since, state)
     cancel = job.cancel
     if cancel is None:
-        return explanation(Code.RUNNING, since=since, facts=facts, words=text)
-    return explanation(
-        Code.NO_RETRY,
-        since=cancel.ordered_at,
-        facts=facts | order_facts(cancel),
-        words=order_words(cancel, state.now) | text,
-    )
+        return RunningReason(since=since, figures=figures)
+    return NoRetryReason(since=cancel.ordered_at, figures=figures | order_figures(cancel, state.now))
 
 
 def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explanation:
@@ -75,13 +90,11 @@ def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explana
     if blocked is not None:
         return blocked
     placed_at = None if job.attempt is None else job.attempt.placed_at
-    facts, text = _placed(job)
-    text["length"] = words.duration_words(state.now - placed_at) if placed_at is not None else "0 s"
+    figures = _placed(job) | {"length": _length(placed_at, state)}
     if job.attempt is not None and len(job.attempt.containers) > 1:
-        return _containers(job, facts, text)
-    cancel = job.cancel
-    order = {} if cancel is None else order_words(cancel, state.now)
-    return explanation(Code.CREATING_CONTAINER, since=placed_at, facts=facts, words=order | text)
+        return StartingContainersReason(since=placed_at, figures=figures | _containers(job.attempt))
+    order = {} if job.cancel is None else order_figures(job.cancel, state.now)
+    return CreatingContainerReason(since=placed_at, figures=figures | order)
 
 
 def _of_phases(job: Job, starts: Sequence[StartProgress], state: SchedulerState, reader: Reader) -> Explanation | None:
@@ -90,18 +103,15 @@ def _of_phases(job: Job, starts: Sequence[StartProgress], state: SchedulerState,
     if (start := by_phase.get(StartPhase.HOST_FAILED)) is not None:
         return _host_failed(job, start, state, reader)
     if (start := by_phase.get(StartPhase.REFUSED)) is not None:
-        facts, text = _placed(job)
-        refusals = words.counted(start.refusals + 1, "time")
-        return explanation(
-            Code.START_REFUSED,
-            since=start.since,
-            facts=facts | {"refusals": start.refusals + 1, "error": start.error},
-            words=text | {"refusals": refusals, "error": words.short(start.error)},
-        )
+        figures = {
+            "refusals": Figure.count(start.refusals + 1, "time"),
+            "error": Figure(start.error, wording.short(start.error)),
+        }
+        return StartRefusedReason(since=start.since, figures=_placed(job) | figures)
     if (start := by_phase.get(StartPhase.PULLING)) is not None:
         return _pulling(start, state)
     if (start := by_phase.get(StartPhase.CLEANING_UP)) is not None:
-        return explanation(Code.CLEANING_UP, since=start.since, facts={}, words={})
+        return CleaningUpReason(since=start.since)
     return None
 
 
@@ -110,12 +120,10 @@ def _host_failed(job: Job, start: StartProgress, state: SchedulerState, reader: 
     failure = state.host_failure
     since = start.since if failure is None or failure.since is None else failure.since
     detail = start.error or (None if failure is None else failure.detail)
-    facts, text = _placed(job)
-    text["length"] = words.duration_words(state.now - since)
+    figures = _placed(job) | {"length": _length(since, state)}
     if detail and reader.caller.reaches_all:
-        facts["detail"] = detail
-        text["detail"] = words.short(detail)
-    return explanation(Code.HOST_FAILURE, since=since, facts=facts, words=text)
+        figures["detail"] = Figure(detail, wording.short(detail))
+    return HostFailureReason(since=since, figures=figures)
 
 
 def _pulling(start: StartProgress, state: SchedulerState) -> Explanation:
@@ -124,34 +132,37 @@ def _pulling(start: StartProgress, state: SchedulerState) -> Explanation:
         for tag, progress in state.starts.items()
         if progress.phase is StartPhase.PULLING and progress.image == start.image
     }
-    text = {"image": start.image, "length": words.duration_words(state.now - start.since)}
-    if len(waiting) > 1:
-        text["others"] = words.counted(len(waiting), "job waits", "jobs wait")
-    facts: dict[str, Fact] = {"image": start.image, "jobsWaiting": len(waiting)}
-    return explanation(Code.PULLING_IMAGE, since=start.since, facts=facts, words=text)
-
-
-def _containers(job: Job, facts: dict[str, Fact], text: dict[str, str]) -> Explanation:
-    assert job.attempt is not None, f"{job.id} is not active"
-    containers = job.attempt.containers
-    starting_now = sum(container.state is AttemptContainerState.STARTING for container in containers)
-    waiting = sum(container.state is AttemptContainerState.WAITING for container in containers)
-    facts |= {"containers": len(containers), "starting": starting_now, "waiting": waiting}
-    text |= {
-        "containers": words.counted(len(containers), "container"),
-        "starting": words.number(starting_now),
-        "waiting": words.counted(waiting, "waits", "wait"),
+    figures = {
+        "image": Figure.text(start.image),
+        "length": _length(start.since, state),
+        "jobsWaiting": Figure(len(waiting)),
     }
-    return explanation(Code.STARTING_CONTAINERS, since=job.attempt.placed_at, facts=facts, words=text)
+    if len(waiting) > 1:
+        figures["others"] = Figure(words=wording.counted(len(waiting), "job waits", "jobs wait"))
+    return PullingImageReason(since=start.since, figures=figures)
 
 
-def _placed(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
+def _containers(attempt: Attempt) -> Figures:
+    """How many containers the attempt has, and what those do that do not run."""
+    states = Counter(container.state for container in attempt.containers)
+    return {
+        "containers": Figure.count(len(attempt.containers), "container"),
+        "starting": Figure.count(states[AttemptContainerState.STARTING]),
+        "waiting": Figure.count(states[AttemptContainerState.WAITING], "waits", "wait"),
+    }
+
+
+def _length(since: datetime | None, state: SchedulerState) -> Figure:
+    """The duration since a time, for sentences only; None: 0 s."""
+    return Figure(words=wording.duration_words(state.now - (since or state.now)))
+
+
+def _placed(job: Job) -> Figures:
     """Where the attempt is placed, and which attempt it is."""
     if job.attempt is None:
-        return {}, {"environment": "an unknown environment"}
-    facts: dict[str, Fact] = {
-        "computeEnvironment": job.attempt.environment,
-        "attempt": job.attempt.number,
-        "attempts": job.max_attempts,
+        return {"computeEnvironment": Figure(words="an unknown environment")}
+    return {
+        "computeEnvironment": Figure.text(job.attempt.environment),
+        "attempt": Figure(job.attempt.number),
+        "attempts": Figure(job.max_attempts),
     }
-    return facts, {"environment": job.attempt.environment}

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.budgets import ExhaustedBudget
 from batchq.domain.catalog import EnvironmentName, JobQueue, PolicyName, SchedulingPolicy
-from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
@@ -41,7 +41,7 @@ class Holders:
         self._now = now
         self._known: dict[Dimension, Holding] = {}
 
-    def of(self, dimension: Dimension) -> Holding:
+    def holding(self, dimension: Dimension) -> Holding:
         if dimension not in self._known:
             jobs = self._by_dimension.get(dimension, ())
             ends = [(at, job) for job in jobs if (at := latest_end(job, self._now)) is not None and at > self._now]
@@ -54,8 +54,9 @@ class Holders:
         if len(self._active) <= MAX_EXAMINED:
             for job in self._active.values():
                 assert job.attempt is not None, f"{job.id} is not active"
-                for of in demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment)):
-                    found[of].append(job)
+                environment = EnvironmentName(job.attempt.environment)
+                for dimension in demand(job.spec.resources, job.spec.needs, environment):
+                    found[dimension].append(job)
         return found
 
 
@@ -92,8 +93,7 @@ class StartProgress(Struct, frozen=True, kw_only=True):
 class Obstacle(Struct, frozen=True, kw_only=True):
     """A condition of the server that keeps jobs from starting."""
 
-    #: STORE_UNAVAILABLE, SAFE_MODE, ENGINE_CHANGED, ENGINE_UNAVAILABLE or HOST_FAILURE.
-    code: Code
+    reason: type[Explanation]
     #: Since when; None: not known.
     since: datetime | None = None
     #: The error, for operators and admins only: it may name what other users run. None: there is none.

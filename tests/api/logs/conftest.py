@@ -6,7 +6,6 @@ import aiohttp
 import pytest
 
 from batchq.api.auth.authentication import open_gate
-from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes
 from batchq.api.serving import app as api
 from batchq.domain.job import Status
@@ -17,6 +16,7 @@ from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
 from tests.support.described import healthy, watch
 from tests.support.inline import InlineLogFiles, InlineStore
+from tests.support.parts import make_parts
 from tests.support.server import serving
 from tests.support.stubs import UNLIMITED, request_metrics
 
@@ -79,13 +79,11 @@ def backend(archive):
 
 @pytest.fixture
 async def url(backend):
-    context = routes.LogsContext(
-        logs=backend.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), training=None, since=NOON
-    )
+    parts = make_parts(logs=backend.logs, account=ACCOUNT, installed_at=NOON)
 
     app = api.build(
         requests=request_metrics(),
-        dialects=[routes.dialect(context)],
+        dialects=[routes.dialect(parts)],
         health=healthy,
         hosts=[],
         gate=open_gate(ADMIN.user, now=lambda: NOON),

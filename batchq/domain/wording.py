@@ -1,18 +1,8 @@
-"""Renders explanations: figures as text, and the sentences of the table, from which docs/why.md is generated. Pure.
-
-A sentence is a template whose words are the figures of a job. Of the alternatives of a row the first is used whose
-words are all known; then each further sentence follows whose words are all known. So a figure that is not known, or
-that the reader may not see, leaves out its sentence and nothing else.
-"""
+"""Figures as text for people: durations, amounts, lists, quotes and exit codes. Pure."""
 
 import signal
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from string import Formatter
-
-from batchq.domain.explanation.codes import Code, Explanation, Facts, Row
-from batchq.domain.explanation.queued_rows import QUEUED_ROWS
-from batchq.domain.explanation.started_rows import STARTED_ROWS
+from collections.abc import Sequence
+from datetime import timedelta
 
 MAX_TEXT = 200  # characters of a reason or an error that a sentence quotes
 MAX_LISTED = 3  # names in a list; the rest is counted
@@ -102,27 +92,3 @@ def short(text: str) -> str:
 def exit_code(code: int) -> str:
     """An exit code with its usual meaning, as `exit code 127 (command not found)`."""
     return f"exit code {code} ({_MEANINGS[code]})" if code in _MEANINGS else f"exit code {code}"
-
-
-#: A row for each code, in the order of a job's life.
-ROWS: Mapping[Code, Row] = {**QUEUED_ROWS, **STARTED_ROWS}
-
-
-def explanation(code: Code, *, since: datetime | None, facts: Facts, words: Mapping[str, str]) -> Explanation:
-    """The explanation of a row. `words`: the rendered figures; a word that is absent is not known.
-
-    Facts that the row does not name are left out.
-    """
-    row = ROWS[code]
-    first = next((sentence for sentence in row.sentences if _words_of(sentence) <= words.keys()), row.sentences[-1])
-    sentences = (first, *(text for text in row.more if _words_of(text) <= words.keys()))
-    return Explanation(
-        code=code,
-        sentence=" ".join(sentence.format_map(words) for sentence in sentences),
-        since=since,
-        facts={fact: facts[fact] for fact in row.facts if fact in facts},
-    )
-
-
-def _words_of(template: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}

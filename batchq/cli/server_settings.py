@@ -1,0 +1,140 @@
+"""`batchq settings`, and the settings of a server by flags, variables and the settings file."""
+
+import json
+import os
+import tomllib
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from batchq.cli.output import DONE
+from batchq.errors import StartImpossible, UsageError
+from batchq.settings import PREFIX, Settings, flag_name, shown_default
+from batchq.system.escapes import escape
+
+SYSTEM_FILE = Path("/etc/batchq/server.toml")  # the settings file, if neither a flag nor a variable names one
+FILE_VARIABLE = "BATCHQ_SETTINGS"
+MAX_WIDTH = 60  # characters of a line before its comment; longer lines are not cut
+
+
+def add_settings(command: ArgumentParser) -> None:
+    """Print the settings that `batchq serve` with these flags would have, and where each comes from."""
+    command.set_defaults(run=_print_settings)
+    add_setting_flags(command)
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_setting_flags(command: ArgumentParser) -> None:
+    """Add a flag for each setting of the server, and `--settings`."""
+    command.add_argument(
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        help=f"settings file, TOML, with the names of these flags ({SYSTEM_FILE})",
+    )
+    for name, field in Settings.model_fields.items():
+        text = f"{field.description} ({shown_default(name)})".replace("%", "%%")
+        if field.annotation is bool:
+            command.add_argument(flag_name(name), action="store_true", default=None, help=text)
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, StrEnum):
+            command.add_argument(flag_name(name), choices=[*field.annotation], help=text)
+        else:
+            command.add_argument(flag_name(name), help=text)
+
+
+def settings_of(args: Namespace) -> Settings:
+    """The settings by the flags that are given, variables and the settings file. Raises UsageError, StartImpossible."""
+    return loaded_settings(args).settings
+
+
+class Source(StrEnum):
+    """Where the value of a setting comes from, in the order of precedence."""
+
+    FLAG = "flag"
+    VARIABLE = "variable"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+class LoadedSettings(Struct, frozen=True, kw_only=True):
+    """The settings of a server with the source of each."""
+
+    settings: Settings
+    #: By the name of the field.
+    sources: Mapping[str, Source]
+    #: The settings file; None: there is none.
+    file: Path | None
+
+
+def loaded_settings(args: Namespace) -> LoadedSettings:
+    """As `settings_of`, with the source of each setting."""
+    flags = {name: value for name, value in vars(args).items() if value is not None and name in Settings.model_fields}
+    file = _file_of(args)
+    given = {} if file is None else _members(file)
+    named = {name.upper() for name in os.environ}
+    by_variable = {name for name in Settings.model_fields if f"{PREFIX}{name.upper()}" in named}
+    settings = _valid({name: value for name, value in given.items() if name not in by_variable} | flags)
+    by_source = {Source.FLAG: flags.keys(), Source.VARIABLE: by_variable, Source.FILE: given.keys()}
+    sources = {
+        name: next((source for source, names in by_source.items() if name in names), Source.DEFAULT)
+        for name in Settings.model_fields
+    }
+    return LoadedSettings(settings=settings, sources=sources, file=file)
+
+
+def _file_of(args: Namespace) -> Path | None:
+    """The settings file; None: there is none."""
+    named = getattr(args, "settings", None) or os.environ.get(FILE_VARIABLE)
+    return Path(named) if named else SYSTEM_FILE if SYSTEM_FILE.exists() else None
+
+
+def _valid(given: Mapping[str, object]) -> Settings:
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as invalid:
+        error = invalid.errors()[0]
+        reason = error["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{flag_name(str(error['loc'][0]))}: {reason}" if error["loc"] else reason) from None
+    except SettingsError as invalid:
+        raise UsageError(str(invalid)) from None
+
+
+def _members(file: Path) -> Mapping[str, Any]:
+    """The members of a settings file, by the names of their fields. Raises StartImpossible."""
+    try:
+        members = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as why:
+        raise StartImpossible(f"the settings in {file} cannot be used: {why}") from why
+    for name in members:
+        if name.replace("-", "_") not in Settings.model_fields or "_" in name:
+            raise StartImpossible(f"{name} in {file} is not a setting of batchq; is it misspelt?")
+    return {name.replace("-", "_"): value for name, value in members.items()}
+
+
+def _print_settings(args: Namespace) -> int:
+    loaded = loaded_settings(args)
+    values = loaded.settings.model_dump(mode="json")
+    if args.json:
+        rows = {
+            name.replace("_", "-"): {"value": values[name], "source": source} for name, source in loaded.sources.items()
+        }
+        print(json.dumps({"file": None if loaded.file is None else str(loaded.file), "settings": rows}, indent=2))
+        return DONE
+    lines = [_line(name, values[name]) for name in Settings.model_fields]
+    width = min(MAX_WIDTH, max(map(len, lines)))
+    for line, source in zip(lines, loaded.sources.values(), strict=True):
+        where = f"{source} {loaded.file}" if source is Source.FILE else source
+        print(escape(f"{line:{width}}  # {where}"))
+    return DONE
+
+
+def _line(name: str, value: object) -> str:
+    """A setting as a line of a settings file; a comment for one without a value."""
+    key = name.replace("_", "-")
+    return f"# {key} = {shown_default(name)}" if value is None else f"{key} = {json.dumps(value)}"

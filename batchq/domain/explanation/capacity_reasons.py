@@ -1,0 +1,152 @@
+"""The reasons of RUNNABLE jobs that do not fit, at present or ever. Pure."""
+
+from typing import ClassVar
+
+from batchq.domain.explanation.explanation import Texts
+from batchq.domain.explanation.queued_reasons import ATTEMPT, ATTEMPT_FACTS, PLACE, PLACE_FACTS, RunnableReason
+
+_HOLDERS = (
+    "In use by {holders}.",
+    "By its time limit {earliest} ends within {left}.",
+    "By an order to stop it {stopping} ends within {left}.",
+)
+
+
+class TooManyVcpusReason(RunnableReason):
+    """The job requests more vCPUs than any compute environment of its queue has."""
+
+    code = "TOO_MANY_VCPUS"
+    sentences = (
+        "Cannot start: requires {required}, the largest compute environment of queue {jobQueue} has {limit}.",
+        "Cannot start: requires more vCPUs than any compute environment of queue {jobQueue} has.",
+    )
+    more = ("Request less, or enlarge a compute environment.",)
+    fact_names = ("jobQueue", "required", "limit")
+
+
+class TooLargeReason(RunnableReason):
+    """The job requests more memory or GPUs than the host has."""
+
+    code = "TOO_LARGE"
+    sentences = (
+        "Cannot start: requires {required}, jobs may use {limit} of this host.",
+        "Cannot start: requires more memory or GPUs than this host has.",
+    )
+    fact_names = ("jobQueue", "requiredMemoryMiB", "memoryMiB", "requiredGpus", "gpus")
+
+
+class AboveAccountLimitReason(RunnableReason):
+    """The job requests more vCPUs than its account may ever use."""
+
+    code = "ABOVE_ACCOUNT_LIMIT"
+    sentences = (
+        "Cannot start: requires {required}, {account} may use {limit}.",
+        "Cannot start: requires more vCPUs than its account may use.",
+    )
+    fact_names = ("jobQueue", "account", "required", "limit")
+
+
+class ResourceMissingReason(RunnableReason):
+    """The job requires a consumable resource that does not exist."""
+
+    code = "RESOURCE_MISSING"
+    sentences = (
+        "Cannot start: requires consumable resource {resource}, which does not exist.",
+        "Cannot start: requires a consumable resource that does not exist.",
+    )
+    fact_names = ("jobQueue", "resource")
+
+
+class TooManyUnitsReason(RunnableReason):
+    """The job requires more units of a consumable resource than there are in all."""
+
+    code = "TOO_MANY_UNITS"
+    sentences = (
+        "Cannot start: requires {required} of consumable resource {resource}, there are {limit} in all.",
+        "Cannot start: requires more units of a consumable resource than there are in all.",
+    )
+    fact_names = ("jobQueue", "resource", "required", "limit")
+
+
+class AccountLimitReason(RunnableReason):
+    """The account of the job, or one above it, has no vCPUs of its limit left for the job."""
+
+    code = "ACCOUNT_LIMIT"
+    sentences = ("Requires {required}: {account} uses {used} of its {limit}.",)
+    more = ("Jobs of other accounts are not delayed by that.", PLACE, ATTEMPT)
+    fact_names = ("account", "required", "used", "limit", *PLACE_FACTS, *ATTEMPT_FACTS)
+
+
+class ReservedForSharesReason(RunnableReason):
+    """The computeReservation of the queue's policy keeps the vCPUs for shares without jobs."""
+
+    code = "RESERVED_FOR_SHARES"
+    sentences = (
+        (
+            "Requires {required}: computeReservation {reservation} of queue {jobQueue} keeps vCPUs for shares that "
+            "have no jobs."
+        ),
+        "computeReservation of queue {jobQueue} keeps vCPUs for shares that have no jobs.",
+    )
+    more = (ATTEMPT,)
+    fact_names = ("jobQueue", "required", "reservation", *ATTEMPT_FACTS)
+
+
+class ReservedForOthersReason(RunnableReason):
+    """Enough is free for the first job of a queue, but it is reserved for jobs of other queues before it."""
+
+    code = "RESERVED_FOR_OTHERS"
+    sentences = ("First in queue {jobQueue}: requires {required}, which is reserved for {reservedFor}.",)
+    more = (ATTEMPT,)
+    fact_names = ("jobQueue", "required", "reservedFor", *ATTEMPT_FACTS)
+
+
+class WaitsReason(RunnableReason):
+    """The first job of a queue waits for some of one dimension."""
+
+    more: ClassVar[Texts] = (*_HOLDERS, ATTEMPT)
+    fact_names: ClassVar[Texts] = (
+        "jobQueue",
+        "required",
+        "free",
+        "limit",
+        "heldBy",
+        "holders",
+        "endsBy",
+        *ATTEMPT_FACTS,
+    )
+
+
+class WaitsForVcpusReason(WaitsReason):
+    """The first job of a queue waits for vCPUs of a compute environment."""
+
+    code = "WAITS_FOR_VCPUS"
+    sentences = ("First in queue {jobQueue}: requires {required}, {free} of {limit} are free in {computeEnvironment}.",)
+    fact_names = (*WaitsReason.fact_names, "computeEnvironment")
+
+
+class WaitsForMemoryReason(WaitsReason):
+    """The first job of a queue waits for memory of the host."""
+
+    code = "WAITS_FOR_MEMORY"
+    sentences = ("First in queue {jobQueue}: requires {required} of memory, {free} of {limit} are free.",)
+
+
+class WaitsForGpusReason(WaitsReason):
+    """The first job of a queue waits for GPUs of the host."""
+
+    code = "WAITS_FOR_GPUS"
+    sentences = ("First in queue {jobQueue}: requires {required}, {free} of {limit} are free.",)
+
+
+class WaitsForUnitsReason(WaitsReason):
+    """The first job of a queue waits for units of a consumable resource."""
+
+    code = "WAITS_FOR_UNITS"
+    sentences = (
+        (
+            "First in queue {jobQueue}: requires {required} of consumable resource {resource}, {free} of {limit} are "
+            "free."
+        ),
+    )
+    fact_names = (*WaitsReason.fact_names, "resource")

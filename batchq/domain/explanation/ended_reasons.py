@@ -1,0 +1,168 @@
+"""The reasons of jobs that have ended. Pure."""
+
+from typing import ClassVar
+
+from batchq.domain.explanation.explanation import Explanation, Texts
+from batchq.domain.explanation.started_reasons import STOP_FACTS
+from batchq.domain.job import Status
+
+_KILLED_BY_OTHERS = (
+    "batchq did not kill it. Likely cause: its memory limit of {memoryLimit}, which the engine does not always report."
+)
+
+
+class FailedReason(Explanation):
+    """The job is FAILED."""
+
+    statuses = (Status.FAILED,)
+
+
+class AttemptFailedReason(FailedReason):
+    """The last attempt of the job failed."""
+
+    more: ClassVar[Texts] = ("Attempt {attempt} of {attempts}.", "No further attempt: {verdict}.")
+    fact_names: ClassVar[Texts] = ("exitCode", "reason", "attempt", "attempts", "verdict", "container")
+
+
+class ExitCodeReason(AttemptFailedReason):
+    """The container exited with an exit code other than 0."""
+
+    code = "EXIT_CODE"
+    sentences = ("Ended with {exitCode}.",)
+    more = (_KILLED_BY_OTHERS, *AttemptFailedReason.more)
+
+
+class OutOfMemoryReason(AttemptFailedReason):
+    """The container was killed because it exceeded its memory."""
+
+    code = "OUT_OF_MEMORY"
+    sentences = ("Killed because it exceeded its {memoryMiB} of memory. Request more.",)
+    fact_names = ("memoryMiB", *AttemptFailedReason.fact_names)
+
+
+class ImageUnavailableReason(AttemptFailedReason):
+    """The image could not be pulled."""
+
+    code = "IMAGE_UNAVAILABLE"
+    sentences = ("Image {image} could not be pulled: {reason}.",)
+    fact_names = ("image", *AttemptFailedReason.fact_names)
+
+
+class NotStartedReason(AttemptFailedReason):
+    """The container could not be started."""
+
+    code = "NOT_STARTED"
+    sentences = ("Its container could not be started: {reason}.", "Its container could not be started.")
+
+
+class ForbiddenReason(AttemptFailedReason):
+    """The job requests what its account, or the server, does not permit."""
+
+    code = "FORBIDDEN"
+    sentences = ("Not permitted: {reason}.", "Not permitted.")
+
+
+class HostLostReason(AttemptFailedReason):
+    """The host, or its container engine, went down while the container ran."""
+
+    code = "HOST_LOST"
+    sentences = ("The host, or its container engine, went down while the job ran.",)
+
+
+class ContainerLostReason(AttemptFailedReason):
+    """Another program than batchq removed the container."""
+
+    code = "CONTAINER_LOST"
+    sentences = ("Its container disappeared: another program removed it.",)
+
+
+class TimedOutReason(FailedReason):
+    """The job was stopped because its time limit passed."""
+
+    code = "TIMED_OUT"
+    sentences = ("Stopped by its time limit of {timeLimitSeconds}.", "Stopped by its time limit.")
+    fact_names = ("timeLimitSeconds", "attempt", "attempts", *STOP_FACTS)
+
+
+class DependencyFailedReason(FailedReason):
+    """A job that the job depends on failed."""
+
+    code = "DEPENDENCY_FAILED"
+    sentences = (
+        "Its dependency {dependency} failed: {cause}",
+        "Its dependency {dependency} failed.",
+        "One of its dependencies failed.",
+    )
+    fact_names = ("dependency",)
+
+
+class ChildFailedReason(FailedReason):
+    """The job is an array, and a child failed."""
+
+    code = "CHILD_FAILED"
+    sentences = ("{failed} of {size} failed.",)
+    more = ("The last one is index {index}: {child}",)
+    fact_names = ("size", "succeeded", "failed", "child")
+
+
+class OrderedReason(FailedReason):
+    """A user or a rule ordered the job to stop."""
+
+    sentences = ("{order}.",)
+    fact_names: ClassVar[Texts] = STOP_FACTS
+
+
+class CancelledReason(OrderedReason):
+    """The job was cancelled."""
+
+    code = "CANCELLED"
+    more = ("Its last attempt ended with {exitCode}.",)
+    fact_names = ("exitCode", *STOP_FACTS)
+
+
+class TerminatedReason(OrderedReason):
+    """The job was terminated."""
+
+    code = "TERMINATED"
+    more = CancelledReason.more
+    fact_names = CancelledReason.fact_names
+
+
+class ForceFailedReason(OrderedReason):
+    """An administrator gave up the job because its container did not exit."""
+
+    code = "FORCE_FAILED"
+
+
+class BlockedTooLongReason(FailedReason):
+    """A jobStateTimeLimitAction of the queue cancelled the job."""
+
+    code = "BLOCKED_TOO_LONG"
+    sentences = ("Cancelled because it was blocked longer than queue {jobQueue} allows: {reason}.",)
+    fact_names = ("jobQueue", "reason")
+
+
+class InvalidReason(FailedReason):
+    """The request was accepted, as AWS accepts it, and is not valid."""
+
+    code = "INVALID"
+    sentences = ("Not valid: {reason}.",)
+    fact_names = ("reason",)
+
+
+class UnreadableReason(Explanation):
+    """The stored record of the job was damaged."""
+
+    code = "UNREADABLE"
+    statuses = tuple(status for status in Status if status is not Status.SUCCEEDED)
+    sentences = ("Its record in the database was damaged and could not be read: it cannot continue.",)
+
+
+class SucceededReason(Explanation):
+    """The job succeeded."""
+
+    code = "SUCCEEDED"
+    statuses = (Status.SUCCEEDED,)
+    sentences = ("Succeeded after {length}.", "Succeeded.")
+    more = ("Attempt {attempt} of {attempts}.",)
+    fact_names = ("attempt", "attempts")
