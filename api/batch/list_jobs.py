@@ -22,7 +22,6 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import LATEST
 from batchq.errors import Invalid
 from batchq.ports.job_search import PageQuery, SearchPosition
-from batchq.ports.jobs import ChildQuery
 
 MAX_JOBS = 1000  # jobs on a page
 MAX_FILTERED_JOBS = 100  # jobs on a page, with a filter
@@ -63,14 +62,9 @@ async def list_jobs(context: Parts, request: BatchRequest, body: ListJobs) -> An
     if body.multiNodeJobId:
         return await _list_nodes(context, body, request)
     query = children_query(body, request.arns) if body.arrayJobId else queue_query(body, request.arns)
-    token = token_query(query)
-    after = int(context.tokens.read(token, body.nextToken)) if body.nextToken else None
-    if isinstance(query, ChildQuery):
-        wider = replace(query, limit=query.limit + 1, before=after)
-        found = await context.jobs.list_children(wider, caller=request.caller)
-    else:
-        before = None if after is None else SearchPosition(0, after)
-        found = await context.jobs.list(replace(query, limit=query.limit + 1, before=before), caller=request.caller)
+    token = "ListJobs", selection_text(query.selection)
+    before = SearchPosition(0, int(context.tokens.read(token, body.nextToken))) if body.nextToken else None
+    found = await context.jobs.list(replace(query, limit=query.limit + 1, before=before), caller=request.caller)
     page = found[: query.limit]
     return _page(context, request, page, token=token, on=page[-1].order if len(found) > len(page) else None)
 
@@ -136,17 +130,13 @@ def _time(text: str) -> int:
     return min(int(text), LATEST)
 
 
-def children_query(given: ListJobs, arns: BatchArns) -> ChildQuery:
+def children_query(given: ListJobs, arns: BatchArns) -> PageQuery:
     """The query for the first page of an array's children. AWS: filters are ignored."""
-    return ChildQuery(
-        parent=job_id_in(given.arrayJobId or "", arns), status=wanted_status(given), limit=page_limit(given)
+    status = wanted_status(given)
+    selection = JobSelection(
+        parent=job_id_in(given.arrayJobId or "", arns), statuses=None if status is None else frozenset({status})
     )
-
-
-def token_query(query: PageQuery | ChildQuery) -> TokenQuery:
-    if isinstance(query, ChildQuery):
-        return "ListJobs", "array", query.parent, query.status
-    return "ListJobs", "queue", selection_text(query.selection)
+    return PageQuery(selection=selection, limit=page_limit(given))
 
 
 def job_id_in(text: str, arns: BatchArns) -> JobId:

@@ -179,19 +179,6 @@ class Changes(Struct, frozen=True, kw_only=True):
         return not any(rows) and not any(item is not None for item in kept) and not any(orders)
 
 
-class ChildQuery(Struct, frozen=True, kw_only=True):
-    """A query for the children of an array, highest index first."""
-
-    parent: JobId
-    #: None: every status.
-    status: Status | None = None
-    limit: int
-    #: Only children with an `order` below this; None: from the highest index.
-    before: int | None = None
-    #: Whether an order to the array has ended its queued children: they count as FAILED. Decision 0027.
-    ended: bool = False
-
-
 class ChildRun(NamedTuple):
     """Children of an array with successive indices and one status."""
 
@@ -276,9 +263,6 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
 
     async def last_order(self) -> int:
         """The highest `order` in use; -1 before the first job. An array takes the orders of all its children."""
-
-    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        """The children of an array that match `query`, highest index first."""
 
     async def child_runs(self, parent: JobId) -> tuple[ChildRun, ...]:
         """The stored statuses of an array's children, by index; empty if the job is not an array."""

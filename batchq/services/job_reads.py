@@ -23,7 +23,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobPage, PageQuery
-from batchq.ports.jobs import ChildQuery, ChildRun, JobStore
+from batchq.ports.jobs import ChildRun, JobStore
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
 _VERSION = "8"  # RFC 9562: a UUID whose bits the application chooses
@@ -124,12 +124,6 @@ class PendingOrdersView:
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
         pending = self._pending_orders()
         return self._project(pending, await self._store.list_needing(replace(query, ended_arrays=pending.ended_arrays)))
-
-    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        pending = self._pending_orders()
-        return self._project(
-            pending, await self._store.list_children(replace(query, ended=query.parent in pending.parents))
-        )
 
     async def child_runs(self, array: Job) -> tuple[ChildRun, ...]:
         """The statuses of the children of `array`, by index, also of those that it has not spawned yet."""

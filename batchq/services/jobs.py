@@ -17,6 +17,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job, JobSpec
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.prices import Prices
 from batchq.domain.stop_request import StopRequest
@@ -27,7 +28,7 @@ from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import PageQuery
-from batchq.ports.jobs import ChildQuery, ChildRun, JobStore
+from batchq.ports.jobs import ChildRun, JobStore
 from batchq.services import client_requests, submissions
 from batchq.services.catalog import CatalogService
 from batchq.services.job_reads import PendingOrdersView
@@ -129,7 +130,10 @@ class JobService:
         return tuple((job, definitions[job.spec.definition]) for job in found)
 
     async def list(self, query: PageQuery, *, caller: Caller) -> tuple[Job, ...]:
-        """The next jobs of a query: as many as it allows, unless fewer match. Raises NotFound for an unknown queue."""
+        """The next jobs of a query: as many as it allows, unless fewer match. Raises NotFound for an unknown queue.
+
+        With `parent` the children of an array are listed, those with the highest index first.
+        """
         rules.require_existing("JobQueue", query.selection.queues or (), self._catalog.queues_of(caller))
         query = replace(query, selection=replace(query.selection, visibility=caller.visibility))
         found: tuple[Job, ...] = ()
@@ -139,10 +143,6 @@ class JobService:
             if page.next is None or len(found) >= query.limit:
                 return found
             query = replace(query, before=page.next)
-
-    async def list_children(self, query: ChildQuery, *, caller: Caller) -> tuple[Job, ...]:
-        """One page of an array's children; empty if the job is not an array."""
-        return await self._projected.list_children(query) if await self._visible_jobs([query.parent], caller) else ()
 
     async def child_runs(self, parent: JobId, *, caller: Caller) -> tuple[ChildRun, ...]:
         """The statuses of an array's children, by index; empty if the job is not an array."""
@@ -330,12 +330,12 @@ class JobService:
 
     async def _active_children(self, parent: JobId) -> str:
         """The children that are STARTING or RUNNING, as text for an error; at most MAX_CHILDREN_NAMED of them."""
-        queries = [ChildQuery(parent=parent, status=status, limit=MAX_CHILDREN_NAMED) for status in sorted(ACTIVE)]
-        found = [child.id for query in queries for child in await self._projected.list_children(query)]
+        query = PageQuery(selection=JobSelection(parent=parent, statuses=ACTIVE), limit=MAX_CHILDREN_NAMED)
+        found = [child.id for child in (await self._projected.list(query)).jobs]
         if not found:
             return "its children; none of them has a container at present"
         more = " and more" if len(found) >= MAX_CHILDREN_NAMED else ""
-        return f"its children instead: {', '.join(found[:MAX_CHILDREN_NAMED])}{more}"
+        return f"its children instead: {', '.join(found)}{more}"
 
     def _enabled(self, name: QueueName, caller: Caller) -> JobQueue:
         queue = self._catalog.queues_of(caller).get(name)

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.job import Job, Status
 from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Age, ChildQuery, ChildRun
+from batchq.ports.jobs import Age, ChildRun
 from batchq.ports.logs import LogStream
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
@@ -40,21 +40,6 @@ VisibleColumn = tuple[Literal["owner", "account"], str]
 
 def list_jobs_requiring(connection: Connection, query: NeedQuery) -> tuple[Job, ...]:
     return job_reads.jobs_with_orders(connection, [order for (order,) in connection.execute(*select_requiring(query))])
-
-
-def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
-    orders = job_reads.orders_of_children(connection, query.parent)
-    below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
-    parameters = {**job_reads.order_range(below), "limit": query.limit}
-    if query.status is None:
-        return job_reads.decode_jobs(connection.execute(SQL["children"], parameters))
-    if query.ended and query.status in QUEUED:
-        return ()
-    if query.ended and query.status is Status.FAILED:
-        return job_reads.decode_jobs(connection.execute(SQL["children_failed_or_queued"], parameters))
-    return job_reads.decode_jobs(
-        connection.execute(SQL["children_with_status"], parameters | {"status": query.status.value})
-    )
 
 
 def child_runs(connection: Connection, parent: JobId) -> tuple[ChildRun, ...]:

@@ -142,7 +142,6 @@ class SqliteStore:
     search = _search(job_search.search_page)
     failures = _search(job_reads.failures)
     oldest_visible_runnable = _search(job_reads.oldest_visible_runnable)
-    list_children = _browse(lists.list_children)
     child_runs = _browse(lists.child_runs)
     list_needing = _browse(lists.list_jobs_requiring)
     unfinished_in = _browse(lists.count_unfinished)
