@@ -49,7 +49,7 @@ def row(name="train", status="RUNNING", **more):
 
 
 class NativeServer:
-    """Answers listjobs by the filters `idPrefix`, `names` and `statuses` alone, `page_size` rows a page."""
+    """Answers listjobs by the filters `idPrefix`, `jobNames` and `jobStatuses` alone, `page_size` rows a page."""
 
     def __init__(self):
         self.rows = []
@@ -104,7 +104,6 @@ class StopServer:
     def __init__(self):
         self.requests = []
         self.jobs = []
-        self.identity = {"user": "ann"}
         self.refuses = None
         self.answer = None
         self.media = "application/x-ndjson"
@@ -119,8 +118,6 @@ class StopServer:
 
     async def _answer(self, request):
         content = await request.json()
-        if request.match_info["operation"] == "whoami":
-            return web.json_response(self.identity)
         self.requests.append((request.match_info["operation"], content))
         if self.refuses:
             status, message = self.refuses
