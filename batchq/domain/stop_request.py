@@ -12,7 +12,7 @@ from batchq.domain.access.accounts import UserName
 from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid
 
-FORCE_ALONE = "force kills at once: it cannot be combined with a final checkpoint, a signal or a grace period."
+FORCE_ALONE = "Force sends SIGKILL at once: it excludes a final checkpoint, a signal and a grace period."
 SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1", "USR2", "WINCH"})
 
 StopEvent = on.CancelRequested | on.TerminateRequested | on.StopForced

@@ -191,9 +191,9 @@ async def test_a_job_that_was_created_later_is_not_selected(stop, three, describ
         ("terminate", {"jobNames": ["a"], "signal": "9"}, "is not a supported signal"),
         ("terminate", {"jobNames": ["a"], "graceSeconds": -1}, "'graceSeconds'"),
         ("terminate", {"jobNames": ["a"], "graceSeconds": 1.5}, "'graceSeconds'"),
-        ("terminate", {"jobNames": ["a"], "force": True, "graceSeconds": 1}, "force kills at once"),
-        ("terminate", {"jobNames": ["a"], "force": True, "signal": "INT"}, "force kills at once"),
-        ("terminate", {"jobNames": ["a"], "force": True, "checkpoint": True}, "force kills at once"),
+        ("terminate", {"jobNames": ["a"], "force": True, "graceSeconds": 1}, "Force sends SIGKILL at once"),
+        ("terminate", {"jobNames": ["a"], "force": True, "signal": "INT"}, "Force sends SIGKILL at once"),
+        ("terminate", {"jobNames": ["a"], "force": True, "checkpoint": True}, "Force sends SIGKILL at once"),
         ("terminate", {"jobNames": ["a"], "checkpoint": "yes"}, "'checkpoint'"),
     ],
 )
