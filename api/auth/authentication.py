@@ -4,6 +4,7 @@ Also parses the credential of a request (access key and region), whether or not 
 """
 
 import asyncio
+import hmac
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -340,3 +341,12 @@ def authorize(request: web.Request, permission: Permission, operation: str) -> C
     """Return the caller, with `operation` set. Raises HttpRefusal (403) unless the caller has the permission."""
     require(request[CALLER], permission, operation)
     return replace(request[CALLER], operation=operation)
+
+
+def check_metrics_token(request: web.Request, token: str | None) -> None:
+    """Raise HttpRefusal (403) unless the request has the token; None: the server has none."""
+    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
+    if token is None:
+        raise access_denied("This server requires a token for /metrics, and has none: serve --metrics-token-file FILE.")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), token.encode()):
+        raise access_denied("The token of /metrics is missing or wrong.")

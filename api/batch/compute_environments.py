@@ -21,7 +21,6 @@ from batchq.api.batch.validation import (
     WireModel,
 )
 from batchq.api.http.page_tokens import page_of_entries
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.errors import Invalid
@@ -220,7 +219,6 @@ class DescribeComputeEnvironments(WireModel):
     nextToken: Text | None = None
 
 
-@takes(CreateComputeEnvironment)
 async def create_compute_environment(context: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
     document = compute_environment_document(body)
@@ -235,7 +233,6 @@ async def create_compute_environment(context: Parts, request: BatchRequest, body
     return _name_and_arn(await context.catalog.compute_environments.create(environment, caller=request.caller), request)
 
 
-@takes(UpdateComputeEnvironment)
 async def update_compute_environment(context: Parts, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
     """Changes a compute environment."""
     name = environment_name(body.computeEnvironment, request.arns)
@@ -245,7 +242,6 @@ async def update_compute_environment(context: Parts, request: BatchRequest, body
     return _name_and_arn(made, request)
 
 
-@takes(DeleteComputeEnvironment)
 async def delete_compute_environment(context: Parts, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
     """Deletes a DISABLED compute environment that belongs to no queue."""
     await context.catalog.compute_environments.delete(
@@ -254,7 +250,6 @@ async def delete_compute_environment(context: Parts, request: BatchRequest, body
     return {}
 
 
-@takes(DescribeComputeEnvironments)
 async def describe_compute_environments(
     context: Parts, request: BatchRequest, body: DescribeComputeEnvironments
 ) -> Answer:

@@ -11,7 +11,6 @@ from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import KeyValuesPair, Long, PageSize, Tags, Text, WireModel
 from batchq.api.http.page_tokens import page_of_entries
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts
 from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
@@ -75,7 +74,6 @@ class ConsumableResourceProperties(WireModel):
     consumableResourceList: list[ConsumableResourceRequirement] | None = None
 
 
-@takes(CreateConsumableResource)
 async def create_consumable_resource(context: Parts, request: BatchRequest, body: CreateConsumableResource) -> Answer:
     """Creates a consumable resource: a number of units that running jobs hold."""
     resource = ConsumableResource(
@@ -88,7 +86,6 @@ async def create_consumable_resource(context: Parts, request: BatchRequest, body
     return _name_and_arn(await context.catalog.consumable_resources.create(resource, caller=request.caller), request)
 
 
-@takes(UpdateConsumableResource)
 async def update_consumable_resource(context: Parts, request: BatchRequest, body: UpdateConsumableResource) -> Answer:
     """Sets, increases or decreases the total quantity of a consumable resource."""
     name = resource_name(body.consumableResource, request.arns)
@@ -100,7 +97,6 @@ async def update_consumable_resource(context: Parts, request: BatchRequest, body
     return _name_and_arn(made, request) | {"totalQuantity": resources.quantities(made).total}
 
 
-@takes(DeleteConsumableResource)
 async def delete_consumable_resource(context: Parts, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
     """Deletes a consumable resource."""
     await context.catalog.consumable_resources.delete(
@@ -109,7 +105,6 @@ async def delete_consumable_resource(context: Parts, request: BatchRequest, body
     return {}
 
 
-@takes(DescribeConsumableResource)
 async def describe_consumable_resource(
     context: Parts, request: BatchRequest, body: DescribeConsumableResource
 ) -> Answer:
@@ -119,7 +114,6 @@ async def describe_consumable_resource(
     return consumable_resource_detail(found, resources.quantities(found), request.arns)
 
 
-@takes(ListConsumableResources)
 async def list_consumable_resources(context: Parts, request: BatchRequest, body: ListConsumableResources) -> Answer:
     """Lists consumable resources, with the units in use."""
     wanted = name_patterns(body.filters)
@@ -132,7 +126,6 @@ async def list_consumable_resources(context: Parts, request: BatchRequest, body:
     return {"consumableResources": listed, **more}
 
 
-@takes(ListJobsByConsumableResource)
 async def list_jobs_by_consumable_resource(
     context: Parts, request: BatchRequest, body: ListJobsByConsumableResource
 ) -> Answer:

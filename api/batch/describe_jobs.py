@@ -9,7 +9,6 @@ from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.job_definitions import parse_document, user_to_wire, with_empty_lists
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import stop_orders_members
 from batchq.domain.catalog import JobDefinition
@@ -39,7 +38,6 @@ class DescribeJobs(WireModel):
     jobs: list[Text]
 
 
-@takes(DescribeJobs)
 async def describe_jobs(context: Parts, request: BatchRequest, body: DescribeJobs) -> Answer:
     """Describes up to 100 jobs by id. Jobs that do not exist are left out."""
     if len(body.jobs) > MAX_DESCRIBED:

@@ -25,7 +25,6 @@ from batchq.api.batch.validation import (
     Unsupported,
     WireModel,
 )
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
@@ -90,7 +89,6 @@ def check_definition_size(body: bytes) -> None:
         raise Invalid(f"Job definition size must be at most 24 KiB, got {len(body)} bytes")
 
 
-@takes(RegisterJobDefinition, check=check_definition_size)
 async def register_job_definition(context: Parts, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
     """Registers a revision of a job definition."""
     definition = to_definition(body, arns=request.arns, limits=context.limits, now=context.clock.now())
@@ -99,7 +97,6 @@ async def register_job_definition(context: Parts, request: BatchRequest, body: R
     return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
 
 
-@takes(DeregisterJobDefinition)
 async def deregister_job_definition(context: Parts, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
     """Makes a revision of a job definition INACTIVE."""
     ref = revision_ref(body.jobDefinition, request.arns)
@@ -109,7 +106,6 @@ async def deregister_job_definition(context: Parts, request: BatchRequest, body:
     return {}
 
 
-@takes(DescribeJobDefinitions)
 async def describe_job_definitions(context: Parts, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:
     """Describes job definitions, by name, by status, or by revision.
 

@@ -13,7 +13,6 @@ from batchq.api.batch.compute_environments import is_fargate
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
 from batchq.api.http.page_tokens import page_of_entries
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts
 from batchq.domain import status_reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
@@ -86,7 +85,6 @@ class DescribeJobQueues(WireModel):
     nextToken: Text | None = None
 
 
-@takes(CreateJobQueue)
 async def create_job_queue(context: Parts, request: BatchRequest, body: CreateJobQueue) -> Answer:
     """Creates a job queue."""
     check_queue_supported(body)
@@ -104,7 +102,6 @@ async def create_job_queue(context: Parts, request: BatchRequest, body: CreateJo
     return _name_and_arn(await context.catalog.job_queues.create(queue, caller=request.caller), request)
 
 
-@takes(UpdateJobQueue)
 async def update_job_queue(context: Parts, request: BatchRequest, body: UpdateJobQueue) -> Answer:
     """Changes a job queue: its state, priority, environments or scheduling policy."""
     check_queue_supported(body)
@@ -116,14 +113,12 @@ async def update_job_queue(context: Parts, request: BatchRequest, body: UpdateJo
     return _name_and_arn(made, request)
 
 
-@takes(DeleteJobQueue)
 async def delete_job_queue(context: Parts, request: BatchRequest, body: DeleteJobQueue) -> Answer:
     """Deletes a DISABLED job queue, and terminates its jobs."""
     await context.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
     return {}
 
 
-@takes(DescribeJobQueues)
 async def describe_job_queues(context: Parts, request: BatchRequest, body: DescribeJobQueues) -> Answer:
     """Describes job queues."""
     names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
@@ -134,7 +129,6 @@ async def describe_job_queues(context: Parts, request: BatchRequest, body: Descr
     return {"jobQueues": [job_queue_detail(queue, request.arns) for queue in entries], **more}
 
 
-@takes(GetJobQueueSnapshot)
 async def get_job_queue_snapshot(context: Parts, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
     """Lists the first RUNNABLE jobs of a queue in the order in which they will start."""
     name = queue_name(body.jobQueue, request.arns)

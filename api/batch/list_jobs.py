@@ -14,7 +14,6 @@ from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.describe_jobs import job_summary
 from batchq.api.batch.validation import KeyValuesPair, Text, WireModel
 from batchq.api.http.page_tokens import TokenQuery, selection_text
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Job, Status
@@ -52,7 +51,6 @@ class ListJobs(WireModel):
     filters: list[KeyValuesPair] | None = None
 
 
-@takes(ListJobs)
 async def list_jobs(context: Parts, request: BatchRequest, body: ListJobs) -> Answer:
     """Lists jobs of a queue, children of an array, or nodes of a multi-node job, newest first.
 

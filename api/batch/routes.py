@@ -1,15 +1,16 @@
-"""The operations of AWS Batch: their routes and permissions, and calls of them inside the server."""
+"""The operations of AWS Batch: the table of their permissions and handlers, and calls of them inside the server."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import BaseModel
 
-from batchq.api.auth.authentication import access_denied, authorize
+from batchq.api.auth.authentication import access_denied, parse_credential
 from batchq.api.batch import (
     compute_environments,
     consumable_resources,
@@ -24,64 +25,100 @@ from batchq.api.batch import (
     validation,
 )
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.context import BatchRequest, read_request, read_tag_request, submission_key
+from batchq.api.batch.context import STRICT, Answer, BatchRequest, principal_of
 from batchq.api.batch.job_definitions import RegisterJobDefinition
 from batchq.api.batch.submit_job import SubmitJob
-from batchq.api.http.http import REQUEST_ID, Dialect, HttpRefusal, parse, reply
-from batchq.api.operations.openapi import OperationDoc, document, document_additions
-from batchq.api.operations.operations import Answer, Operation
+from batchq.api.http.http import BODY, REQUEST_ID, parse, read_body, reply
+from batchq.api.operations.operation_table import OperationTable, dialect_of
+from batchq.api.operations.operations import Call, Operation, aws_operation
 from batchq.api.operations.parts import Parts
-from batchq.api.operations.schemas import Additions, AwsResponse
+from batchq.api.operations.schemas import Additions
 from batchq.api.stop_shapes import StopOrderResponse
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.access.container_policy import require_allowed_containers
-from batchq.errors import Forbidden, Invalid
+from batchq.errors import BatchqError, Forbidden, Invalid
 
-BatchOperation = Operation[BatchRequest]
-Endpoint = Callable[[web.Request], Awaitable[web.Response]]
+SELF, CATALOG = Permission.SELF, Permission.CATALOG
 
-# AWS: POST /v1/ and the name in lower case.
-JOBS: Mapping[str, BatchOperation] = {
-    "SubmitJob": submit_job.submit_job,
-    "DescribeJobs": describe_jobs.describe_jobs,
-    "ListJobs": list_jobs.list_jobs,
-    "CancelJob": stop_jobs.cancel_job,
-    "CancelJobs": stop_jobs.cancel_many,
-    "TerminateJob": stop_jobs.terminate_job,
-    "TerminateJobs": stop_jobs.terminate_many,
-    "RegisterJobDefinition": job_definitions.register_job_definition,
-    "DeregisterJobDefinition": job_definitions.deregister_job_definition,
-    "DescribeJobDefinitions": job_definitions.describe_job_definitions,
-}
-RESOURCES: Mapping[str, BatchOperation] = {
-    "CreateComputeEnvironment": compute_environments.create_compute_environment,
-    "UpdateComputeEnvironment": compute_environments.update_compute_environment,
-    "DeleteComputeEnvironment": compute_environments.delete_compute_environment,
-    "DescribeComputeEnvironments": compute_environments.describe_compute_environments,
-    "CreateJobQueue": job_queues.create_job_queue,
-    "UpdateJobQueue": job_queues.update_job_queue,
-    "DeleteJobQueue": job_queues.delete_job_queue,
-    "DescribeJobQueues": job_queues.describe_job_queues,
-    "GetJobQueueSnapshot": job_queues.get_job_queue_snapshot,
-    "CreateSchedulingPolicy": scheduling_policies.create_scheduling_policy,
-    "UpdateSchedulingPolicy": scheduling_policies.update_scheduling_policy,
-    "DeleteSchedulingPolicy": scheduling_policies.delete_scheduling_policy,
-    "DescribeSchedulingPolicies": scheduling_policies.describe_scheduling_policies,
-    "ListSchedulingPolicies": scheduling_policies.list_scheduling_policies,
-    "CreateConsumableResource": consumable_resources.create_consumable_resource,
-    "UpdateConsumableResource": consumable_resources.update_consumable_resource,
-    "DeleteConsumableResource": consumable_resources.delete_consumable_resource,
-    "DescribeConsumableResource": consumable_resources.describe_consumable_resource,
-    "ListConsumableResources": consumable_resources.list_consumable_resources,
-    "ListJobsByConsumableResource": consumable_resources.list_jobs_by_consumable_resource,
-}
 
-# AWS: the ARN is in the path, and the method selects the operation.
-TAGS: Mapping[str, tuple[str, BatchOperation]] = {
-    "TagResource": ("POST", tags.tag_resource),
-    "UntagResource": ("DELETE", tags.untag),
-    "ListTagsForResource": ("GET", tags.list_),
-}
+def batch_operation(
+    name: str,
+    permission: Permission,
+    handle: Callable[..., Awaitable[Answer]],
+    *,
+    check_body: Callable[[bytes], None] | None = None,
+) -> Operation:
+    """AWS: POST /v1/ and the name in lower case."""
+    place = {"method": "POST", "path": f"/v1/{name.lower()}"}
+    return aws_operation("batch", name, permission, handle, check_body=check_body, **place)
+
+
+def _of_tags(name: str, method: str, handle: Callable[..., Awaitable[Answer]], **members: type[BaseModel]) -> Operation:
+    """AWS: the ARN is in the path, and the method selects the operation.
+
+    The handler requires the permission to change the kind of the resource.
+    """
+    return aws_operation("batch", name, SELF, handle, method=method, path="/v1/tags/{arn:.+}", **members)
+
+
+def _refused(name: str, why: str) -> Operation:
+    refusal = validation.unsupported_error(name, why)
+
+    async def refuse(_parts: Parts, _request: BatchRequest) -> Answer:
+        raise refusal
+
+    return replace(batch_operation(name, SELF, refuse), answer=None, refused=str(refusal))
+
+
+def _by_name(*operations: Operation) -> Mapping[str, Operation]:
+    return {operation.name: operation for operation in operations}
+
+
+JOBS = _by_name(
+    batch_operation("SubmitJob", SELF, submit_job.submit_job, check_body=submit_job.check_submission_size),
+    batch_operation("DescribeJobs", SELF, describe_jobs.describe_jobs),
+    batch_operation("ListJobs", SELF, list_jobs.list_jobs),
+    batch_operation("CancelJob", SELF, stop_jobs.cancel_job),
+    batch_operation("CancelJobs", SELF, stop_jobs.cancel_many),
+    batch_operation("TerminateJob", SELF, stop_jobs.terminate_job),
+    batch_operation("TerminateJobs", SELF, stop_jobs.terminate_many),
+    batch_operation(
+        "RegisterJobDefinition",
+        SELF,
+        job_definitions.register_job_definition,
+        check_body=job_definitions.check_definition_size,
+    ),
+    batch_operation("DeregisterJobDefinition", SELF, job_definitions.deregister_job_definition),
+    batch_operation("DescribeJobDefinitions", SELF, job_definitions.describe_job_definitions),
+)
+# Operators change queues and other resources, and all users describe them.
+RESOURCES = _by_name(
+    batch_operation("CreateComputeEnvironment", CATALOG, compute_environments.create_compute_environment),
+    batch_operation("UpdateComputeEnvironment", CATALOG, compute_environments.update_compute_environment),
+    batch_operation("DeleteComputeEnvironment", CATALOG, compute_environments.delete_compute_environment),
+    batch_operation("DescribeComputeEnvironments", SELF, compute_environments.describe_compute_environments),
+    batch_operation("CreateJobQueue", CATALOG, job_queues.create_job_queue),
+    batch_operation("UpdateJobQueue", CATALOG, job_queues.update_job_queue),
+    batch_operation("DeleteJobQueue", CATALOG, job_queues.delete_job_queue),
+    batch_operation("DescribeJobQueues", SELF, job_queues.describe_job_queues),
+    batch_operation("GetJobQueueSnapshot", SELF, job_queues.get_job_queue_snapshot),
+    batch_operation("CreateSchedulingPolicy", CATALOG, scheduling_policies.create_scheduling_policy),
+    batch_operation("UpdateSchedulingPolicy", CATALOG, scheduling_policies.update_scheduling_policy),
+    batch_operation("DeleteSchedulingPolicy", CATALOG, scheduling_policies.delete_scheduling_policy),
+    batch_operation("DescribeSchedulingPolicies", SELF, scheduling_policies.describe_scheduling_policies),
+    batch_operation("ListSchedulingPolicies", SELF, scheduling_policies.list_scheduling_policies),
+    batch_operation("CreateConsumableResource", CATALOG, consumable_resources.create_consumable_resource),
+    batch_operation("UpdateConsumableResource", CATALOG, consumable_resources.update_consumable_resource),
+    batch_operation("DeleteConsumableResource", CATALOG, consumable_resources.delete_consumable_resource),
+    batch_operation("DescribeConsumableResource", SELF, consumable_resources.describe_consumable_resource),
+    batch_operation("ListConsumableResources", SELF, consumable_resources.list_consumable_resources),
+    batch_operation("ListJobsByConsumableResource", SELF, consumable_resources.list_jobs_by_consumable_resource),
+)
+TAGS = _by_name(
+    _of_tags("TagResource", "POST", tags.tag_resource),
+    _of_tags("UntagResource", "DELETE", tags.untag_resource, query=tags.UntagResource),
+    _of_tags("ListTagsForResource", "GET", tags.list_tags),
+)
 
 # AWS: operations for SageMaker Training.
 UNSUPPORTED: Mapping[str, str] = {
@@ -101,7 +138,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "TerminateServiceJobs": validation.SERVICE_JOBS,
     "UpdateServiceJob": validation.SERVICE_JOBS,
 }
-READ_PREFIXES = ("Describe", "List", "Get")
 
 
 class AuthorResponse(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -153,70 +189,46 @@ ADDITIONS: Additions = {
 }
 
 
-def required_permission(name: str) -> Permission:
-    """The permission an operation requires: operators change queues and other resources, all users describe them."""
-    return Permission.CATALOG if name in RESOURCES and not name.startswith(READ_PREFIXES) else Permission.SELF
+async def _read(request: web.Request, operation: Operation) -> BaseModel | None:
+    return operation.parse(await read_body(request))
 
 
-def dialect(context: Parts) -> Dialect:
-    def mount(app: web.Application) -> None:
-        def add(name: str, operation: BatchOperation, *, method: str = "POST", path: str = "", bare: bool) -> None:
-            route = app.router.add_route(method, path or _path(name), _endpoint(context, name, operation, bare=bare))
-            document(app, route, _doc(name, operation))
-
-        document_additions(app, ADDITIONS)
-        for name, operation in JOBS.items():
-            add(name, operation, bare=False)
-        for name, operation in RESOURCES.items():
-            add(name, operation, bare=True)
-        for name, why in UNSUPPORTED.items():
-            add(name, _unsupported(name, why), bare=True)
-        for name, (method, operation) in TAGS.items():
-            add(name, operation, method=method, path="/v1/tags/{arn:.+}", bare=True)
-
-    return mount
-
-
-def _doc(name: str, operation: BatchOperation) -> OperationDoc:
-    return OperationDoc(
-        name=name,
-        summary=operation.summary,
-        body=operation.body,
-        query=operation.query,
-        answer=None if operation.refused else AwsResponse("batch", name),
-        permission=required_permission(name),
-        refused=operation.refused,
+async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
+    http, arn = call.http, call.path.get("arn", "")
+    credential = parse_credential(http.headers.get("Authorization", ""))
+    invocation = http.headers.get("amz-sdk-invocation-id")
+    request = BatchRequest(
+        input=call.input,
+        caller=call.caller,
+        arns=BatchArns(account=parts.account, region=credential.region or parts.region),
+        invocation=invocation,
+        principal=principal_of(call.caller, credential) if invocation else "",
+        body=http[BODY] if invocation else b"",
+        arn=arn,
+        keys=tuple(http.query.getall("tagKeys", ())) if arn else (),
+        strict=http.headers.get(STRICT, "").lower() == "true",
     )
+    return reply(await operation.handle(parts, request))
 
 
-def _path(name: str) -> str:
-    return f"/v1/{name.lower()}"
+def _failed(request: web.Request, operation: Operation, error: BatchqError) -> web.StreamResponse:
+    match error:
+        case Forbidden():
+            raise access_denied(error) from None
+        case Invalid():
+            return _client_exception(error, request_id=request[REQUEST_ID], bare=operation.name not in JOBS)
+        case _:
+            raise error
 
 
-def _endpoint(context: Parts, name: str, operation: BatchOperation, *, bare: bool) -> Endpoint:
-    permission, read = required_permission(name), read_tag_request if name in TAGS else read_request
-
-    async def endpoint(request: web.Request) -> web.Response:
-        try:
-            caller = authorize(request, permission, name)
-            return reply(await operation(context, await read(request, context, caller)))
-        except HttpRefusal:
-            raise
-        except Forbidden as why:
-            raise access_denied(why) from None
-        except Invalid as why:
-            return _client_exception(why, request_id=request[REQUEST_ID], bare=bare)
-
-    return endpoint
+def batch_table(operations: Iterable[Operation]) -> OperationTable:
+    return OperationTable(operations, read=_read, carry_out=_send, failed=_failed)
 
 
-def _unsupported(name: str, why: str) -> BatchOperation:
-    refusal = validation.unsupported_error(name, why)
-
-    async def refuse(_context: Parts, _request: BatchRequest) -> Answer:
-        raise refusal
-
-    return Operation(refuse, refused=str(refusal))
+operations = batch_table(
+    [*JOBS.values(), *RESOURCES.values(), *TAGS.values(), *(_refused(name, why) for name, why in UNSUPPORTED.items())]
+)
+dialect = dialect_of(operations, additions=ADDITIONS)
 
 
 def _client_exception(error: Invalid, *, request_id: str, bare: bool) -> web.Response:
@@ -231,15 +243,15 @@ def _client_exception(error: Invalid, *, request_id: str, bare: bool) -> web.Res
 class InProcessCalls:
     """Calls operations on jobs and job definitions on behalf of a caller. They need no permission but SELF."""
 
-    def __init__(self, context: Parts) -> None:
-        self._context = context
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
     async def call(
         self, operation: str, content: Mapping[str, object], *, caller: Caller, invocation: str = ""
     ) -> Mapping[str, Any]:
         """The JSON of the answer. `invocation`: as `amz-sdk-invocation-id`. Raises the errors of the operation."""
         request = self._request(content, operation, caller, invocation)
-        body = reply(await JOBS[operation](self._context, request)).body
+        body = reply(await JOBS[operation].handle(self._parts, request)).body
         assert isinstance(body, bytes), "a reply has a body"
         answer: Mapping[str, Any] = json.loads(body)
         return answer
@@ -252,28 +264,26 @@ class InProcessCalls:
         Dependencies, budgets, and the limits of accounts and queues are checked by a submission alone.
         `definition`: the RegisterJobDefinition request for a definition that is not registered; None: it is.
         """
-        request, context = self._request(content, "SubmitJob", caller, ""), self._context
-        submit_job.check_submission_size(request.body)
-        body = parse(SubmitJob, request.body)
+        request, parts = self._request(content, "SubmitJob", caller, ""), self._parts
+        body = request.input
+        assert isinstance(body, SubmitJob)
         if definition is None:
-            found = await submit_job.find_requested(context, body.jobDefinition, request)
+            found = await submit_job.find_requested(parts, body.jobDefinition, request)
         else:
             shape = parse(RegisterJobDefinition, json.dumps(definition).encode())
-            found = job_definitions.to_definition(
-                shape, arns=request.arns, limits=context.limits, now=context.clock.now()
-            )
+            found = job_definitions.to_definition(shape, arns=request.arns, limits=parts.limits, now=parts.clock.now())
             require_allowed_containers(found, caller)
             found = replace(found, owner=caller.owner)
-        submission = submit_job.batch_submission(body, found, arns=request.arns, limits=context.limits, key=None)
-        return await submit_job.check_submission(context, submission, found, caller=caller)
+        submission = submit_job.batch_submission(body, found, arns=request.arns, limits=parts.limits, key=None)
+        return await submit_job.check_submission(parts, submission, found, caller=caller)
 
     def _request(self, content: Mapping[str, object], operation: str, caller: Caller, invocation: str) -> BatchRequest:
         body = json.dumps(content).encode()
         return BatchRequest(
-            body=body,
+            input=JOBS[operation].parse(body),
             caller=replace(caller, operation=operation),
-            arns=BatchArns(account=self._context.account, region=self._context.region),
-            key=submission_key(invocation, f"console {caller.user}", body),
-            arn="",
-            keys=(),
+            arns=BatchArns(account=self._parts.account, region=self._parts.region),
+            invocation=invocation,
+            principal=f"console {caller.user}",
+            body=body,
         )

@@ -13,7 +13,6 @@ from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Integer, NameList, PageSize, Tags, Text, WireModel
 from batchq.api.http.page_tokens import page_of_entries
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts
 from batchq.domain.catalog import PolicyName, SchedulingPolicy, ShareWeight
 from batchq.errors import Invalid
@@ -65,7 +64,6 @@ class ListSchedulingPolicies(WireModel):
     nextToken: Text | None = None
 
 
-@takes(CreateSchedulingPolicy)
 async def create_scheduling_policy(context: Parts, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
     """Creates a fair-share scheduling policy."""
     check_policy_supported(body)
@@ -79,7 +77,6 @@ async def create_scheduling_policy(context: Parts, request: BatchRequest, body: 
     return {"name": made.name, "arn": request.arns.policy(made.name)}
 
 
-@takes(UpdateSchedulingPolicy)
 async def update_scheduling_policy(context: Parts, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
     """Changes a scheduling policy."""
     check_policy_supported(body)
@@ -90,7 +87,6 @@ async def update_scheduling_policy(context: Parts, request: BatchRequest, body: 
     return {}
 
 
-@takes(DeleteSchedulingPolicy)
 async def delete_scheduling_policy(context: Parts, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
     """Deletes a scheduling policy that belongs to no queue."""
     await context.catalog.scheduling_policies.delete(
@@ -99,7 +95,6 @@ async def delete_scheduling_policy(context: Parts, request: BatchRequest, body: 
     return {}
 
 
-@takes(DescribeSchedulingPolicies)
 async def describe_scheduling_policies(
     context: Parts, request: BatchRequest, body: DescribeSchedulingPolicies
 ) -> Answer:
@@ -109,7 +104,6 @@ async def describe_scheduling_policies(
     return {"schedulingPolicies": [scheduling_policy_detail(policy, request.arns) for policy in found]}
 
 
-@takes(ListSchedulingPolicies)
 async def list_scheduling_policies(context: Parts, request: BatchRequest, body: ListSchedulingPolicies) -> Answer:
     """Lists the ARNs of the scheduling policies."""
     entries, more = page_of_entries(

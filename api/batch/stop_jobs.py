@@ -9,7 +9,6 @@ from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, to_job_id
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Text, WireModel
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts
 from batchq.domain.ids import JobId
 from batchq.domain.stop_request import StopRequest
@@ -31,25 +30,21 @@ class StopJobs(WireModel):
     reason: Text
 
 
-@takes(StopJob)
 async def cancel_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
     return await _stop(StopKind.CANCEL, context, request, body)
 
 
-@takes(StopJob)
 async def terminate_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
     return await _stop(StopKind.TERMINATE, context, request, body)
 
 
-@takes(StopJobs)
 async def cancel_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Cancels up to 50 jobs, each as CancelJob does."""
     return await _stop_many(StopKind.CANCEL, context, request, body)
 
 
-@takes(StopJobs)
 async def terminate_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Terminates up to 50 jobs, each as TerminateJob does."""
     return await _stop_many(StopKind.TERMINATE, context, request, body)

@@ -26,7 +26,6 @@ from batchq.api.batch.nodes import (
 )
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry
 from batchq.api.batch.validation import Integer, Tags, Text, Unsupported, WireModel
-from batchq.api.operations.operations import takes
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobDefinition
@@ -81,7 +80,6 @@ def check_submission_size(body: bytes) -> None:
         raise Invalid(f"Job size must be less than 30 KiB, got {len(body) // 1024} KiB")
 
 
-@takes(SubmitJob, check=check_submission_size)
 async def submit_job(context: Parts, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
     definition = await find_requested(context, body.jobDefinition, request)

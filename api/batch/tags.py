@@ -11,7 +11,6 @@ from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import TagKey, Tags, WireModel
 from batchq.api.http.http import validate_values
-from batchq.api.operations.operations import Operation, takes
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import EnvironmentName, PolicyName
@@ -46,7 +45,6 @@ _SERVICES: Mapping[ArnKind, Callable[[Parts], Taggable]] = {
 }
 
 
-@takes(TagResource)
 async def tag_resource(context: Parts, request: BatchRequest, body: TagResource) -> Answer:
     """Sets tags of a resource."""
     service, key = _changed(context, request)
@@ -54,25 +52,21 @@ async def tag_resource(context: Parts, request: BatchRequest, body: TagResource)
     return {}
 
 
-async def _untag(context: Parts, request: BatchRequest) -> Answer:
+async def untag_resource(context: Parts, request: BatchRequest) -> Answer:
+    """Removes tags of a resource."""
     body = validate_values(UntagResource, {"tagKeys": list(request.keys)})
     service, key = _changed(context, request)
     await service.untag(key, body.tagKeys, caller=request.caller)
     return {}
 
 
-untag = Operation(_untag, summary="Removes tags of a resource.", query=UntagResource)
-
-
-async def _list(context: Parts, request: BatchRequest) -> Answer:
+async def list_tags(context: Parts, request: BatchRequest) -> Answer:
+    """Lists the tags of a resource."""
     kind, name = _resource(request)
     found = await _find(context, kind, name, request.caller)
     if found is None:
         raise _unknown(request.arn)
     return {"tags": dict(found.tags)}
-
-
-list_ = Operation(_list, summary="Lists the tags of a resource.")
 
 
 class _Tagged(Protocol):

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from batchq.accounts.admin import can_see_key
 from batchq.accounts.files import AccessKey
-from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.console.pages import Page, PageTable
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain import wording
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Caller, Directory, Permission
@@ -31,8 +32,8 @@ class AccountRow(Struct, frozen=True, kw_only=True):
     use: AccountUse
 
 
-@pages.get("/accounts")
-async def accounts_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/accounts", Permission.SELF)
+async def accounts_page(context: Parts, visit: Call[None]) -> Page:
     """Users see themselves and their keys, coordinators the users and keys of their accounts, operators all."""
     caller = visit.caller
     directory, keys = await asyncio.to_thread(_read, context)

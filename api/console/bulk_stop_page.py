@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.job_filters import JobFilters
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.stop_page import ReasonForm, reason_values
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import JobOutcome, Outcome, outcome_message
 from batchq.domain.ids import JobId
 from batchq.domain.job_selection import JobSelection
@@ -121,13 +122,13 @@ class StopPreview(OutcomeCounts, kw_only=True):
         return self.selection if self.ids is None else replace(self.selection, ids=tuple(self.ids))
 
 
-@pages.get("/stop")
-async def bulk_stop_page(context: Parts, visit: PageRequest[BulkStopQuery]) -> PageAnswer:
+@pages.get("/stop", Permission.SELF)
+async def bulk_stop_page(context: Parts, visit: Call[BulkStopQuery]) -> PageAnswer:
     return await _preview_page(context, visit.input.kind, visit.input, visit.caller)
 
 
-@pages.post("/stop")
-async def post_bulk_stop(context: Parts, visit: PageRequest[BulkStopForm]) -> PageAnswer:
+@pages.post("/stop", Permission.SELF)
+async def post_bulk_stop(context: Parts, visit: Call[BulkStopForm]) -> PageAnswer:
     form = visit.input
 
     async def order() -> str:
@@ -148,8 +149,8 @@ async def post_bulk_stop(context: Parts, visit: PageRequest[BulkStopForm]) -> Pa
     return await give_order(context, visit.caller, form, order, show_again)
 
 
-@pages.get("/stop/results/{invocation}")
-async def bulk_stop_result(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.get("/stop/results/{invocation}", Permission.SELF)
+async def bulk_stop_result(context: Parts, visit: Call[None]) -> PageAnswer:
     result = context.state(ConsoleState).recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")

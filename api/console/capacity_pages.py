@@ -4,9 +4,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.console.pages import Page, PageTable
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import network_of
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import Job, Status
@@ -31,8 +32,8 @@ class ResourcesQuery(BaseModel):
     after: Annotated[str, Field(max_length=256)] = ""
 
 
-@pages.get("/environments")
-async def environments_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/environments", Permission.SELF)
+async def environments_page(context: Parts, visit: Call[None]) -> Page:
     """All compute environments with their jobs, as far as the caller may see them."""
     caller, environments = visit.caller, context.overviews.environments()
     names = frozenset(str(overview.environment.name) for overview in environments)
@@ -50,8 +51,8 @@ async def environments_page(context: Parts, visit: PageRequest[None]) -> Page:
     return Page(template="environments.html", title="Compute environments", values=values)
 
 
-@pages.get("/resources")
-async def resources_page(context: Parts, visit: PageRequest[ResourcesQuery]) -> Page:
+@pages.get("/resources", Permission.SELF)
+async def resources_page(context: Parts, visit: Call[ResourcesQuery]) -> Page:
     """All consumable resources with their quantities."""
     resources, after = context.catalog.consumable_resources, visit.input.after
     names = sorted(name for name in resources.known if name > after)
@@ -64,8 +65,8 @@ async def resources_page(context: Parts, visit: PageRequest[ResourcesQuery]) -> 
     return Page(template="resources.html", title="Consumable resources", values=values)
 
 
-@pages.get("/resources/{name:[^/]{1,256}}")
-async def resource_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/resources/{name:[^/]{1,256}}", Permission.SELF)
+async def resource_page(context: Parts, visit: Call[None]) -> Page:
     """One consumable resource with the jobs that hold it and that wait."""
     name, resources = ConsumableName(visit.path["name"]), context.catalog.consumable_resources
     resource = resources.known.get(name)

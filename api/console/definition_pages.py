@@ -12,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
@@ -65,8 +66,8 @@ class NameRow(Struct, frozen=True, kw_only=True):
     count: int
 
 
-@pages.get("/definitions")
-async def definitions_page(context: Parts, visit: PageRequest[DefinitionsQuery]) -> Page:
+@pages.get("/definitions", Permission.SELF)
+async def definitions_page(context: Parts, visit: Call[DefinitionsQuery]) -> Page:
     """The names that the caller may use, each with its newest revision."""
     query = visit.input
     found = await context.catalog.definitions.page(
@@ -80,8 +81,8 @@ async def definitions_page(context: Parts, visit: PageRequest[DefinitionsQuery])
     return Page(template="definitions.html", title="Job definitions", values=values)
 
 
-@pages.get("/definitions/{ref:[^/]{1,256}}")
-async def definition_page(context: Parts, visit: PageRequest[DefinitionQuery]) -> Page:
+@pages.get("/definitions/{ref:[^/]{1,256}}", Permission.SELF)
+async def definition_page(context: Parts, visit: Call[DefinitionQuery]) -> Page:
     """A revision `NAME:3`, or all revisions of a name."""
     ref, caller = visit.path["ref"], visit.caller
     if ":" not in ref:
@@ -189,15 +190,15 @@ def _difference(before: str, after: str) -> Sequence[str]:
     return list(lines)[2:]
 
 
-@pages.get("/definitions/{ref}/deregister")
-async def deregister_page(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.get("/definitions/{ref}/deregister", Permission.SELF)
+async def deregister_page(context: Parts, visit: Call[None]) -> PageAnswer:
     definition = await find_definition(context, visit.path["ref"], visit.caller)
     values = {"definition": definition, "path": f"/ui/definitions/{definition.ref}"}
     return Page(template="deregister.html", title=f"Deregister {definition.ref}", values=values)
 
 
-@pages.post("/definitions/{ref}/deregister")
-async def post_deregister(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.post("/definitions/{ref}/deregister", Permission.SELF)
+async def post_deregister(context: Parts, visit: Call[None]) -> PageAnswer:
     definition = await find_definition(context, visit.path["ref"], visit.caller)
     caller = replace(visit.caller, operation="DeregisterJobDefinition")
     await context.catalog.definitions.deregister(definition.ref, caller=caller)

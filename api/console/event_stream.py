@@ -11,11 +11,13 @@ from aiohttp import web
 from pydantic import Field
 
 from batchq.api.auth.authentication import is_still_admitted
-from batchq.api.console.pages import PageRequest, PageTable
+from batchq.api.console.pages import PageTable
 from batchq.api.console.refresh import HintStream
 from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import RequestQuery, begin_stream
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
+from batchq.domain.access.accounts import Permission
 
 CHECK_INTERVAL = 15.0  # seconds between two checks of the session, each of which sends a comment
 RETRY = b"retry: 2000\n\n"  # milliseconds until a browser connects again
@@ -37,8 +39,8 @@ class LiveQuery(RequestQuery):
     after: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
 
 
-@pages.get("/live")
-async def live(context: Parts, visit: PageRequest[LiveQuery]) -> web.StreamResponse:
+@pages.get("/live", Permission.SELF)
+async def live(context: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
     request = visit.http
     last = request.headers.get("Last-Event-ID", "")  # sent when a browser connects again, with the first query
     after = int(last) if last.isascii() and last.isdecimal() and len(last) <= len(str(MAX_NUMBER)) else None

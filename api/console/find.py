@@ -8,10 +8,11 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.ids import DefinitionRef, JobId, job_path
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
@@ -40,8 +41,8 @@ class Hit(Struct, frozen=True, kw_only=True):
     path: str
 
 
-@pages.get("/find")
-async def find_page(context: Parts, visit: PageRequest[FindQuery]) -> PageAnswer:
+@pages.get("/find", Permission.SELF)
+async def find_page(context: Parts, visit: Call[FindQuery]) -> PageAnswer:
     caller, text = visit.caller, visit.input.q.strip()
     arn = _ARN.fullmatch(text)
     text = text if arn is None else arn[1]

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.ids import JobId, job_path, short_id
 from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.arrays import is_parent
@@ -85,22 +86,22 @@ RESUME = HoldAction(name="resume", operation="ResumeJob", effect=_released)
 
 
 def _add_pages(action: HoldAction) -> None:
-    async def show(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+    async def show(context: Parts, visit: Call[None]) -> PageAnswer:
         return _page(action, await _job(context, visit.path["id"], visit.caller))
 
-    async def post(context: Parts, visit: PageRequest[HoldForm]) -> PageAnswer:
+    async def post(context: Parts, visit: Call[HoldForm]) -> PageAnswer:
         return await _post(action, context, visit)
 
     show.__name__, post.__name__ = f"{action.name}_page", f"post_{action.name}"
-    pages.get(f"/jobs/{{id}}/{action.name}")(show)
-    pages.post(f"/jobs/{{id}}/{action.name}")(post)
+    pages.get(f"/jobs/{{id}}/{action.name}", Permission.SELF)(show)
+    pages.post(f"/jobs/{{id}}/{action.name}", Permission.SELF)(post)
 
 
 for _action in (HOLD, RELEASE, PAUSE, RESUME):
     _add_pages(_action)
 
 
-async def _post(action: HoldAction, context: Parts, visit: PageRequest[HoldForm]) -> PageAnswer:
+async def _post(action: HoldAction, context: Parts, visit: Call[HoldForm]) -> PageAnswer:
     job, form = await _job(context, visit.path["id"], visit.caller), visit.input
 
     async def order() -> str:

@@ -12,9 +12,10 @@ from pydantic import Field
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
-from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageRequest, PageTable, Redirect
+from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import Cost, rounded
@@ -67,9 +68,9 @@ class JobResults(Struct, frozen=True, kw_only=True):
     checkpoints: Sequence[Checkpoint]
 
 
-@pages.get(JOB)
-@pages.get(NODE)
-async def job_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get(JOB, Permission.SELF)
+@pages.get(NODE, Permission.SELF)
+async def job_page(context: Parts, visit: Call[None]) -> Page:
     caller, job_id = visit.caller, job_id_of(visit.path)
     job = await context.jobs.find(job_id, caller=caller)
     if job is None and await context.checkpoints.outlive(job_id, caller=caller):
@@ -248,8 +249,8 @@ class ChildrenQuery(RequestQuery):
     index: Index = None
 
 
-@pages.get(f"{JOB}/children")
-async def children_page(context: Parts, visit: PageRequest[ChildrenQuery]) -> PageAnswer:
+@pages.get(f"{JOB}/children", Permission.SELF)
+async def children_page(context: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
     array = await context.jobs.find(job_id, caller=caller)
     if array is None or not is_parent(array):

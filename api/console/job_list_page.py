@@ -10,10 +10,11 @@ from msgspec import Struct
 from pydantic import Field
 
 from batchq.api.console.job_filters import By, JobFilters
-from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.console.pages import Page, PageTable
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.errors import NotFound
 from batchq.ports.job_search import JobPage, PageQuery, SearchOrder, SearchPosition
@@ -63,8 +64,8 @@ class JobGroupRow(Struct, frozen=True, kw_only=True):
     path: str
 
 
-@pages.get("/jobs")
-async def jobs_page(context: Parts, visit: PageRequest[JobsQuery]) -> Page:
+@pages.get("/jobs", Permission.SELF)
+async def jobs_page(context: Parts, visit: Call[JobsQuery]) -> Page:
     query, caller = visit.input, visit.caller
     limit = COUNTED if query.group else PER_PAGE
     before = position(query, context.tokens, caller)

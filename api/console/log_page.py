@@ -22,9 +22,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.job_words import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
-from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageRequest, PageTable
+from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable
 from batchq.api.http.http import REQUEST_ID, begin_stream, while_connected
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
+from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine
@@ -100,20 +102,20 @@ class ShownLine(Struct, frozen=True, kw_only=True):
     size: int
 
 
-@pages.get(f"{JOB}/log")
-@pages.get(f"{NODE}/log")
-async def log_page(context: Parts, visit: PageRequest[LogPageQuery]) -> Page:
+@pages.get(f"{JOB}/log", Permission.SELF)
+@pages.get(f"{NODE}/log", Permission.SELF)
+async def log_page(context: Parts, visit: Call[LogPageQuery]) -> Page:
     """The log of a job, of a child of an array or of a node."""
     return await _page(context, visit, job_id_of(visit.path))
 
 
-@pages.get(f"{JOB}/log/text")
-@pages.get(f"{NODE}/log/text")
-async def log_text(context: Parts, visit: PageRequest[LogPageQuery]) -> web.StreamResponse:
+@pages.get(f"{JOB}/log/text", Permission.SELF)
+@pages.get(f"{NODE}/log/text", Permission.SELF)
+async def log_text(context: Parts, visit: Call[LogPageQuery]) -> web.StreamResponse:
     return await _text(context, visit, job_id_of(visit.path))
 
 
-async def _page(context: Parts, visit: PageRequest[LogPageQuery], job_id: JobId) -> Page:
+async def _page(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> Page:
     query, after = visit.input, _position(visit.input.after)
     follows = visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None
     attempt = query.attempt if follows or after is None else after.attempt
@@ -139,7 +141,7 @@ async def _page(context: Parts, visit: PageRequest[LogPageQuery], job_id: JobId)
     return _windowed(query, log, window, first=first, is_end=window.end >= newest.end)
 
 
-async def _text(context: Parts, visit: PageRequest[LogPageQuery], job_id: JobId) -> web.StreamResponse:
+async def _text(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> web.StreamResponse:
     """The whole log as a file. Its name is made of the id, the attempt and the container."""
     query = visit.input
     log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable
-from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
@@ -11,16 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.auth.authentication import CALLER, KeyAuthentication, reading_keys
 from batchq.api.auth.sessions import HOME, LOGIN, LOGOUT, PLAIN, SECURE, CookieKind, Session, page_path
-from batchq.api.console.pages import HEADERS, read_input, render
+from batchq.api.console.pages import HEADERS, read_form, render
+from batchq.api.console.state import ConsoleState
 from batchq.api.http.client_connection import LOOPBACK, client_address, host_name, is_local_request
 from batchq.api.http.http import REQUEST_ID
+from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
-from batchq.system.throttling import FailureLimit
 
 log = logging.getLogger(__name__)
 
-MAX_FAILURES, FAILURE_WINDOW = 5, timedelta(minutes=1)  # wrong logins with one key from one address
 OLD_LINK = "This link was used, or is older than 60 seconds."
 WRONG_KEY = "The access key id or the secret is wrong, or the key is disabled."
 TOO_MANY = "Too many wrong logins with this key from here. Try again in a minute, or use a link of `batchq console`."
@@ -47,78 +46,74 @@ class LoginForm(LoginQuery):
     secret: Word = ""
 
 
-class _Login:
-    """The handlers."""
-
-    def __init__(self, context: Parts) -> None:
-        self._context = context
-        self._failures = FailureLimit[tuple[str, str]](limit=MAX_FAILURES, window=FAILURE_WINDOW)
-
-    async def show(self, request: web.Request) -> web.Response:
-        given = await read_input(request, LoginQuery)
-        keys, page = self._context.keys, page_path(given.next) or HOME
-        if keys is None or CALLER in request:
-            return _redirect(page)
-        with reading_keys(request):
-            present = _logged_in(keys, request)
-            key_id = keys.codes.find(given.code)
-            user = None if key_id is None else keys.callers.find(key_id)
-        if present is not None and user is None:
-            return _redirect(page)
-        if not _may_log_in(request):
-            return _login_page(request, given, error=INSECURE, status=HTTPStatus.FORBIDDEN, has_form=False)
-        if given.code and user is None:
-            return _login_page(request, given, error=OLD_LINK, status=HTTPStatus.FORBIDDEN)
-        return _login_page(request, given, user=user, present=present)
-
-    async def log_in(self, request: web.Request) -> web.Response:
-        given = await read_input(request, LoginForm)
-        keys, page = self._context.keys, page_path(given.next) or HOME
-        if keys is None or CALLER in request:
-            return _redirect(page)
-        kind = _cookie_kind(request)
-        if kind is None:
-            return _login_page(request, given, error=INSECURE, status=HTTPStatus.FORBIDDEN, has_form=False)
-        with reading_keys(request):
-            address = "" if request.transport is None else client_address(request.transport)
-            if not given.code and self._failures.is_exceeded((address, given.key_id), self._context.clock.now()):
-                return _login_page(request, given, error=TOO_MANY, status=HTTPStatus.TOO_MANY_REQUESTS)
-            caller = _authenticated(keys, given)
-            if caller is None and given.code and _logged_in(keys, request) is not None:
-                return _redirect(page)  # the same form was sent before
-            if caller is None:
-                return self._refused(request, given, address)
-            keys.throttle.take_token(caller.user)
-            cookie = keys.sessions.create(caller.key, kind)
-            if cookie is None:
-                return self._refused(request, given, address)
-            if (earlier := _session(keys, request)) is not None:
-                keys.sessions.end(earlier)
-        log.info("request %s: user %s logged in with key %s", request[REQUEST_ID], caller.user, caller.key)
-        return _redirect(page, cookies=[kind.header(cookie)])
-
-    async def log_out(self, request: web.Request) -> web.Response:
-        keys = self._context.keys
-        if keys is None or CALLER in request:
-            return _redirect(HOME)
-        with reading_keys(request):
-            if (session := _session(keys, request)) is not None:
-                keys.sessions.end(session)
-        return _redirect(LOGIN, cookies=[SECURE.removal(), PLAIN.removal()])
-
-    def _refused(self, request: web.Request, given: LoginForm, address: str) -> web.Response:
-        if not given.code:
-            self._failures.record((address, given.key_id), self._context.clock.now())
-        log.warning("request %s: login from %s was refused", request[REQUEST_ID], address)
-        error = OLD_LINK if given.code else WRONG_KEY
-        return _login_page(request, given, error=error, status=HTTPStatus.FORBIDDEN)
+operations = OperationTable()
 
 
-def mount_login(app: web.Application, context: Parts) -> None:
-    login = _Login(context)
-    app.router.add_get(LOGIN, login.show)
-    app.router.add_post(LOGIN, login.log_in)
-    app.router.add_post(LOGOUT, login.log_out)
+@operations.public("show", "GET", LOGIN)
+async def show_login(parts: Parts, request: web.Request) -> web.StreamResponse:
+    given = await read_form(request, LoginQuery)
+    keys, page = parts.keys, page_path(given.next) or HOME
+    if keys is None or CALLER in request:
+        return _redirect(page)
+    with reading_keys(request):
+        present = _logged_in(keys, request)
+        key_id = keys.codes.find(given.code)
+        user = None if key_id is None else keys.callers.find(key_id)
+    if present is not None and user is None:
+        return _redirect(page)
+    if not _may_log_in(request):
+        return _login_page(request, given, error=INSECURE, status=HTTPStatus.FORBIDDEN, has_form=False)
+    if given.code and user is None:
+        return _login_page(request, given, error=OLD_LINK, status=HTTPStatus.FORBIDDEN)
+    return _login_page(request, given, user=user, present=present)
+
+
+@operations.public("log_in", "POST", LOGIN)
+async def log_in(parts: Parts, request: web.Request) -> web.StreamResponse:
+    given = await read_form(request, LoginForm)
+    keys, page = parts.keys, page_path(given.next) or HOME
+    if keys is None or CALLER in request:
+        return _redirect(page)
+    kind = _cookie_kind(request)
+    if kind is None:
+        return _login_page(request, given, error=INSECURE, status=HTTPStatus.FORBIDDEN, has_form=False)
+    with reading_keys(request):
+        address = "" if request.transport is None else client_address(request.transport)
+        failures = parts.state(ConsoleState).login_failures
+        if not given.code and failures.is_exceeded((address, given.key_id), parts.clock.now()):
+            return _login_page(request, given, error=TOO_MANY, status=HTTPStatus.TOO_MANY_REQUESTS)
+        caller = _authenticated(keys, given)
+        if caller is None and given.code and _logged_in(keys, request) is not None:
+            return _redirect(page)  # the same form was sent before
+        if caller is None:
+            return _refused(parts, request, given, address)
+        keys.throttle.take_token(caller.user)
+        cookie = keys.sessions.create(caller.key, kind)
+        if cookie is None:
+            return _refused(parts, request, given, address)
+        if (earlier := _session(keys, request)) is not None:
+            keys.sessions.end(earlier)
+    log.info("request %s: user %s logged in with key %s", request[REQUEST_ID], caller.user, caller.key)
+    return _redirect(page, cookies=[kind.header(cookie)])
+
+
+@operations.public("log_out", "POST", LOGOUT)
+async def log_out(parts: Parts, request: web.Request) -> web.StreamResponse:
+    keys = parts.keys
+    if keys is None or CALLER in request:
+        return _redirect(HOME)
+    with reading_keys(request):
+        if (session := _session(keys, request)) is not None:
+            keys.sessions.end(session)
+    return _redirect(LOGIN, cookies=[SECURE.removal(), PLAIN.removal()])
+
+
+def _refused(parts: Parts, request: web.Request, given: LoginForm, address: str) -> web.Response:
+    if not given.code:
+        parts.state(ConsoleState).login_failures.record((address, given.key_id), parts.clock.now())
+    log.warning("request %s: login from %s was refused", request[REQUEST_ID], address)
+    error = OLD_LINK if given.code else WRONG_KEY
+    return _login_page(request, given, error=error, status=HTTPStatus.FORBIDDEN)
 
 
 def _authenticated(keys: KeyAuthentication, given: LoginForm) -> Caller | None:

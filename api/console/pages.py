@@ -2,12 +2,12 @@
 
     pages = PageTable()
 
-    @pages.get("/queues/{name}")
-    async def queue_page(context: Parts, visit: Visit[QueueQuery]) -> Page:
+    @pages.get("/queues/{name}", Permission.SELF)
+    async def queue_page(parts: Parts, visit: Call[QueueQuery]) -> Page:
         return Page(template="queue.html", title=..., values={...})
 
-    @pages.post("/queues/{name}/disable", permission=Permission.CATALOG)
-    async def disable_queue(context: Parts, visit: Visit[DisableForm]) -> Redirect:
+    @pages.post("/queues/{name}/disable", Permission.CATALOG)
+    async def disable_queue(parts: Parts, visit: Call[DisableForm]) -> Redirect:
         ...
 
 The caller is authorized, and the query or the form is parsed to the shape in the handler's annotation. A request with
@@ -18,8 +18,7 @@ names are those of FRAGMENTS; other blocks may need variables that handlers set 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
-from types import NoneType
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -28,7 +27,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from batchq.api.auth.authentication import authorize
 from batchq.api.auth.sessions import LoginRequired
 from batchq.api.console.forms import Form
 from batchq.api.console.refresh import Fragment
@@ -36,10 +34,12 @@ from batchq.api.console.state import ConsoleState
 from batchq.api.console.templates import encoded, environment
 from batchq.api.http.dialect_profiles import RequestFailure
 from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import Call, Operation, input_shape
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.times import EPOCH
-from batchq.errors import Invalid, NotFound, StateChanged, Throttled, Unavailable
+from batchq.errors import BatchqError, Invalid, NotFound, StateChanged, Throttled, Unavailable
 
 UI = "/ui"
 FRAGMENT = "X-Fragment"
@@ -71,20 +71,8 @@ STATUSES = {
     FailureKind.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-Input = TypeVar("Input", bound=BaseModel | None)
 Shape = TypeVar("Shape", bound=BaseModel)
 _ENVIRONMENT = environment()
-
-
-class PageRequest(Struct, Generic[Input], frozen=True, kw_only=True):
-    """One request for a page, with its caller."""
-
-    caller: Caller
-    #: The query of a GET, and the form of a POST; None if the page has none.
-    input: Input
-    #: The variable parts of the path, by name.
-    path: Mapping[str, str]
-    http: web.Request
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -106,81 +94,74 @@ class Redirect(Struct, frozen=True, kw_only=True):
 
 
 PageAnswer = Page | Redirect | web.StreamResponse
-Handler = Callable[[Parts, PageRequest[Any]], Awaitable[PageAnswer]]
+Handler = Callable[[Parts, Call[Any]], Awaitable[PageAnswer]]
 #: Shows a form again, with what was typed, an error and a status.
 ShowAgain = Callable[[str, HTTPStatus], Awaitable[Page]]
 
 
-class _Route(Struct, frozen=True, kw_only=True):
-    method: str
-    path: str
-    handle: Handler
-    permission: Permission
-    shape: type[BaseModel] | None
-
-
-class PageTable:
+class PageTable(OperationTable):
     """Pages and forms below /ui."""
 
     def __init__(self) -> None:
-        self._routes: list[_Route] = []
+        super().__init__(read=_read, carry_out=_carry_out, failed=_failed)
 
-    def get(self, path: str, *, permission: Permission = Permission.SELF) -> Callable[[Handler], Handler]:
+    def get(self, path: str, permission: Permission) -> Callable[[Handler], Handler]:
         """Decorate the handler of a page. `path`: below /ui, in aiohttp's notation."""
         return self._adder("GET", path, permission)
 
-    def post(self, path: str, *, permission: Permission = Permission.SELF) -> Callable[[Handler], Handler]:
+    def post(self, path: str, permission: Permission) -> Callable[[Handler], Handler]:
         """Decorate the handler of a form."""
         return self._adder("POST", path, permission)
 
-    def mount(self, app: web.Application, context: Parts) -> None:
-        for route in self._routes:
-            app.router.add_route(route.method, UI + route.path, _endpoint(context, route))
-
     def _adder(self, method: str, path: str, permission: Permission) -> Callable[[Handler], Handler]:
         def add(handle: Handler) -> Handler:
-            (shape,) = get_args(get_type_hints(handle)["visit"])
-            self._routes.append(
-                _Route(
-                    method=method,
-                    path=path,
-                    handle=handle,
-                    permission=permission,
-                    shape=None if shape is NoneType else shape,
-                )
+            shape, is_form = input_shape(handle), method == "POST"
+            page = Operation(
+                name=handle.__name__,
+                method=method,
+                path=UI + path,
+                access=permission,
+                handle=handle,
+                action=f"{method} {UI}{path}",
+                query=None if is_form else shape,
+                body=shape if is_form else None,
             )
+            self.operations.append(page)
             return handle
 
         return add
 
 
-def _endpoint(context: Parts, route: _Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def endpoint(request: web.Request) -> web.StreamResponse:
-        caller = authorize(request, route.permission, f"{route.method} {UI}{route.path}")
-        if request.headers.get(FRAGMENT, LIVE) not in FRAGMENTS:
-            raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
-        # `fast_router` sets no match_info.
-        path = request.match_info if "{" in route.path else {}
-        given = None if route.shape is None else await read_input(request, route.shape)
-        visit = PageRequest(caller=caller, input=given, path=path, http=request)
-        if request.headers.get(FRAGMENT) == LIVE and route.method == "GET":
-            key = replace(caller, key="", uid=None, request_id="", requested_at=EPOCH), request.raw_path
-            return _sent(
-                request, await context.state(ConsoleState).fragments.of(key, partial(_live_part, context, route, visit))
-            )
-        return await _answer(context, route, visit)
-
-    endpoint.__name__ = route.handle.__name__  # the name of the operation in the metrics of requests
-    return endpoint
+async def _read(request: web.Request, operation: Operation) -> BaseModel | None:
+    if request.headers.get(FRAGMENT, LIVE) not in FRAGMENTS:
+        raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
+    shape = operation.query or operation.body
+    return None if shape is None else await read_form(request, shape)
 
 
-async def _answer(context: Parts, route: _Route, visit: PageRequest[Any]) -> web.StreamResponse:
-    number = context.events.last
-    match await _handle(context, route, visit):
+async def _carry_out(parts: Parts, page: Operation, visit: Call[Any]) -> web.StreamResponse:
+    request = visit.http
+    if request.headers.get(FRAGMENT) == LIVE and page.method == "GET":
+        key = replace(visit.caller, key="", uid=None, request_id="", requested_at=EPOCH), request.raw_path
+        fragments = parts.state(ConsoleState).fragments
+        return _sent(request, await fragments.of(key, partial(_live_part, parts, page, visit)))
+    return await _answer(parts, page, visit)
+
+
+def _failed(_request: web.Request, _page: Operation, error: BatchqError) -> web.StreamResponse:
+    if isinstance(error, NotFound):
+        raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND) from None
+    raise error
+
+
+async def _answer(parts: Parts, operation: Operation, visit: Call[Any]) -> web.StreamResponse:
+    number = parts.events.last
+    answer: PageAnswer = await operation.handle(parts, visit)
+    match answer:
         case Redirect(location=location):
             return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": location})
         case Page() as page:
-            fragment = await _render(context, visit, page, number)
+            fragment = await _render(parts, visit, page, number)
             if FRAGMENT in visit.http.headers:
                 return _sent(visit.http, fragment)
             response = _html(fragment.body, page.status)
@@ -191,21 +172,14 @@ async def _answer(context: Parts, route: _Route, visit: PageRequest[Any]) -> web
             return response
 
 
-async def _live_part(context: Parts, route: _Route, visit: PageRequest[Any]) -> Fragment:
-    page = await _handle(context, route, visit)
+async def _live_part(parts: Parts, operation: Operation, visit: Call[Any]) -> Fragment:
+    page: PageAnswer = await operation.handle(parts, visit)
     if not isinstance(page, Page):
         raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND)
-    return await _render(context, visit, page, context.events.last)
+    return await _render(parts, visit, page, parts.events.last)
 
 
-async def _handle(context: Parts, route: _Route, visit: PageRequest[Any]) -> PageAnswer:
-    try:
-        return await route.handle(context, visit)
-    except NotFound:
-        raise HttpRefusal(NOT_FOUND, status=HTTPStatus.NOT_FOUND) from None
-
-
-async def read_input(request: web.Request, shape: type[Shape]) -> Shape:
+async def read_form(request: web.Request, shape: type[Shape]) -> Shape:
     """Parse the query of a GET or HEAD, or else the form. Raises InvalidMember.
 
     A field that was left empty counts as absent, because browsers send all fields.
@@ -241,18 +215,18 @@ def _lists(shape: type[BaseModel]) -> set[str]:
     }
 
 
-async def _render(context: Parts, visit: PageRequest[Any], page: Page, number: int) -> Fragment:
+async def _render(parts: Parts, visit: Call[Any], page: Page, number: int) -> Fragment:
     """Render the page, or the requested block of it. `number`: the newest change before the page was read."""
     request = visit.http
     template = _ENVIRONMENT.get_template(page.template)
-    state, sentence = context.overviews.state(caller=visit.caller)
+    state, sentence = parts.overviews.state(caller=visit.caller)
     values = {
         "title": page.title,
         "caller": visit.caller,
         "has_session": bool(visit.caller.key),
         "server_state": state,
         "server_sentence": sentence,
-        "now": context.clock.now(),
+        "now": parts.clock.now(),
         "path": request.path,
         "address": request.raw_path,
         "number": number,
@@ -260,9 +234,10 @@ async def _render(context: Parts, visit: PageRequest[Any], page: Page, number: i
         **page.values,
     }
     fragment = request.headers.get(FRAGMENT)
-    parts = template.generate(values) if fragment is None else _block(template, fragment, values)
-    rendered = await context.state(ConsoleState).renderer.render(parts, user=visit.caller.user)
-    context.state(ConsoleState).load.rendered(rendered.seconds)
+    pieces = template.generate(values) if fragment is None else _block(template, fragment, values)
+    console = parts.state(ConsoleState)
+    rendered = await console.renderer.render(pieces, user=visit.caller.user)
+    console.load.rendered(rendered.seconds)
     return Fragment(body=rendered.body, tag=f'"{rendered.digest[:32]}"', status=page.status)
 
 
@@ -284,11 +259,11 @@ def _block(template: Template, name: str, values: Mapping[str, object]) -> Itera
 
 
 async def give_order(
-    context: Parts, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
+    parts: Parts, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
 ) -> PageAnswer:
     """Redirect to the path that `order` returns. A form that is sent twice orders once. Raises NotFound."""
     try:
-        return Redirect(location=await context.state(ConsoleState).invocations.once(caller, form, order))
+        return Redirect(location=await parts.state(ConsoleState).invocations.once(caller, form, order))
     except StateChanged:
         return await show_again(CHANGED, HTTPStatus.CONFLICT)
     except NotFound:

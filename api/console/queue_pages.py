@@ -10,7 +10,8 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, Redirect
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
 from batchq.domain.catalog import JobQueue, SchedulingPolicy, State
@@ -42,16 +43,16 @@ class ShareRow(Struct, frozen=True, kw_only=True):
     millicpus: int | None
 
 
-@pages.get("/queues")
-async def queues_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/queues", Permission.SELF)
+async def queues_page(context: Parts, visit: Call[None]) -> Page:
     """All queues that the caller may use."""
     queues = await context.overviews.queues(caller=visit.caller)
     why = await context.explanations.heads([overview.queue.name for overview in queues], caller=visit.caller)
     return Page(template="queues.html", title="Queues", values={"queues": queues, "why": why})
 
 
-@pages.get(QUEUE)
-async def queue_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get(QUEUE, Permission.SELF)
+async def queue_page(context: Parts, visit: Call[None]) -> Page:
     """One queue."""
     caller, name = visit.caller, QueueName(visit.path["name"])
     snapshot = await context.jobs.snapshot(name, caller=caller)
@@ -85,17 +86,17 @@ def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:
     return [ShareRow(share=share, weight=weight, millicpus=held.get(share)) for share, weight in rows.items()]
 
 
-@pages.get("/queues/{name}/disable", permission=Permission.CATALOG)
-async def disable_queue_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/queues/{name}/disable", Permission.CATALOG)
+async def disable_queue_page(context: Parts, visit: Call[None]) -> Page:
     return await _order_page(context, visit, "disable")
 
 
-@pages.get("/queues/{name}/drain", permission=Permission.CATALOG)
-async def drain_queue_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/queues/{name}/drain", Permission.CATALOG)
+async def drain_queue_page(context: Parts, visit: Call[None]) -> Page:
     return await _order_page(context, visit, "drain")
 
 
-async def _order_page(context: Parts, visit: PageRequest[None], order: str) -> Page:
+async def _order_page(context: Parts, visit: Call[None], order: str) -> Page:
     """What the order does to the queue, and its form."""
     name = visit.path["name"]
     queues = await context.overviews.queues(caller=visit.caller)
@@ -106,33 +107,33 @@ async def _order_page(context: Parts, visit: PageRequest[None], order: str) -> P
     return Page(template="queue_order.html", title=f"{order.capitalize()} queue {name}", values=values)
 
 
-@pages.post("/queues/{name}/enable", permission=Permission.CATALOG)
-async def post_enable_queue(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.post("/queues/{name}/enable", Permission.CATALOG)
+async def post_enable_queue(context: Parts, visit: Call[None]) -> PageAnswer:
     return await _updated_queue(context, visit, lambda queue: replace(queue, state=State.ENABLED))
 
 
-@pages.post("/queues/{name}/disable", permission=Permission.CATALOG)
-async def post_disable_queue(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.post("/queues/{name}/disable", Permission.CATALOG)
+async def post_disable_queue(context: Parts, visit: Call[None]) -> PageAnswer:
     return await _updated_queue(context, visit, lambda queue: replace(queue, state=State.DISABLED))
 
 
-@pages.post("/queues/{name}/drain", permission=Permission.CATALOG)
-async def post_drain_queue(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.post("/queues/{name}/drain", Permission.CATALOG)
+async def post_drain_queue(context: Parts, visit: Call[None]) -> PageAnswer:
     return await _drained_queue(context, visit, drained=True)
 
 
-@pages.post("/queues/{name}/undrain", permission=Permission.CATALOG)
-async def post_undrain_queue(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.post("/queues/{name}/undrain", Permission.CATALOG)
+async def post_undrain_queue(context: Parts, visit: Call[None]) -> PageAnswer:
     return await _drained_queue(context, visit, drained=False)
 
 
-async def _updated_queue(context: Parts, visit: PageRequest[None], change: Callable[[JobQueue], JobQueue]) -> Redirect:
+async def _updated_queue(context: Parts, visit: Call[None], change: Callable[[JobQueue], JobQueue]) -> Redirect:
     name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="UpdateJobQueue")
     await context.catalog.job_queues.update(name, change, caller=caller)
     return _to_queue(name)
 
 
-async def _drained_queue(context: Parts, visit: PageRequest[None], *, drained: bool) -> Redirect:
+async def _drained_queue(context: Parts, visit: Call[None], *, drained: bool) -> Redirect:
     name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="DrainQueue")
     await context.catalog.drain_queue(name, drained=drained, caller=caller)
     return _to_queue(name)

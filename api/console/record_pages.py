@@ -8,11 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.job_filters import milliseconds_at
 from batchq.api.console.job_words import entry_words
-from batchq.api.console.pages import Page, PageRequest, PageTable
+from batchq.api.console.pages import Page, PageTable
 from batchq.api.http.http import Word
 from batchq.api.http.page_tokens import TokenQuery
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import UserName
+from batchq.domain.access.accounts import Permission, UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
@@ -46,8 +47,8 @@ class EventsQuery(BaseModel):
         ]
 
 
-@pages.get("/events")
-async def events_page(context: Parts, visit: PageRequest[EventsQuery]) -> Page:
+@pages.get("/events", Permission.SELF)
+async def events_page(context: Parts, visit: Call[EventsQuery]) -> Page:
     """The newest events of jobs that the caller may see."""
     query, caller = visit.input, visit.caller
     wanted = FeedFilter(
@@ -93,8 +94,8 @@ class AuditPageQuery(BaseModel):
         return {name: value for name, value in given.items() if value is not None}
 
 
-@pages.get("/audit")
-async def audit_page(context: Parts, visit: PageRequest[AuditPageQuery]) -> Page:
+@pages.get("/audit", Permission.SELF)
+async def audit_page(context: Parts, visit: Call[AuditPageQuery]) -> Page:
     """The records that the caller may see, newest first."""
     query = visit.input
     since = milliseconds_at("since", query.since, context.clock.now())

@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import BatchCalls, Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.ids import JobId, job_path
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.job_selection import JobSelection
@@ -87,13 +88,13 @@ class RerunResult(Struct, frozen=True, kw_only=True):
         return sum(bool(job.new) for job in self.jobs)
 
 
-@pages.get("/rerun")
-async def rerun_page(context: Parts, visit: PageRequest[RerunSelection]) -> PageAnswer:
+@pages.get("/rerun", Permission.SELF)
+async def rerun_page(context: Parts, visit: Call[RerunSelection]) -> PageAnswer:
     return await _page(context, visit.input, visit.caller)
 
 
-@pages.post("/rerun")
-async def post_rerun(context: Parts, visit: PageRequest[RerunForm]) -> PageAnswer:
+@pages.post("/rerun", Permission.SELF)
+async def post_rerun(context: Parts, visit: Call[RerunForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
@@ -114,8 +115,8 @@ async def post_rerun(context: Parts, visit: PageRequest[RerunForm]) -> PageAnswe
     return await give_order(context, caller, form, order, show_again)
 
 
-@pages.get("/rerun/results/{invocation}")
-async def rerun_result(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.get("/rerun/results/{invocation}", Permission.SELF)
+async def rerun_result(context: Parts, visit: Call[None]) -> PageAnswer:
     result = context.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")

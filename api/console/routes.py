@@ -1,7 +1,6 @@
 """The dialect of the web console: HTML pages and forms below /ui, for browsers."""
 
 import re
-from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -29,8 +28,9 @@ from batchq.api.console import (
 from batchq.api.console.pages import UI, error_page
 from batchq.api.console.templates import STATIC, static_path
 from batchq.api.http.credentials import Scheme
-from batchq.api.http.dialect_profiles import DialectProfile, register_dialect_profile
+from batchq.api.http.dialect_profiles import DialectProfile
 from batchq.api.http.http import Dialect
+from batchq.api.operations.operation_table import OperationTable, PublicHandler, dialect_of
 from batchq.api.operations.parts import Parts
 
 MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -75,27 +75,21 @@ TABLES = tuple(
 )
 
 
-def dialect(context: Parts) -> Dialect:
+def dialect(parts: Parts) -> Dialect:
     """Mount the pages of all tables."""
-
-    def mount(app: web.Application) -> None:
-        register_dialect_profile(app, PROFILE)
-        _mount_static_files(app)
-        login.mount_login(app, context)
-        for table in TABLES:
-            table.mount(app, context)
-
-    return mount
+    return dialect_of(_static_files(), login.operations, *TABLES, profile=lambda _: PROFILE)(parts)
 
 
-def _mount_static_files(app: web.Application) -> None:
+def _static_files() -> OperationTable:
     """The style sheet and the script, below a path that changes with their content. They are read here, once."""
+    files = OperationTable()
     for file in sorted(STATIC.iterdir()):
-        app.router.add_get(static_path(file.name), _serve(file.read_bytes(), MEDIA[file.suffix]))
+        files.public("serve", "GET", static_path(file.name))(_serve(file.read_bytes(), MEDIA[file.suffix]))
+    return files
 
 
-def _serve(body: bytes, media: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def serve(_: web.Request) -> web.Response:
+def _serve(body: bytes, media: str) -> PublicHandler:
+    async def serve(_parts: Parts, _request: web.Request) -> web.StreamResponse:
         response = web.Response(body=body, content_type=media, charset="utf-8", headers=HEADERS)
         response.enable_compression()
         return response

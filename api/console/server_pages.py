@@ -2,28 +2,30 @@
 
 from msgspec import to_builtins
 
-from batchq.api.console.pages import Page, PageRequest, PageTable, Redirect
+from batchq.api.console.pages import Page, PageTable, Redirect
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.doctor.server import health_findings
+from batchq.domain.access.accounts import Permission
 
 pages = PageTable()
 
 
-@pages.get("/")
-async def overview_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/", Permission.SELF)
+async def overview_page(context: Parts, visit: Call[None]) -> Page:
     found = await context.overviews.overview(caller=visit.caller)
     why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
     values = {"overview": found, "why": why}
     return Page(template="overview.html", title="Overview", values=values)
 
 
-@pages.get("")
-async def without_slash(_: Parts, visit: PageRequest[None]) -> Redirect:  # noqa: ARG001 - the table passes it
+@pages.get("", Permission.SELF)
+async def without_slash(_: Parts, visit: Call[None]) -> Redirect:  # noqa: ARG001 - the table passes it
     return Redirect(location="/ui/")
 
 
-@pages.get("/system")
-async def system_page(context: Parts, visit: PageRequest[None]) -> Page:
+@pages.get("/system", Permission.SELF)
+async def system_page(context: Parts, visit: Call[None]) -> Page:
     """The health report, as /healthz has it. Only operators see the settings, and descriptions of failures."""
     sees_all, report = visit.caller.reaches_all, await context.monitoring.health()
     report = report if sees_all else report.without_errors()

@@ -5,9 +5,11 @@ from typing import Literal
 
 from aiohttp import web
 
-from batchq.api.console.pages import HEADERS, UI, Page, PageRequest, PageTable
+from batchq.api.console.pages import HEADERS, UI, Page, PageTable
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
+from batchq.domain.access.accounts import Permission
 
 PATH = "/settings"
 YEAR = 365 * 24 * 3600  # seconds
@@ -40,14 +42,14 @@ class SettingsForm(RequestQuery):
     shortcuts: Literal["on", "off"]
 
 
-@pages.get(PATH)
-async def settings_page(_: Parts, visit: PageRequest[None]) -> Page:
+@pages.get(PATH, Permission.SELF)
+async def settings_page(_: Parts, visit: Call[None]) -> Page:
     chosen = {name: visit.http.cookies.get(name, default) for name, default in DEFAULTS.items()}
     return Page(template="settings.html", title="Settings", values={"chosen": chosen})
 
 
-@pages.post(PATH)
-async def save_settings(_: Parts, visit: PageRequest[SettingsForm]) -> web.Response:
+@pages.post(PATH, Permission.SELF)
+async def save_settings(_: Parts, visit: Call[SettingsForm]) -> web.Response:
     response = web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": UI + PATH})
     for name, value in visit.input.model_dump().items():
         # The script reads them, so they are not HttpOnly.
@@ -55,6 +57,6 @@ async def save_settings(_: Parts, visit: PageRequest[SettingsForm]) -> web.Respo
     return response
 
 
-@pages.get("/keys")
-async def keys_page(_: Parts, visit: PageRequest[None]) -> Page:  # noqa: ARG001 - the table passes it
+@pages.get("/keys", Permission.SELF)
+async def keys_page(_: Parts, visit: Call[None]) -> Page:  # noqa: ARG001 - the table passes it
     return Page(template="keys.html", title="Keyboard shortcuts", values={"shortcuts": SHORTCUTS})

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain import wording
 from batchq.domain.access.accounts import Caller, Permission
@@ -118,15 +119,15 @@ class StopSubject(Struct, frozen=True, kw_only=True):
     node: int | None
 
 
-@pages.get("/jobs/{id}/stop")
-@pages.get("/jobs/{id}/nodes/{node}/stop")
-async def stop_page(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.get("/jobs/{id}/stop", Permission.SELF)
+@pages.get("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
+async def stop_page(context: Parts, visit: Call[None]) -> PageAnswer:
     return await _page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
-@pages.post("/jobs/{id}/stop")
-@pages.post("/jobs/{id}/nodes/{node}/stop")
-async def post_stop(context: Parts, visit: PageRequest[StopForm]) -> PageAnswer:
+@pages.post("/jobs/{id}/stop", Permission.SELF)
+@pages.post("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
+async def post_stop(context: Parts, visit: Call[StopForm]) -> PageAnswer:
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
@@ -142,13 +143,13 @@ async def post_stop(context: Parts, visit: PageRequest[StopForm]) -> PageAnswer:
     return await give_order(context, visit.caller, form, order, show_again)
 
 
-@pages.get("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
-async def force_fail_page(context: Parts, visit: PageRequest[None]) -> PageAnswer:
+@pages.get("/jobs/{id}/force-fail", Permission.MAINTENANCE)
+async def force_fail_page(context: Parts, visit: Call[None]) -> PageAnswer:
     return await _force_fail_page(context, await _subject(context, visit.path, visit.caller), visit.caller)
 
 
-@pages.post("/jobs/{id}/force-fail", permission=Permission.MAINTENANCE)
-async def post_force_fail(context: Parts, visit: PageRequest[ForceFailForm]) -> PageAnswer:
+@pages.post("/jobs/{id}/force-fail", Permission.MAINTENANCE)
+async def post_force_fail(context: Parts, visit: Call[ForceFailForm]) -> PageAnswer:
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:

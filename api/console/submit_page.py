@@ -5,11 +5,12 @@ from http import HTTPStatus
 from typing import Any
 
 from batchq.api.console.forms import new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageRequest, PageTable, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
 from batchq.api.console.submission_form import SUBMIT, SubmissionForm, Word, aws_command, batchq_command, fields_of
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import BatchCalls, Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.ids import job_path
 from batchq.errors import Invalid, NotFound
 from batchq.services.client_requests import (
@@ -40,8 +41,8 @@ class SubmitQuery(RequestQuery):
     queue: Word = ""
 
 
-@pages.get("/submit")
-async def submit_page(context: Parts, visit: PageRequest[SubmitQuery]) -> PageAnswer:
+@pages.get("/submit", Permission.SELF)
+async def submit_page(context: Parts, visit: Call[SubmitQuery]) -> PageAnswer:
     given = visit.input
     fields = given.model_dump()
     if given.like:
@@ -50,8 +51,8 @@ async def submit_page(context: Parts, visit: PageRequest[SubmitQuery]) -> PageAn
     return await _page(context, form, visit.caller)
 
 
-@pages.post("/submit")
-async def post_submit(context: Parts, visit: PageRequest[SubmissionForm]) -> PageAnswer:
+@pages.post("/submit", Permission.SELF)
+async def post_submit(context: Parts, visit: Call[SubmissionForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:

@@ -10,7 +10,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from batchq.api.http.dialect_profiles import TARGET
-from batchq.api.operations.openapi import OperationDoc
+from batchq.api.operations.operations import Operation
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.scheduling.fairshare import Change
@@ -236,9 +236,9 @@ class RequestMetrics:
         )
         self._requests, self._seconds = Children(requests), Children(seconds)
         #: The operations by method and path.
-        self._operations: Mapping[tuple[str, str], tuple[OperationDoc, ...]] = {}
+        self._operations: Mapping[tuple[str, str], tuple[Operation, ...]] = {}
 
-    def describe(self, operations: Mapping[tuple[str, str], tuple[OperationDoc, ...]]) -> None:
+    def describe(self, operations: Mapping[tuple[str, str], tuple[Operation, ...]]) -> None:
         """Set the operations of the API, by method and path."""
         self._operations = operations
 
@@ -256,7 +256,7 @@ class RequestMetrics:
             found = () if resource is None else self._operations.get((method, resource.canonical), ())
         if len(found) > 1:
             target = request.headers.get(TARGET, "")
-            found = tuple(doc for doc in found if doc.target == target)
+            found = tuple(operation for operation in found if operation.target == target)
         return found[0].name if found else NO_OPERATION
 
 

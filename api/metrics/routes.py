@@ -4,7 +4,6 @@ Prometheus cannot sign requests, so a server with keys has a token of its own fo
 Without a token, a server with keys refuses /metrics.
 """
 
-import hmac
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import datetime
 from http import HTTPStatus
@@ -17,15 +16,14 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
 from batchq.api.auth.authentication import LIVE, METRICS, READY
-from batchq.api.http.http import Dialect, HttpRefusal, reply
+from batchq.api.http.http import reply
 from batchq.api.metrics.counters import BoundedNames, EngineMetrics, RequestMetrics
 from batchq.api.metrics.gauges import GaugeCollector, Reading
-from batchq.api.operations.openapi import TEXT, OperationDoc, Security, document
+from batchq.api.operations.operation_table import OperationTable, dialect_of
+from batchq.api.operations.operations import Public
 from batchq.api.operations.parts import Parts
 
 SHARED_FOR = 1.0  # seconds for which scrapes get the same text
-
-Probe = Callable[[], Awaitable[bool]]
 
 #: Returns the names that exist for a label: `queue`, `environment`, `account` or `resource`.
 Existing = Callable[[str], Collection[str]]
@@ -67,47 +65,26 @@ class ProbeResponse(Struct, frozen=True):
     status: str
 
 
-_METRICS = OperationDoc(
-    name="GetMetrics",
-    summary="Returns the metrics of the server, in the text format of Prometheus.",
-    permission=None,
-    security=Security.METRICS_TOKEN,
-    response_media=TEXT,
-)
-_LIVENESS = OperationDoc(
-    name="GetLiveness",
-    summary="Returns whether the process works. If not, a supervisor should restart it.",
-    answer=ProbeResponse,
-    permission=None,
-    security=Security.NONE,
-)
-_READINESS = OperationDoc(
-    name="GetReadiness",
-    summary="Returns whether requests should be sent to the server.",
-    answer=ProbeResponse,
-    permission=None,
-    security=Security.NONE,
-)
+operations = OperationTable()
+dialect = dialect_of(operations)
 
 
-def dialect(parts: Parts) -> Dialect:
-    async def scrape(request: web.Request) -> web.Response:
-        if parts.monitoring.token is not None:
-            _check_token(request, parts.monitoring.token())
-        return web.Response(body=await parts.monitoring.scrape(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+@operations.public("GetMetrics", "GET", METRICS, Public.METRICS_TOKEN, response_media="text/plain")
+async def get_metrics(parts: Parts, _: web.Request) -> web.StreamResponse:
+    """Returns the metrics of the server, in the text format of Prometheus."""
+    return web.Response(body=await parts.monitoring.scrape(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def livez(_: web.Request) -> web.Response:
-        return _status(await parts.monitoring.is_alive())
 
-    async def readyz(_: web.Request) -> web.Response:
-        return _status(await parts.monitoring.is_ready())
+@operations.public("GetLiveness", "GET", LIVE, answer=ProbeResponse)
+async def get_liveness(parts: Parts, _: web.Request) -> web.StreamResponse:
+    """Returns whether the process works. If not, a supervisor should restart it."""
+    return _status(await parts.monitoring.is_alive())
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(METRICS, scrape), _METRICS)
-        document(app, app.router.add_get(LIVE, livez), _LIVENESS)
-        document(app, app.router.add_get(READY, readyz), _READINESS)
 
-    return mount
+@operations.public("GetReadiness", "GET", READY, answer=ProbeResponse)
+async def get_readiness(parts: Parts, _: web.Request) -> web.StreamResponse:
+    """Returns whether requests should be sent to the server."""
+    return _status(await parts.monitoring.is_ready())
 
 
 def token_in(file: Path) -> str | None:
@@ -122,15 +99,3 @@ def _status(good: bool) -> web.Response:  # noqa: FBT001 - the one argument is t
     """A reply of one word, because everyone may send the request."""
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
     return reply(ProbeResponse(status="ok" if good else "unavailable"), status=status)
-
-
-def _check_token(request: web.Request, token: str | None) -> None:
-    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
-    if token is None:
-        raise _denied("This server requires a token for /metrics, and has none: serve --metrics-token-file FILE.")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), token.encode()):
-        raise _denied("The token of /metrics is missing or wrong.")
-
-
-def _denied(message: str) -> HttpRefusal:
-    return HttpRefusal(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")

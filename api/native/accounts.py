@@ -1,31 +1,31 @@
 """Who may call, and what they did: accounts, users and keys, logins to the web console, and audit records."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from batchq.accounts.operations import OPERATIONS, AdminOperation
 from batchq.accounts.wire import AdminRequest, AuditRecordResponse, audit_record_answer
-from batchq.api.auth.authentication import authorize
+from batchq.api.auth.authentication import CALLER, access_denied
 from batchq.api.auth.sessions import HOME, login_path, page_path
 from batchq.api.http.client_connection import is_unix_connection
-from batchq.api.http.http import Dialect, HttpRefusal, Milliseconds, RequestBody, parse, read_body, reply
+from batchq.api.http.http import HttpRefusal, Milliseconds, RequestBody
 from batchq.api.http.page_tokens import PageTokens, TokenQuery
-from batchq.api.operations.openapi import OperationDoc, document
-from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, missing_is_404, read_input
+from batchq.api.operations.operations import Call, Operation
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
-from batchq.errors import Forbidden, Invalid, NotFound
+from batchq.errors import BatchqError, Forbidden, Invalid
 from batchq.services.records import audit_position, parse_audit_position
 
 _UNSIGNED = (
@@ -38,40 +38,38 @@ _SIGNED_ONLY = (
 )
 
 
-def dialect(parts: Parts) -> Dialect:
-    def mount(app: web.Application) -> None:
-        for name, operation in OPERATIONS.items():
-            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(parts, name, operation))
-            doc = OperationDoc(
-                name=name,
-                summary=operation.summary,
-                description="" if operation.reads_only else _SIGNED_ONLY,
-                body=operation.request,
-                answer=operation.answer,
-                permission=operation.permission,
-            )
-            document(app, route, doc)
+def _administration(name: str, admin: AdminOperation[Any]) -> Operation:
+    def perform(parts: Parts, call: Call[AdminRequest]) -> Awaitable[Struct]:
+        return asyncio.to_thread(admin.perform, parts.accounts, call.input, call.caller)
 
-    return mount
+    return Operation(
+        name=name,
+        method="POST",
+        path=f"/v1/batchq/{name.lower()}",
+        access=admin.permission,
+        handle=perform,
+        summary=admin.summary,
+        description="" if admin.reads_only else _SIGNED_ONLY,
+        body=admin.request,
+        answer=admin.answer,
+    )
 
 
-def _endpoint(
-    parts: Parts, name: str, operation: AdminOperation[AdminRequest]
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def endpoint(request: web.Request) -> web.Response:
-        caller = authorize(request, operation.permission, name)
-        if not caller.is_authenticated and not operation.reads_only:
-            raise HttpRefusal(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-        body = parse(operation.request, await read_body(request))
-        try:
-            return reply(await asyncio.to_thread(operation.perform, parts.accounts, body, caller))
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        except Forbidden as why:
-            raise HttpRefusal(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException") from None
+async def _read(request: web.Request, operation: Operation) -> BaseModel | None:
+    if not request[CALLER].is_authenticated and not OPERATIONS[operation.name].reads_only:
+        raise access_denied(_UNSIGNED)
+    return await read_input(request, operation)
 
-    return endpoint
 
+def _failed(request: web.Request, operation: Operation, error: BatchqError) -> web.StreamResponse:
+    if isinstance(error, Forbidden):
+        raise access_denied(error) from None
+    return missing_is_404(request, operation, error)
+
+
+admin_operations = OperationTable(
+    [_administration(name, admin) for name, admin in OPERATIONS.items()], read=_read, failed=_failed
+)
 
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - names of all addresses, for a browser of this machine
 _NO_TCP = "The web console needs TCP: start the server without --no-tcp."
@@ -100,40 +98,38 @@ class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
     path: str
 
 
-login_operations = OperationTable()
+operations = OperationTable()
 
 
-@login_operations.add(
-    "CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", permission=Permission.SELF, optional_body=True
-)
-async def create_console_login(context: Parts, call: Call[CreateConsoleLoginRequest]) -> CreateConsoleLoginResponse:
+@operations.add("CreateConsoleLogin", "POST", "/v1/batchq/consolelogin", Permission.SELF, optional_body=True)
+async def create_console_login(parts: Parts, call: Call[CreateConsoleLoginRequest]) -> CreateConsoleLoginResponse:
     """Returns the URL of the web console for the caller.
 
     On a server with keys it is a one-time link: for 60 seconds, one browser can log in by it as the caller. A caller
     of the unix socket has no access key, and gets an error there.
     """
-    site = _site(context, call.http)
-    path = _path(context, call.caller, call.input.page)
+    site = _site(parts, call.http)
+    path = _path(parts, call.caller, call.input.page)
     return CreateConsoleLoginResponse(url=site + path, path=path)
 
 
-def _path(context: Parts, caller: Caller, page: str) -> str:
-    if context.keys is None:
+def _path(parts: Parts, caller: Caller, page: str) -> str:
+    if parts.keys is None:
         return page
     if not caller.key:
         raise HttpRefusal(_NO_KEY, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-    return login_path(page, code=context.keys.codes.create(caller.key))
+    return login_path(page, code=parts.keys.codes.create(caller.key))
 
 
-def _site(context: Parts, request: web.Request) -> str:
+def _site(parts: Parts, request: web.Request) -> str:
     """The URL of the server without a path: as the client has it, or for a client of the unix socket TCP's own."""
     if request.transport is None or not is_unix_connection(request.transport):
         return f"{request.scheme}://{request.host}"
-    parts = urlsplit(context.urls[0])
-    if parts.scheme == "unix":
+    url = urlsplit(parts.urls[0])
+    if url.scheme == "unix":
         raise HttpRefusal(_NO_TCP, status=HTTPStatus.BAD_REQUEST)
-    host = parts.netloc.rpartition(":")
-    return urlunsplit(parts._replace(netloc="".join((LOOPBACK.get(host[0], host[0]), *host[1:]))))
+    host = url.netloc.rpartition(":")
+    return urlunsplit(url._replace(netloc="".join((LOOPBACK.get(host[0], host[0]), *host[1:]))))
 
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
@@ -165,11 +161,8 @@ class ListAuditResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     next_token: str | None = None
 
 
-audit_operations = OperationTable()
-
-
-@audit_operations.add("ListAudit", "POST", "/v1/batchq/listaudit")
-async def list_audit(context: Parts, call: Call[ListAuditRequest]) -> ListAuditResponse:
+@operations.add("ListAudit", "POST", "/v1/batchq/listaudit", Permission.SELF)
+async def list_audit(parts: Parts, call: Call[ListAuditRequest]) -> ListAuditResponse:
     """Lists audit records, newest first.
 
     Operators and admins get all records, coordinators those of their accounts, and users those of their own requests.
@@ -177,10 +170,8 @@ async def list_audit(context: Parts, call: Call[ListAuditRequest]) -> ListAuditR
     """
     body = call.input
     job = None if body.job is None else JobId(body.job)
-    found = await context.audit.records(_query(body, context.tokens), job=job, caller=call.caller)
-    token = (
-        context.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
-    )
+    found = await parts.audit.records(_query(body, parts.tokens), job=job, caller=call.caller)
+    token = parts.tokens.make(_token_query(body), audit_position(found[-1])) if len(found) == body.max_results else None
     return ListAuditResponse(
         records=tuple(audit_record_answer(audit_record.record) for audit_record in found), next_token=token
     )

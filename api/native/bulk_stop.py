@@ -16,10 +16,11 @@ from pydantic import Field
 
 from batchq.api.http.http import REQUEST_ID, Reason, begin_stream
 from batchq.api.native.job_selection import SelectionBody
-from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import JobOutcome, Outcome, outcome_message
 from batchq.domain.job import Status
 from batchq.domain.job_selection import JobSelection
@@ -88,7 +89,13 @@ operations = OperationTable()
 
 
 @operations.add(
-    "CancelJobsByFilter", "POST", "/v1/batchq/canceljobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
+    "CancelJobsByFilter",
+    "POST",
+    "/v1/batchq/canceljobs",
+    Permission.SELF,
+    limit=BULK_LIMIT,
+    answer=_LINES,
+    response_media=NDJSON,
 )
 async def cancel_jobs(parts: Parts, call: Call[CancelJobsRequest]) -> web.StreamResponse:
     """Cancels all jobs that match the filters.
@@ -100,7 +107,13 @@ async def cancel_jobs(parts: Parts, call: Call[CancelJobsRequest]) -> web.Stream
 
 
 @operations.add(
-    "TerminateJobsByFilter", "POST", "/v1/batchq/terminatejobs", limit=BULK_LIMIT, answer=_LINES, response_media=NDJSON
+    "TerminateJobsByFilter",
+    "POST",
+    "/v1/batchq/terminatejobs",
+    Permission.SELF,
+    limit=BULK_LIMIT,
+    answer=_LINES,
+    response_media=NDJSON,
 )
 async def terminate_jobs(parts: Parts, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
     """Terminates all jobs that match the filters.

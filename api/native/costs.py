@@ -5,7 +5,6 @@ See docs/cost.md.
 
 from datetime import datetime, timedelta
 from decimal import Decimal
-from http import HTTPStatus
 from typing import Annotated
 
 from msgspec import Struct
@@ -13,7 +12,8 @@ from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest, EmptyResponse
 from batchq.api.http.http import RequestBody
-from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, missing_is_404
+from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
@@ -113,10 +113,10 @@ class CostReportResponse(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(failed=missing_is_404)
 
 
-@operations.add("GetJobCost", "GET", f"{JOB}/cost")
+@operations.add("GetJobCost", "GET", f"{JOB}/cost", Permission.SELF)
 async def get_job_cost(context: Parts, call: Call[None]) -> JobCostResponse:
     """Returns what a job has cost so far.
 
@@ -126,7 +126,7 @@ async def get_job_cost(context: Parts, call: Call[None]) -> JobCostResponse:
     return JobCostResponse(job_id=call.job_id, cost=None if cost is None else _cost(cost))
 
 
-@operations.add("GetJobMetrics", "GET", f"{JOB}/metrics")
+@operations.add("GetJobMetrics", "GET", f"{JOB}/metrics", Permission.SELF)
 async def get_job_metrics(context: Parts, call: Call[None]) -> JobMetricsResponse:
     """Returns the last values of the metrics of a job.
 
@@ -139,7 +139,7 @@ async def get_job_metrics(context: Parts, call: Call[None]) -> JobMetricsRespons
     return JobMetricsResponse(job_id=call.job_id, metrics=metrics)
 
 
-@operations.add("ReportCosts", "POST", "/v1/batchq/costreport")
+@operations.add("ReportCosts", "POST", "/v1/batchq/costreport", Permission.SELF)
 async def report_costs(context: Parts, call: Call[CostReportRequest]) -> CostReportResponse:
     """Adds up what jobs cost by account, user, queue or job definition.
 
@@ -264,10 +264,7 @@ class ListBudgetsResponse(Struct, frozen=True, kw_only=True):
     budgets: tuple[BudgetResponse, ...]
 
 
-budget_operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
-
-
-@budget_operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", permission=Permission.ACCOUNTS)
+@operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", Permission.ACCOUNTS)
 async def list_budgets(parts: Parts, call: Call[EmptyRequest]) -> ListBudgetsResponse:
     """Lists budgets with what is spent of them.
 
@@ -276,7 +273,7 @@ async def list_budgets(parts: Parts, call: Call[EmptyRequest]) -> ListBudgetsRes
     return ListBudgetsResponse(budgets=tuple(map(_budget, parts.budgets.list(caller=call.caller))))
 
 
-@budget_operations.add("SetBudget", "POST", "/v1/batchq/setbudget", permission=Permission.CATALOG)
+@operations.add("SetBudget", "POST", "/v1/batchq/setbudget", Permission.CATALOG)
 async def set_budget(parts: Parts, call: Call[SetBudgetRequest]) -> BudgetResponse:
     """Sets the budget of an account or a queue.
 
@@ -287,7 +284,7 @@ async def set_budget(parts: Parts, call: Call[SetBudgetRequest]) -> BudgetRespon
     return _budget(await parts.budgets.set(body.key, soft=soft, hard=hard, period=body.period, caller=call.caller))
 
 
-@budget_operations.add("RemoveBudget", "POST", "/v1/batchq/removebudget", permission=Permission.CATALOG)
+@operations.add("RemoveBudget", "POST", "/v1/batchq/removebudget", Permission.CATALOG)
 async def remove_budget(parts: Parts, call: Call[BudgetRequest]) -> EmptyResponse:
     """Removes the budget of an account or a queue."""
     await parts.budgets.remove(call.input.key, caller=call.caller)

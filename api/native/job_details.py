@@ -1,7 +1,5 @@
 """GetJob and ExplainJob: one job, a child `ID:3` of an array, or a node `ID#1` (`ID%231` in a URL). See docs/why.md."""
 
-from http import HTTPStatus
-
 from msgspec import Struct, convert, field
 from msgspec.structs import asdict
 
@@ -13,9 +11,11 @@ from batchq.api.native.job_search import (
     explanation_answer,
     row_members,
 )
-from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, missing_is_404
+from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
+from batchq.domain.access.accounts import Permission
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, DependencyType, Job, Status
@@ -153,10 +153,10 @@ class JobExplanationResponse(ExplanationResponse, frozen=True, kw_only=True, omi
     job_id: str
 
 
-operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(failed=missing_is_404)
 
 
-@operations.add("GetJob", "GET", JOB)
+@operations.add("GetJob", "GET", JOB, Permission.SELF)
 async def get_job(context: Parts, call: Call[None]) -> JobResponse:
     """Describes a job, a child of an array or a node of a multi-node job.
 
@@ -171,7 +171,7 @@ async def get_job(context: Parts, call: Call[None]) -> JobResponse:
     return JobResponse(job=job_details(found, dependents, arns_of(call.http, context), rerun=rerun))
 
 
-@operations.add("ExplainJob", "GET", f"{JOB}/why")
+@operations.add("ExplainJob", "GET", f"{JOB}/why", Permission.SELF)
 async def explain_job(context: Parts, call: Call[None]) -> JobExplanationResponse:
     """Explains why a job waits, what it does, or why it failed.
 

@@ -17,10 +17,11 @@ from pydantic import Field
 from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text, selection_text
 from batchq.api.native.job_selection import SelectionBody, parse_job_id
-from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.explanation.explain import REASONS
 from batchq.domain.explanation.explanation import Explanation, Fact
 from batchq.domain.ids import JobId
@@ -211,7 +212,7 @@ class SearchResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 operations = OperationTable()
 
 
-@operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=BULK_LIMIT)
+@operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", Permission.SELF, limit=BULK_LIMIT)
 async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchResponse:
     """Lists jobs of all queues and statuses, newest first.
 

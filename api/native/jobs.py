@@ -1,13 +1,13 @@
 """Operations on one job: hold, pause, history, checkpoints and ForceFail; and DrainQueue and LeaveSafeMode."""
 
-from http import HTTPStatus
 from typing import Any
 
 from msgspec import Struct
 
 from batchq.accounts.wire import EmptyRequest, EmptyResponse
 from batchq.api.http.http import Reason, RequestBody, Word
-from batchq.api.operations.operation_table import JOB, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, missing_is_404
+from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import (
     HoldChangeResponse,
@@ -100,10 +100,10 @@ class LeaveSafeModeRequest(RequestBody):
     new_engine: bool = False
 
 
-operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
+operations = OperationTable(failed=missing_is_404)
 
 
-@operations.add("HoldJob", "POST", f"{JOB}/hold")
+@operations.add("HoldJob", "POST", f"{JOB}/hold", Permission.SELF)
 async def hold_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Keeps a queued job from starting until it is released.
 
@@ -115,7 +115,7 @@ async def hold_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     return await _held_job(parts, call)
 
 
-@operations.add("ReleaseJob", "POST", f"{JOB}/release")
+@operations.add("ReleaseJob", "POST", f"{JOB}/release", Permission.SELF)
 async def release_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a held or paused job start again.
 
@@ -125,7 +125,7 @@ async def release_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse
     return await _held_job(parts, call, was_held=was_held)
 
 
-@operations.add("PauseJob", "POST", f"{JOB}/pause")
+@operations.add("PauseJob", "POST", f"{JOB}/pause", Permission.SELF)
 async def pause_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse:
     """Stops a running job with a final checkpoint, and holds it until it is resumed.
 
@@ -138,7 +138,7 @@ async def pause_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse
     return await _held_job(parts, call)
 
 
-@operations.add("ResumeJob", "POST", f"{JOB}/resume")
+@operations.add("ResumeJob", "POST", f"{JOB}/resume", Permission.SELF)
 async def resume_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     """Lets a paused or held job start again, from its newest checkpoint.
 
@@ -148,14 +148,14 @@ async def resume_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
     return await _held_job(parts, call, was_held=was_held)
 
 
-@operations.add("GetJobHistory", "GET", f"{JOB}/history")
+@operations.add("GetJobHistory", "GET", f"{JOB}/history", Permission.SELF)
 async def get_job_history(parts: Parts, call: Call[None]) -> JobHistoryResponse:
     """Lists the statuses of a job, the orders to stop it and its holds, oldest first."""
     entries = await parts.jobs.history(call.job_id, caller=call.caller)
     return JobHistoryResponse(job_id=call.job_id, history=tuple(map(_history_entry, entries)))
 
 
-@operations.add("ForceFail", "POST", f"{JOB}/forcefail", permission=Permission.MAINTENANCE)
+@operations.add("ForceFail", "POST", f"{JOB}/forcefail", Permission.MAINTENANCE)
 async def force_fail(parts: Parts, call: Call[ForceFailRequest]) -> ForceFailResponse:
     """Ends a job as FAILED whose container does not end.
 
@@ -165,7 +165,7 @@ async def force_fail(parts: Parts, call: Call[ForceFailRequest]) -> ForceFailRes
     return ForceFailResponse(job_id=job.id, status=job.status, status_reason=job.status_reason)
 
 
-@operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", permission=Permission.MAINTENANCE)
+@operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", Permission.MAINTENANCE)
 async def leave_safe_mode(parts: Parts, call: Call[LeaveSafeModeRequest]) -> EmptyResponse:
     """Ends the safe mode after a restore, or accepts a new container engine."""
     await parts.jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.new_engine, caller=call.caller)
@@ -220,7 +220,7 @@ class DrainQueueResponse(Struct, frozen=True, kw_only=True):
 queue_operations = OperationTable()
 
 
-@queue_operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", permission=Permission.CATALOG)
+@queue_operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", Permission.CATALOG)
 async def drain_queue(parts: Parts, call: Call[DrainQueueRequest]) -> DrainQueueResponse:
     """Lets a job queue accept jobs without starting them, or start them again.
 
@@ -274,10 +274,7 @@ class DeleteCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"
     checkpoint_id: str
 
 
-checkpoint_operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
-
-
-@checkpoint_operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints")
+@operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints", Permission.SELF)
 async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsResponse:
     """Lists the checkpoints of a job, oldest first.
 
@@ -293,7 +290,7 @@ async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsRespons
     )
 
 
-@checkpoint_operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints")
+@operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints", Permission.SELF)
 async def request_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> RequestCheckpointResponse:
     """Sends the checkpoint signal that a running job declared.
 
@@ -303,7 +300,7 @@ async def request_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> RequestC
     return RequestCheckpointResponse(job_id=call.job_id)
 
 
-@checkpoint_operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}")
+@operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}", Permission.SELF)
 async def delete_checkpoint(parts: Parts, call: Call[None]) -> DeleteCheckpointResponse:
     """Deletes a checkpoint of a job."""
     await parts.checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 from typing import Annotated, cast
 
 from aiohttp import web
@@ -25,9 +24,11 @@ from batchq.api.http.http import (
     while_connected,
 )
 from batchq.api.native.job_selection import bare_name, parse_job_id, parse_status
-from batchq.api.operations.operation_table import JOB, Call, CallLimit, OperationTable
+from batchq.api.operations.operation_table import OperationTable, missing_is_404
+from batchq.api.operations.operations import JOB, Call, CallLimit
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import HoldChangeResponse, StopStepResponse, hold_change_answer, stop_step_answer
+from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.domain.times import milliseconds
@@ -142,7 +143,12 @@ operations = OperationTable()
 
 
 @operations.add(
-    "ListEvents", "GET", "/v1/batchq/events", limit=CallLimit(at_once=MAX_READERS), answer=ListEventsResponse
+    "ListEvents",
+    "GET",
+    "/v1/batchq/events",
+    Permission.SELF,
+    limit=CallLimit(at_once=MAX_READERS),
+    answer=ListEventsResponse,
 )
 async def list_events(context: Parts, call: Call[ListEventsQuery]) -> ListEventsResponse | web.StreamResponse:
     """Returns the status changes of jobs and the orders to stop them, in the order of their commits.
@@ -293,10 +299,10 @@ class GetJobLogResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     incomplete: bool = False
 
 
-log_operations = OperationTable(not_found=HTTPStatus.NOT_FOUND)
+log_operations = OperationTable(failed=missing_is_404)
 
 
-@log_operations.add("GetJobLog", "GET", f"{JOB}/log", limit=CallLimit(at_once=MAX_READERS))
+@log_operations.add("GetJobLog", "GET", f"{JOB}/log", Permission.SELF, limit=CallLimit(at_once=MAX_READERS))
 async def get_job_log(parts: Parts, call: Call[GetJobLogQuery]) -> GetJobLogResponse:
     """Returns the next lines of a job's log, and waits for them.
 

@@ -11,9 +11,10 @@ from batchq.api.native.job_search import (
     explanation_answer,
     job_row,
 )
-from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller, Role
+from batchq.domain.access.accounts import Caller, Permission, Role
 from batchq.domain.catalog import State
 from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.job import Status
@@ -118,16 +119,16 @@ class OverviewResponse(Struct, frozen=True, kw_only=True, rename="camel"):
 operations = OperationTable()
 
 
-@operations.add("GetOverview", "POST", "/v1/batchq/overview")
-async def get_overview(context: Parts, call: Call[EmptyRequest]) -> OverviewResponse:
+@operations.add("GetOverview", "POST", "/v1/batchq/overview", Permission.SELF)
+async def get_overview(parts: Parts, call: Call[EmptyRequest]) -> OverviewResponse:
     """Describes queues, capacity, the longest running jobs and recent failures in one small reply.
 
     Counts are kept in memory: the reply costs the same however many jobs are stored.
     """
-    found = await context.overviews.overview(caller=call.caller)
-    why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=call.caller)
+    found = await parts.overviews.overview(caller=call.caller)
+    why = await parts.explanations.heads([overview.queue.name for overview in found.queues], caller=call.caller)
     queues = tuple(_queue(overview, why.get(overview.queue.name)) for overview in found.queues)
-    return _answer(found, queues, call.caller, arns_of(call.http, context))
+    return _answer(found, queues, call.caller, arns_of(call.http, parts))
 
 
 def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Caller, arns: JobArns) -> OverviewResponse:

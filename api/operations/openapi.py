@@ -6,7 +6,6 @@ All operations of CloudWatch Logs are `POST /`. Here each has a path of its own,
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from http import HTTPStatus
 from typing import cast
 
@@ -17,8 +16,8 @@ from pydantic import BaseModel
 from batchq import __version__
 from batchq.api.http.credentials import Scheme
 from batchq.api.http.dialect_profiles import PROFILES, TARGET, DialectProfile, DialectProfiles
-from batchq.api.http.http import reply
 from batchq.api.operations.middleware import JSON
+from batchq.api.operations.operations import ADDITIONS, OPERATIONS, Operation, Public
 from batchq.api.operations.schemas import (
     Additions,
     AwsRefs,
@@ -50,17 +49,6 @@ ERRORS: Mapping[HTTPStatus, str] = {
 """The error responses of all operations, with their texts."""
 
 
-class Security(StrEnum):
-    """How the caller of an operation is authenticated."""
-
-    #: By a credential that the dialect accepts, or by the peer credentials of a unix socket.
-    CREDENTIAL = "credential"
-    #: By the bearer token of --metrics-token-file.
-    METRICS_TOKEN = "metricsToken"  # noqa: S105 - the name of a scheme
-    #: Not at all.
-    NONE = "none"
-
-
 _LOCAL = "Not required by a server with --auth none, or on its unix socket, where the caller is the connected user."
 
 SCHEMES: Json = {
@@ -88,7 +76,7 @@ SCHEMES: Json = {
         "name": "X-Auth-Token",
         "description": f"`KEYID.SECRET` of an access key; over TLS or from the server's machine only. {_LOCAL}",
     },
-    Security.METRICS_TOKEN.value: {
+    Public.METRICS_TOKEN.value: {
         "type": "http",
         "scheme": "bearer",
         "description": "The token of --metrics-token-file. Not required by a server with --auth none.",
@@ -104,44 +92,6 @@ PERMITTED: Mapping[Permission, str] = {
 
 _STRING: Json = {"type": "string"}
 _ERROR: Json = {"type": "object", "required": ["message"], "properties": {"message": _STRING, "__type": _STRING}}
-
-
-class OperationDoc(Struct, frozen=True, kw_only=True):
-    """The description of one operation, in addition to its route's method and path.
-
-    A test requires `summary` and `answer` of every operation that is not refused.
-    """
-
-    #: As `SubmitJob`.
-    name: str
-    #: What the operation does: one sentence.
-    summary: str = ""
-    #: What else a caller must know, as Markdown; empty if nothing.
-    description: str = ""
-    #: The shape of the request body; None without a body.
-    body: type[BaseModel] | None = None
-    #: Whether the body may be omitted.
-    optional_body: bool = False
-    #: The shape of the query; None without parameters.
-    query: type[BaseModel] | None = None
-    #: The shape of a successful response, or of one line of NDJSON: a Struct of batchq that the handler passes to
-    #: `reply`, alternatives of them, or an answer of AWS. None for plain text.
-    answer: type[Struct] | tuple[type[Struct], ...] | AwsResponse | None = None
-    #: The status of a successful response. With 204 it has no body, and `answer` is None.
-    status: HTTPStatus = HTTPStatus.OK
-    #: The statuses of other successful responses, which have no body.
-    empty_statuses: tuple[HTTPStatus, ...] = ()
-    #: The permission that the handler requires of the caller; None if it does not depend on the caller.
-    permission: Permission | None = Permission.SELF
-    security: Security = Security.CREDENTIAL
-    #: The error text of an operation that is refused for every caller; empty if it is supported.
-    refused: str = ""
-    #: The X-Amz-Target header, if it distinguishes operations of one route; else empty.
-    target: str = ""
-    #: The media type of the request body.
-    media: str = MEDIA
-    #: The media type of a successful response; None: as `media`.
-    response_media: str | None = None
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -162,73 +112,46 @@ class _Refs(Struct, frozen=True, kw_only=True):
     aws: AwsRefs
 
 
-_DOCS: web.AppKey[dict[web.AbstractRoute, list[OperationDoc]]] = web.AppKey("operation_docs")
-_ADDITIONS: web.AppKey[list[Additions]] = web.AppKey("additions")
+class ApiDescription:
+    """The description of an application's API."""
 
+    def __init__(self, app: web.Application, *, signed: bool) -> None:
+        """`signed`: whether the server requires signatures, and a token for its metrics.
 
-def mount_openapi(app: web.Application, *, signed: bool) -> None:
-    """Add the route of /openapi.json. Must be called before the dialects, which call `document`.
+        If not, no operation has security.
+        """
+        self._app = app
+        self._signed = signed
+        self._generated: Description | None = None
+        self._lock = asyncio.Lock()
 
-    `signed`: whether the server requires signatures, and a token for its metrics. If not, no operation has security.
-    The description is generated for the first request, when all routes exist, and in a thread, since it takes long.
-    """
-    app[_DOCS] = {}
-    app[_ADDITIONS] = []
-    generated: list[Description] = []
-    lock = asyncio.Lock()
-
-    async def openapi(_: web.Request) -> web.Response:
-        async with lock:
-            if not generated:
-                generated.append(await asyncio.to_thread(openapi_document, app, signed=signed))
-        return reply(generated[0])
-
-    doc = OperationDoc(
-        name="DescribeApi", summary="Returns this description of the API.", answer=Description, permission=None
-    )
-    document(app, app.router.add_get(PATH, openapi), doc)
-
-
-def document(app: web.Application, route: web.AbstractRoute, doc: OperationDoc) -> None:
-    """Describe an operation of `route`; a route may have several."""
-    app[_DOCS].setdefault(route, []).append(doc)
-
-
-def document_additions(app: web.Application, additions: Additions) -> None:
-    """Describe the `batchq` members that AWS's shapes have in answers."""
-    app[_ADDITIONS].append(additions)
-
-
-def operations(app: web.Application) -> dict[tuple[str, str], tuple[OperationDoc, ...]]:
-    """All operations by method and path. A route without an OperationDoc is named after its handler."""
-    found: dict[tuple[str, str], tuple[OperationDoc, ...]] = {}
-    for route in app.router.routes():
-        assert route.resource is not None
-        documents = app[_DOCS].get(route) or [OperationDoc(name=route.handler.__name__)]
-        key = route.method, route.resource.canonical
-        found[key] = (*found.get(key, ()), *documents)
-    return found
-
-
-def _is_page(route: web.AbstractRoute, profiles: DialectProfiles) -> bool:
-    assert route.resource is not None
-    return profiles.find(route.resource.canonical, "").has_pages
+    async def get(self) -> Description:
+        """Generated for the first request, when all routes exist, and in a thread, since it takes long."""
+        async with self._lock:
+            if self._generated is None:
+                self._generated = await asyncio.to_thread(openapi_document, self._app, signed=self._signed)
+        return self._generated
 
 
 def openapi_document(app: web.Application, *, signed: bool) -> Description:
-    """Return the OpenAPI document. `signed`: as for `mount_openapi`."""
+    """Return the OpenAPI document. `signed`: as for `ApiDescription`."""
+    described = {
+        route: operations
+        for route, operations in app[OPERATIONS].items()
+        if not app[PROFILES].find(operations[0].path, "").has_pages
+    }
+    additions = app[ADDITIONS]
     refs, schemas = _schemas(
-        [doc for docs in app[_DOCS].values() for doc in docs],
-        additions={k: value for each in app[_ADDITIONS] for k, value in each.items()},
+        [operation for operations in described.values() for operation in operations],
+        additions=additions,
         errors=[profile.error_body for profile in app[PROFILES] if profile.error_body is not None],
     )
     paths: dict[str, Json] = {}
-    for route in app.router.routes():
-        if route.method != "HEAD" and not _is_page(route, app[PROFILES]):  # aiohttp adds HEAD to each GET
-            for path, operation in _operations(route, app[_DOCS].get(route, []), refs, app[PROFILES]):
-                if not signed:
-                    operation["security"] = []
-                paths.setdefault(path, {})[route.method.lower()] = operation
+    for route, operations in described.items():
+        for path, operation in _operations(route, operations, refs, app[PROFILES]):
+            if not signed:
+                operation["security"] = []
+            paths.setdefault(path, {})[route.method.lower()] = operation
     responses: Json = {}
     for profile in app[PROFILES]:
         body = refs.structs[profile.error_body] if profile.error_body else _ERROR
@@ -243,83 +166,91 @@ def openapi_document(app: web.Application, *, signed: bool) -> Description:
 
 
 def _schemas(
-    docs: Sequence[OperationDoc], *, additions: Additions, errors: Sequence[type[Struct]]
+    operations: Sequence[Operation], *, additions: Additions, errors: Sequence[type[Struct]]
 ) -> tuple[_Refs, Json]:
     """References to the schemas of requests, answers and bodies of errors, and the schemas by name."""
-    requests, schemas = request_schemas(doc.body for doc in docs if doc.body is not None)
-    structs = [shape for doc in docs for shape in _structs(doc)]
+    requests, schemas = request_schemas(operation.body for operation in operations if operation.body is not None)
+    structs = [shape for operation in operations for shape in _structs(operation)]
     answers, own = answer_schemas([*structs, *additions.values(), *errors])
-    aws, of_aws = aws_schemas((doc.answer for doc in docs if isinstance(doc.answer, AwsResponse)), additions, answers)
+    aws, of_aws = aws_schemas(
+        (operation.answer for operation in operations if isinstance(operation.answer, AwsResponse)), additions, answers
+    )
     both = schemas.keys() & own.keys()  # enumerations of requests and answers have the same schema
     assert all("enum" in cast("Json", own[text]) for text in both), f"a request and an answer have one name: {both}"
     refs = _Refs(requests=requests, structs=answers, aws=aws)
     return refs, {**schemas, **own, **of_aws}
 
 
-def _structs(doc: OperationDoc) -> Sequence[type[Struct]]:
+def _structs(operation: Operation) -> Sequence[type[Struct]]:
     """The Structs of an answer; none for an answer of AWS, and for text."""
-    if doc.answer is None or isinstance(doc.answer, AwsResponse):
+    if operation.answer is None or isinstance(operation.answer, AwsResponse):
         return ()
-    return doc.answer if isinstance(doc.answer, tuple) else (doc.answer,)
+    return operation.answer if isinstance(operation.answer, tuple) else (operation.answer,)
 
 
 def _operations(
-    route: web.AbstractRoute, docs: Sequence[OperationDoc], refs: _Refs, profiles: DialectProfiles
+    route: web.AbstractRoute, operations: Sequence[Operation], refs: _Refs, profiles: DialectProfiles
 ) -> Iterator[tuple[str, Json]]:
     """The operations of a route, each with its path."""
     assert route.resource is not None
     path = route.resource.canonical
-    for doc in docs:
-        profile = profiles.find(path, doc.target)
-        yield f"{path}#{TARGET}={doc.target}" if doc.target else path, _documented(doc, path, refs, profile)
+    for operation in operations:
+        profile = profiles.find(path, operation.target)
+        yield (
+            f"{path}#{TARGET}={operation.target}" if operation.target else path,
+            _documented(operation, path, refs, profile),
+        )
 
 
-def _documented(doc: OperationDoc, path: str, refs: _Refs, profile: DialectProfile) -> Json:
-    target = [_parameter(TARGET, "header", {"const": doc.target})] if doc.target else []
-    answer = {str(doc.status.value): _success(doc, refs)} if not doc.refused else {}
-    answer |= {str(status.value): {"description": status.phrase} for status in doc.empty_statuses}
+def _documented(operation: Operation, path: str, refs: _Refs, profile: DialectProfile) -> Json:
+    target = [_parameter(TARGET, "header", {"const": operation.target})] if operation.target else []
+    answer = {str(operation.status.value): _success(operation, refs)} if not operation.refused else {}
+    answer |= {str(status.value): {"description": status.phrase} for status in operation.empty_statuses}
     return {
-        "operationId": doc.name,
-        **({"summary": doc.summary} if doc.summary else {}),
-        "description": _text(doc),
-        **({} if doc.permission is None else {"x-batchq-permission": doc.permission.name}),
-        "security": _security(doc, profile),
-        "parameters": [*_in_path(path), *target, *(_in_query(doc.query) if doc.query else ())],
-        **_request_body(doc, refs),
+        "operationId": operation.name,
+        **({"summary": operation.summary} if operation.summary else {}),
+        "description": _text(operation),
+        **({} if isinstance(operation.access, Public) else {"x-batchq-permission": operation.access.name}),
+        "security": _security(operation, profile),
+        "parameters": [*_in_path(path), *target, *(_in_query(operation.query) if operation.query else ())],
+        **_request_body(operation, refs),
         "responses": {**answer, **_errors(profile)},
     }
 
 
-def _request_body(doc: OperationDoc, refs: _Refs) -> Json:
-    if doc.body is None:
+def _request_body(operation: Operation, refs: _Refs) -> Json:
+    if operation.body is None:
         return {}
-    return {"requestBody": {"required": not doc.optional_body} | _content(refs.requests[doc.body], doc.media)}
+    return {
+        "requestBody": {"required": not operation.optional_body}
+        | _content(refs.requests[operation.body], operation.media)
+    }
 
 
-def _security(doc: OperationDoc, profile: DialectProfile) -> list[Json]:
+def _security(operation: Operation, profile: DialectProfile) -> list[Json]:
     """The alternatives of authentication."""
-    match doc.security:
-        case Security.NONE:
+    match operation.access:
+        case Public.ANYONE:
             return []
-        case Security.METRICS_TOKEN:
-            return [{doc.security.value: []}]
-        case Security.CREDENTIAL:
+        case Public.METRICS_TOKEN:
+            return [{Public.METRICS_TOKEN.value: []}]
+        case Permission():
             return [{scheme.value: []} for scheme in Scheme if scheme in profile.schemes]
 
 
-def _text(doc: OperationDoc) -> str:
-    permitted = "" if doc.permission is None else PERMITTED[doc.permission]
-    return doc.refused or "\n\n".join(filter(None, (doc.description, permitted)))
+def _text(operation: Operation) -> str:
+    permitted = "" if isinstance(operation.access, Public) else PERMITTED[operation.access]
+    return operation.refused or "\n\n".join(filter(None, (operation.description, permitted)))
 
 
-def _success(doc: OperationDoc, refs: _Refs) -> Json:
-    media = doc.response_media or doc.media
-    content = {} if doc.status is HTTPStatus.NO_CONTENT else _content(_answer(doc, refs), media)
-    return {"description": doc.status.phrase, **content}
+def _success(operation: Operation, refs: _Refs) -> Json:
+    media = operation.response_media or operation.media
+    content = {} if operation.status is HTTPStatus.NO_CONTENT else _content(_answer(operation, refs), media)
+    return {"description": operation.status.phrase, **content}
 
 
-def _answer(doc: OperationDoc, refs: _Refs) -> Json:
-    match doc.answer:
+def _answer(operation: Operation, refs: _Refs) -> Json:
+    match operation.answer:
         case None:
             return _STRING
         case AwsResponse() as answer:

@@ -1,138 +1,180 @@
-"""Operations of AWS: a handler with the shape of its request, and the X-Amz-Target header, which selects an operation.
-
-    @takes(DescribeJobs)
-    async def describe(parts: Parts, request: BatchRequest, body: DescribeJobs) -> Answer:
-        ...
-
-The first paragraph of a handler's docstring is the summary of the operation in /openapi.json.
-
-In AWS's JSON 1.1 protocol all operations are `POST /`, and the header is `PREFIX.Operation`.
-"""
+"""One operation of the API: who may call it, the shapes of its request and answer, and its handler."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 from http import HTTPStatus
-from inspect import getdoc
-from typing import Generic, Protocol, TypeVar
+from inspect import getdoc, signature
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel
 
-from batchq.api.http.dialect_profiles import TARGET
-from batchq.api.http.http import error_response, parse
-from batchq.api.operations.openapi import OperationDoc, document
+from batchq.api.http.http import parse
 from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import AwsResponse
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.ids import JobId
 
-CONTENT_TYPE = "application/x-amz-json-1.1"
+JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
+"""The path of a job in batchq's own API: its id, or that of a child of an array or of a node."""
 
 Answer = Mapping[str, object]
+"""The answer of an operation of AWS."""
+
+Input = TypeVar("Input", bound=BaseModel | None)
 
 
-class WithBody(Protocol):
-    """One request, as a dialect passes it to a handler."""
+class Public(StrEnum):
+    """The requests that an operation without a permission admits."""
+
+    #: All requests.
+    ANYONE = "anyone"
+    #: Requests with the bearer token of --metrics-token-file.
+    METRICS_TOKEN = "metricsToken"  # noqa: S105 - the name of a scheme
+
+
+class CallLimit(Struct, frozen=True, kw_only=True):
+    """How many requests of one user are carried out. Operations of a table with the same limit share it."""
+
+    #: At the same time.
+    at_once: int
+    #: Requests that wait; more are refused with 429.
+    waiting: int = 0
+
+
+BULK_LIMIT = CallLimit(at_once=2, waiting=14)
+"""For operations that read or stop many jobs."""
+
+
+class Call(Struct, Generic[Input], frozen=True, kw_only=True):
+    """One request whose caller has the permission of the operation."""
+
+    caller: Caller
+    #: The query of a GET, and the body or form of others; None if the operation has none.
+    input: Input
+    #: The variable parts of the path, by name.
+    path: Mapping[str, str]
+    http: web.Request
 
     @property
-    def body(self) -> bytes: ...
+    def job_id(self) -> JobId:
+        """The id in the path of a job."""
+        return JobId(self.path["job"])
 
 
-Request = TypeVar("Request", bound=WithBody)
-Shape = TypeVar("Shape", bound=BaseModel)
+class Operation(Struct, frozen=True, kw_only=True):
+    """An operation. A test requires `summary` and `answer` of every operation that is neither a page nor refused."""
 
-TargetHandler = Callable[[web.Request, str], Awaitable[web.Response]]
-"""Handles a request; the second argument is the target without its prefix. The dispatcher sets the content type."""
-
-
-class Operation(Struct, Generic[Request], frozen=True):
-    """A handler, and the shapes of its requests."""
-
-    #: Handles one request, with the request.
-    handle: Callable[[Parts, Request], Awaitable[Answer]]
+    #: As `SubmitJob`; of a page: the name of its handler.
+    name: str
+    method: str
+    #: In aiohttp's notation.
+    path: str
+    #: The X-Amz-Target header, if it distinguishes operations of one route; else empty.
+    target: str = ""
+    #: The permission that a caller needs.
+    access: Permission | Public
+    #: Called with the parts of the server and the call; of a public operation with the HTTP request.
+    handle: Callable[[Parts, Any], Awaitable[Any]]
+    #: How audit records and refusals name it; empty: `name`.
+    action: str = ""
+    limit: CallLimit | None = None
     #: What the operation does: one sentence.
     summary: str = ""
+    #: What else a caller must know, as Markdown; empty if nothing.
+    description: str = ""
     #: The shape of the request body; None without a body.
     body: type[BaseModel] | None = None
+    #: Whether the body may be omitted.
+    optional_body: bool = False
+    #: Called with the body before it is parsed; may raise Invalid.
+    check_body: Callable[[bytes], None] | None = None
     #: The shape of the query; None without parameters.
     query: type[BaseModel] | None = None
+    #: The shape of a successful response, or of one line of NDJSON: a Struct of batchq that the handler passes to
+    #: `reply`, alternatives of them, or an answer of AWS. None for plain text.
+    answer: type[Struct] | tuple[type[Struct], ...] | AwsResponse | None = None
+    #: The status of a successful response. With 204 it has no body, and `answer` is None.
+    status: HTTPStatus = HTTPStatus.OK
+    #: The statuses of other successful responses, which have no body.
+    empty_statuses: tuple[HTTPStatus, ...] = ()
     #: The error text of an operation that is refused for every caller; empty if it is supported.
     refused: str = ""
+    #: The media type of the request body.
+    media: str = "application/json"
+    #: The media type of a successful response; None: as `media`.
+    response_media: str | None = None
 
-    def __call__(self, parts: Parts, request: Request) -> Awaitable[Answer]:
-        return self.handle(parts, request)
+    def parse(self, body: bytes) -> BaseModel | None:
+        """The parsed body. Raises Invalid for a body of another shape."""
+        if self.check_body is not None:
+            self.check_body(body)
+        return None if self.body is None else parse(self.body, body or b"{}" if self.optional_body else body)
 
 
-def takes(
-    shape: type[Shape], *, check: Callable[[bytes], None] | None = None
-) -> Callable[[Callable[[Parts, Request, Shape], Awaitable[Answer]]], Operation[Request]]:
-    """Decorate a handler that is called with the parsed body. A body of another shape raises Invalid.
+OPERATIONS: web.AppKey[dict[web.AbstractRoute, list[Operation]]] = web.AppKey("operations")
+"""The operations of an application, by route."""
 
-    `check` gets the body before it is parsed, and may raise Invalid.
+
+ADDITIONS: web.AppKey[dict[tuple[str, str], type[Struct]]] = web.AppKey("additions")
+"""The `batchq` members that AWS's shapes have in answers of an application, as `Additions` names the shapes."""
+
+
+def operations_by_place(app: web.Application) -> dict[tuple[str, str], tuple[Operation, ...]]:
+    """All operations by method and path."""
+    found: dict[tuple[str, str], tuple[Operation, ...]] = {}
+    for route, operations in app[OPERATIONS].items():
+        assert route.resource is not None
+        found[route.method, route.resource.canonical] = tuple(operations)
+    return found
+
+
+def documented(
+    handle: Callable[..., Awaitable[object]],
+    /,
+    **members: Any,  # noqa: ANN401 - those of Operation
+) -> Operation:
+    """The operation of a handler. The first paragraph of its docstring is the summary, the rest the description."""
+    summary, *description = (" ".join(part.split()) for part in (getdoc(handle) or "").split("\n\n"))
+    return Operation(**{"handle": handle, "summary": summary, "description": "\n\n".join(description), **members})
+
+
+def input_shape(handle: Callable[..., object]) -> type[BaseModel] | None:
+    """The shape of the query or the body, from the annotation of the handler's last argument, a Call."""
+    *_, call = signature(handle).parameters
+    (given,) = get_args(get_type_hints(handle)[call])
+    return None if given is NoneType else given
+
+
+def shapes(method: str, handle: Callable[..., object]) -> dict[str, Any]:
+    """The members of an operation that follow from the annotations of a handler of a Call."""
+    shape, returned = input_shape(handle), get_type_hints(handle)["return"]
+    answers = get_args(returned) if isinstance(returned, UnionType) else (returned,)
+    structs = tuple(answer for answer in answers if issubclass(answer, Struct))
+    return {
+        "body": None if method == "GET" else shape,
+        "query": shape if method == "GET" else None,
+        "answer": structs[0] if structs else None,
+        "status": HTTPStatus.NO_CONTENT if answers == (NoneType,) else HTTPStatus.OK,
+        "empty_statuses": (HTTPStatus.NO_CONTENT,) if structs and NoneType in answers else (),
+    }
+
+
+def aws_operation(
+    service: str,
+    name: str,
+    access: Permission,
+    handle: Callable[..., Awaitable[Answer]],
+    /,
+    **members: Any,  # noqa: ANN401 - those of Operation
+) -> Operation:
+    """An operation whose handler gets the parsed body, if it has one, as the third argument `body`.
+
+    `service`: its name in botocore. The second argument is the request as the dialect's table makes it from the call.
     """
-
-    def of(handle: Callable[[Parts, Request, Shape], Awaitable[Answer]]) -> Operation[Request]:
-        def carry_out(parts: Parts, request: Request) -> Awaitable[Answer]:
-            if check is not None:
-                check(request.body)
-            return handle(parts, request, parse(shape, request.body))
-
-        summary = " ".join((getdoc(handle) or "").partition("\n\n")[0].split())
-        return Operation(carry_out, summary=summary, body=shape)
-
-    return of
-
-
-def target_docs(
-    prefix: str, operations: Mapping[str, Operation[Request]], *, service: str, qualified: bool
-) -> list[OperationDoc]:
-    """The descriptions of operations with a target.
-
-    `service`: its name in botocore. `qualified`: whether the names of the operations begin with the prefix.
-    """
-    return [
-        OperationDoc(
-            name=prefix + name if qualified else name,
-            summary=operation.summary,
-            body=operation.body,
-            answer=AwsResponse(service, name),
-            target=prefix + name,
-            media=CONTENT_TYPE,
-        )
-        for name, operation in operations.items()
-    ]
-
-
-class _Targets(Struct):
-    route: web.AbstractRoute
-    #: By prefix.
-    handlers: dict[str, TargetHandler]
-
-
-_TARGETS: web.AppKey[_Targets] = web.AppKey("targets")
-
-
-def add_targets(app: web.Application, prefix: str, handler: TargetHandler, docs: list[OperationDoc]) -> None:
-    """Pass requests whose target begins with `prefix`, as `Logs_20140328.`, to `handler`."""
-    if _TARGETS not in app:
-        handlers: dict[str, TargetHandler] = {}
-        app[_TARGETS] = _Targets(route=app.router.add_post("/", _dispatcher(handlers)), handlers=handlers)
-    app[_TARGETS].handlers[prefix] = handler
-    for doc in docs:
-        document(app, app[_TARGETS].route, doc)
-
-
-def unknown_operation(target: str) -> web.Response:
-    """The response to a target that names no operation; empty: the request has none."""
-    why = f"{target[:200]!r} is not an operation of this server." if target else "The X-Amz-Target header is missing."
-    return error_response(HTTPStatus.BAD_REQUEST, "UnknownOperationException", why)
-
-
-def _dispatcher(handlers: dict[str, TargetHandler]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def dispatch(request: web.Request) -> web.Response:
-        target = request.headers.get(TARGET, "")
-        prefix = f"{target.partition('.')[0]}."
-        handler = handlers.get(prefix)
-        response = unknown_operation(target) if handler is None else await handler(request, target[len(prefix) :])
-        response.content_type = CONTENT_TYPE
-        return response
-
-    return dispatch
+    shape = get_type_hints(handle).get("body")
+    carry_out = handle if shape is None else lambda parts, request: handle(parts, request, request.input)
+    own = {"name": name, "access": access, "handle": carry_out, "body": shape, "answer": AwsResponse(service, name)}
+    return documented(handle, **{**own, "description": "", **members})

@@ -129,8 +129,6 @@ class Parts(Struct, frozen=True, kw_only=True):
     names: ReservedNames = field(default_factory=ReservedNames)
     #: Of the requests of one user that wait for the end of a job.
     waits: ConcurrencyLimit[UserName] = field(default_factory=lambda: ConcurrencyLimit(at_once=MAX_WAITS, waiting=0))
-    #: Of the requests of one user that list training jobs by SageMaker's dialect.
-    lists: ConcurrencyLimit[UserName] = field(default_factory=lambda: ConcurrencyLimit(at_once=2, waiting=14))
 
     @property
     def batch(self) -> BatchCalls:

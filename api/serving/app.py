@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
+from typing import cast
 
 from aiohttp import web
 from msgspec import Struct
@@ -14,7 +15,11 @@ from batchq.api.http.http import BODY_LIMIT, Dialect, reply
 from batchq.api.metrics.counters import RequestMetrics
 from batchq.api.operations import openapi
 from batchq.api.operations.middleware import request_middleware
-from batchq.api.operations.openapi import OperationDoc, Security, document
+from batchq.api.operations.openapi import ApiDescription, Description
+from batchq.api.operations.operation_table import OperationTable, complete_routes
+from batchq.api.operations.operations import ADDITIONS, OPERATIONS, Call, operations_by_place
+from batchq.api.operations.parts import Parts
+from batchq.domain.access.accounts import Permission
 
 Health = Callable[[], Awaitable[HealthReport]]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -29,22 +34,6 @@ class ServiceResponse(Struct, frozen=True, kw_only=True):
     version: str
     #: Paths of the server: its health, and the description of its operations.
     links: dict[str, str]
-
-
-_SERVICE = OperationDoc(
-    name="DescribeService",
-    summary="Returns the name and the version of the server.",
-    answer=ServiceResponse,
-    permission=None,
-)
-_HEALTH = OperationDoc(
-    name="GetHealth",
-    summary="Returns the health of the server and of its parts.",
-    description="A request without a signature is answered too: a server with keys then sends `status` only.",
-    answer=HealthReport,
-    permission=None,
-    security=Security.NONE,
-)
 
 
 def build(
@@ -64,35 +53,43 @@ def build(
     middleware = request_middleware(hosts, gate, requests.observe, profiles=profiles)
     app = web.Application(middlewares=[middleware], client_max_size=BODY_LIMIT)
     app[PROFILES] = profiles
-    openapi.mount_openapi(app, signed=signed)
+    app[OPERATIONS], app[ADDITIONS] = {}, {}
+    service = service_operations(health, ApiDescription(app, signed=signed))
+    for mount in (service.dialect(cast("Parts", None)), *dialects):  # the handlers of `service` use no parts
+        mount(app)
+    complete_routes(app)
+    requests.describe(operations_by_place(app))
+    return app
 
+
+def service_operations(health: Health, api: ApiDescription) -> OperationTable:
+    """The operations that describe the server."""
+    operations = OperationTable()
     links = {"health": HEALTH, "operations": openapi.PATH}
     description = ServiceResponse(name="batchq", version=__version__, links=links)
 
-    async def describe_service(_: web.Request) -> web.Response:
-        return reply(description)
+    @operations.add("DescribeApi", "GET", openapi.PATH, Permission.SELF)
+    async def describe_api(_parts: Parts, _call: Call[None]) -> Description:
+        """Returns this description of the API."""
+        return await api.get()
 
-    async def healthz(request: web.Request) -> web.Response:
+    @operations.add("DescribeService", "GET", "/", Permission.SELF)
+    async def describe_service(_parts: Parts, _call: Call[None]) -> ServiceResponse:
+        """Returns the name and the version of the server."""
+        return description
+
+    @operations.public("GetHealth", "GET", HEALTH, answer=HealthReport)
+    async def healthz(_: Parts, request: web.Request) -> web.StreamResponse:
+        """Returns the health of the server and of its parts.
+
+        A request without a signature is answered too: a server with keys then sends `status` only.
+        """
         report, caller = await health(), request.get(CALLER)
         if caller is None:
             return reply(HealthReport(status=report.status))
         return reply(report if caller.reaches_all else report.without_errors())
 
-    document(app, app.router.add_get("/", describe_service), _SERVICE)
-    document(app, app.router.add_get(HEALTH, healthz), _HEALTH)
-    for mount in dialects:
-        mount(app)
-    _add_head_routes(app)
-    requests.describe(openapi.operations(app))
-    return app
-
-
-def _add_head_routes(app: web.Application) -> None:
-    """Serve HEAD wherever GET is served (RFC 9110, section 9.1): aiohttp sends the headers of GET's response only."""
-    for resource in app.router.resources():
-        handlers = {route.method: route.handler for route in resource}
-        if isinstance(resource, web.Resource) and "GET" in handlers and "HEAD" not in handlers:
-            resource.add_route("HEAD", handlers["GET"])
+    return operations
 
 
 def runner(app: web.Application, *, drain_seconds: float) -> web.AppRunner:

@@ -45,14 +45,12 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         long_polls.log_operations,
         bulk_stop.operations,
         costs.operations,
-        costs.budget_operations,
         jobs.operations,
         jobs.queue_operations,
-        jobs.checkpoint_operations,
-        accounts.audit_operations,
-        accounts.login_operations,
+        accounts.admin_operations,
+        accounts.operations,
     )
-    modules = batch, training, cloudwatch, sagemaker, modelarts, accounts, monitoring, console
+    modules = batch, training, cloudwatch, sagemaker, modelarts, monitoring, console
     return *(table.dialect(parts) for table in tables), *(module.dialect(parts) for module in modules)
 
 

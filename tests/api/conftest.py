@@ -62,7 +62,7 @@ class Server(Backend):
             job_search.operations,
             job_details.operations,
             overview.operations,
-            accounts.audit_operations,
+            accounts.operations,
         )
         dialects = [it.dialect(self.parts) for it in (batch_routes, *tables, modelarts)]
         app = api.build(

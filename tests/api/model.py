@@ -4,7 +4,7 @@ import botocore.session
 
 from batchq.api.batch.routes import JOBS, RESOURCES, TAGS
 
-SERVED = {**JOBS, **RESOURCES, **{name: operation for name, (_, operation) in TAGS.items()}}
+SERVED = {**JOBS, **RESOURCES, **TAGS}
 SERVICE = botocore.session.get_session().get_service_model("batch")
 OPERATIONS = {name: SERVICE.operation_model(name) for name in SERVICE.operation_names}
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import AccessKeyFile, machine_user, new_key
 from batchq.api.auth.authentication import CALLER, open_gate
-from batchq.api.native.accounts import dialect
+from batchq.api.native.accounts import admin_operations
 from batchq.api.serving import app as api
 from batchq.audit import Journal
 from batchq.cli.main import main
@@ -76,7 +76,7 @@ async def send(data):
 
     app = api.build(
         requests=request_metrics(),
-        dialects=[dialect(make_parts(accounts=accounts_admin))],
+        dialects=[admin_operations.dialect(make_parts(accounts=accounts_admin))],
         health=well,
         hosts=[],
         gate=trust,
@@ -245,7 +245,7 @@ async def test_a_server_without_authentication_does_not_change_accounts(data):
     gate = open_gate(UserName("machine"), now=lambda: NOON)
     app = api.build(
         requests=request_metrics(),
-        dialects=[dialect(make_parts(accounts=accounts_admin_of(data)))],
+        dialects=[admin_operations.dialect(make_parts(accounts=accounts_admin_of(data)))],
         health=well,
         hosts=[],
         gate=gate,

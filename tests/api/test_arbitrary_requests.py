@@ -309,9 +309,10 @@ class HandlerClient:
         self.backend = Backend()
 
     async def send(self, name, content):
-        arns = BatchArns(account=ACCOUNT, region="eu-central-1")
-        call = BatchRequest(body=json.dumps(content).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
-        return reply(await HANDLERS[name](self.backend.parts, call)).body
+        operation = HANDLERS[name]
+        arns, body = BatchArns(account=ACCOUNT, region="eu-central-1"), json.dumps(content).encode()
+        request = BatchRequest(input=operation.parse(body), arns=arns, caller=ADMIN)
+        return reply(await operation.handle(self.backend.parts, request)).body
 
     async def prepare(self):
         await self.backend.create_default_queue()

@@ -12,9 +12,9 @@ from yarl import URL
 
 from batchq.api.auth.authentication import Throttle, open_gate
 from batchq.api.http.credentials import CredentialVerifier, Scheme, SignedRequest
-from batchq.api.http.dialect_profiles import register_dialect_profile
 from batchq.api.http.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
-from batchq.api.operations.operations import add_targets
+from batchq.api.operations.operation_table import OperationTable, dialect_of
+from batchq.api.operations.operations import Operation, Public
 from batchq.api.serving import app as api
 from batchq.api.training.modelarts import wire as modelarts
 from batchq.api.training.rest import context as training
@@ -50,7 +50,7 @@ RAISED = {
 }
 
 
-async def handle(request):
+async def handle(_, request):
     """Raise the error that the query names."""
     await read_body(request)
     if "error" in request.query:
@@ -58,22 +58,25 @@ async def handle(request):
     return web.json_response({})
 
 
-async def handle_target(request, _):
-    return await handle(request)
+def operation(method, path, *, target=""):
+    name = f"{method} {path}"
+    return Operation(name=name, method=method, path=path, target=target, access=Public.ANYONE, handle=handle)
 
 
-def mount(app):
-    register_dialect_profile(app, sagemaker.PROFILE)
-    add_targets(app, sagemaker.TARGET_PREFIX, handle_target, [])
-    register_dialect_profile(app, modelarts.PROFILE)
-    register_dialect_profile(app, training.profile(lambda: NOON))
-    for path in (MODELARTS, TRAINING, AWS):
-        app.router.add_post(path, handle)
-        app.router.add_get(path, handle)
+def dialects():
+    profiles = {
+        AWS: None,
+        MODELARTS: lambda _: modelarts.PROFILE,
+        TRAINING: lambda _: training.profile(lambda: NOON),
+    }
+    for path, profile in profiles.items():
+        yield dialect_of(OperationTable([operation("POST", path), operation("GET", path)]), profile=profile)(None)
+    target = operation("POST", "/", target=f"{sagemaker.TARGET_PREFIX}CreateTrainingJob")
+    yield dialect_of(OperationTable([target]), profile=lambda _: sagemaker.PROFILE)(None)
 
 
 def an_app(gate):
-    return api.build(requests=request_metrics(), dialects=[mount], health=dict, hosts=(), gate=gate)
+    return api.build(requests=request_metrics(), dialects=dialects(), health=dict, hosts=(), gate=gate)
 
 
 @pytest.fixture

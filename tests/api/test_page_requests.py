@@ -10,9 +10,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from batchq.api.auth.authentication import open_gate
 from batchq.api.console.routes import PROFILE
-from batchq.api.http.dialect_profiles import DialectProfiles, register_dialect_profile
+from batchq.api.http.dialect_profiles import DialectProfiles
 from batchq.api.http.http import read_body
 from batchq.api.operations.middleware import request_middleware
+from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.serving import app as api
 from tests.support.builders import ADMIN, NOON
 from tests.support.server import serving
@@ -79,16 +80,15 @@ async def test_only_links_open_pages_from_other_sites_and_only_forms_of_pages_ar
 async def pages():
     """A server with a page and a form; a form is answered with its length."""
 
-    async def show(request):
+    async def show(_, request):
         return web.Response(text=f"{len(await read_body(request))}")
 
-    def mount(app):
-        register_dialect_profile(app, PROFILE)
-        app.router.add_get("/ui/", show)
-        app.router.add_post("/ui/form", show)
-
+    table = OperationTable()
+    table.public("show", "GET", "/ui/")(show)
+    table.public("post", "POST", "/ui/form")(show)
+    dialect = dialect_of(table, profile=lambda _: PROFILE)(None)
     gate = open_gate(ADMIN.user, now=lambda: NOON)
-    app = api.build(requests=request_metrics(), dialects=[mount], health=dict, hosts=(), gate=gate)
+    app = api.build(requests=request_metrics(), dialects=[dialect], health=dict, hosts=(), gate=gate)
     async with serving(app) as url, aiohttp.ClientSession(url) as session:
         yield session, url
 

@@ -29,7 +29,8 @@ def post(http):
     """Send a body to an operation without botocore's validation. Returns status, error type and content."""
 
     async def post(name, content):
-        method, path = TAGS[name][0] if name in TAGS else "POST", OPERATIONS[name].http["requestUri"].partition("?")[0]
+        method = TAGS[name].method if name in TAGS else "POST"
+        path = OPERATIONS[name].http["requestUri"].partition("?")[0]
         where = path.replace("{resourceArn}", ARN + "job-queue/default")
         status, headers, answer = await http.send(method, where, data=json.dumps(content))
         return (status, headers.get("x-amzn-ErrorType")), answer

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from batchq.api.auth.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle
 from batchq.api.http.http import read_body
+from batchq.api.operations.operation_table import OperationTable
 from batchq.api.serving import app as api
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from batchq.system.clock import wall_time
@@ -27,9 +28,11 @@ class Server:
     """A server that records each request that it admits."""
 
     def __init__(self, keys=(KEY,), rate=1_000_000):
+        records = OperationTable()
+        records.public("record", "*", "/{tail:.*}")(self._record)
         app = api.build(
             requests=request_metrics(),
-            dialects=[self._mount],
+            dialects=[records.dialect(None)],
             health=dict,
             hosts=(),
             gate=key_gate(
@@ -51,10 +54,7 @@ class Server:
             answer = await reader.read()
         return int(answer.split()[1]) if answer else None
 
-    def _mount(self, app):
-        app.router.add_route("*", "/{tail:.*}", self._record)
-
-    async def _record(self, request):
+    async def _record(self, _, request):
         self.admitted.append((request.method, request.raw_path, await read_body(request)))
         await self.answering.wait()
         return web.Response()

@@ -9,16 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from batchq.api.auth.authentication import open_gate
-from batchq.api.batch import submit_job
-from batchq.api.batch.routes import _endpoint
+from batchq.api.batch import routes, submit_job
 from batchq.api.batch.submit_job import SubmitJob
-from batchq.api.operations.operations import takes
 from batchq.api.serving import app as http
 from batchq.cli.serve import tune_gc
-from batchq.domain.access.accounts import UserName
+from batchq.domain.access.accounts import Permission, UserName
 from batchq.system.clock import SystemClock
 from tests.support.builders import definition
 from tests.support.parts import make_parts
@@ -41,19 +38,18 @@ def beside(kind: str) -> Iterator[str]:
         process.stdin.close()
 
 
-@takes(SubmitJob, check=submit_job.check_submission_size)
-async def shaped(_parts, _call, _input):
+async def shaped(_parts, _call, body: SubmitJob):
     return ANSWER
 
 
-@takes(SubmitJob, check=submit_job.check_submission_size)
-async def validated(parts, call, given):
-    submit_job.batch_submission(given, DEFINITION, arns=call.arns, limits=parts.limits, key=call.key)
+async def validated(parts, call, body: SubmitJob):
+    submit_job.batch_submission(body, DEFINITION, arns=call.arns, limits=parts.limits, key=call.key)
     return ANSWER
 
 
-def dialect(app, handler):
-    app.router.add_post("/v1/submitjob", _endpoint(make_parts(clock=SystemClock()), "SubmitJob", handler, bare=False))
+def dialect(handler):
+    submit = routes.batch_operation("SubmitJob", Permission.SELF, handler, check_body=submit_job.check_submission_size)
+    return routes.batch_table([submit]).dialect(make_parts(clock=SystemClock()))
 
 
 async def nothing():
@@ -79,7 +75,7 @@ async def serve(kind: str) -> None:
         print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
         await loop.run_in_executor(None, sys.stdin.read)
         return
-    mount = partial(dialect, handler={"parsing": validated, "shaping": shaped}[kind])
+    mount = dialect({"parsing": validated, "shaping": shaped}[kind])
     gate = open_gate(UserName("bench"), now=SystemClock().now)
     app = http.build(requests=request_metrics(), dialects=[mount], health=nothing, hosts=(), gate=gate)
     async with site(app) as url:

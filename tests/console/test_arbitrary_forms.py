@@ -6,10 +6,12 @@ import re
 from urllib.parse import quote_from_bytes
 
 import pytest
+from pydantic import BaseModel
 from yarl import URL
 
 from batchq.api.auth.sessions import LOGIN
 from batchq.api.console.login import LoginForm
+from batchq.api.console.pages import UI
 from batchq.api.console.routes import TABLES
 
 SEED = 20261123
@@ -46,10 +48,10 @@ COOKIES = ("batchq=x", "batchq=a.b.c.d; theme=<", '__Host-batchq="; theme="', "=
 def routes():
     """The method, the path and the names of the fields of each page."""
     own = [
-        (it.method, f"/ui{it.path}", tuple(it.shape.model_fields) if it.shape else ())
+        (it.method, it.path, tuple((it.query or it.body or BaseModel).model_fields))
         for table in TABLES
-        for it in table._routes
-        if it.path not in STREAMS
+        for it in table.operations
+        if it.path.removeprefix(UI) not in STREAMS
     ]
     return [*own, ("GET", LOGIN, ("code", "next")), ("POST", LOGIN, tuple(LoginForm.model_fields))]
 

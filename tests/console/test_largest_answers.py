@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from batchq.api.console.pages import UI
 from batchq.api.console.routes import TABLES
 from batchq.compute.simulated.script import Script
 from batchq.domain.ids import JobId, Tag
@@ -198,9 +199,9 @@ async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
 
 def test_each_page_is_measured():
     routes = {
-        re.sub(r":[^{}]*(\{[^{}]*\})?\}", "}", it.path)
+        re.sub(r":[^{}]*(\{[^{}]*\})?\}", "}", it.path.removeprefix(UI))
         for table in TABLES
-        for it in table._routes
+        for it in table.operations
         if it.method == "GET"
     }
     pages = {it for it in routes - OTHERS if "{node}" not in it}  # the page of a node is that of a job

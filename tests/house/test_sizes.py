@@ -10,15 +10,15 @@ from tests.house.rooms import ROOT, name, sources, tree
 MAX_PACKAGE_LINES = {
     "api": 200,
     "api/auth": 600,
-    "api/batch": 4_150,
+    "api/batch": 4_100,
     "api/console": 4_750,
     "api/http": 1_250,
-    "api/logs": 550,
-    "api/metrics": 600,
+    "api/logs": 500,
+    "api/metrics": 500,
     "api/native": 2_200,
     "api/operations": 1_300,
-    "api/serving": 550,
-    "api/training": 4_850,
+    "api/serving": 500,
+    "api/training": 4_750,
     "batchq": 700,
     "batchq/accounts": 1_050,
     "batchq/cli": 7_050,
@@ -27,7 +27,7 @@ MAX_PACKAGE_LINES = {
     "batchq/engine": 7_250,
     "batchq/logs": 1_350,
     "batchq/ports": 1_350,
-    "batchq/server": 1_050,
+    "batchq/server": 950,
     "batchq/services": 3_750,
     "batchq/store": 5_600,
     "batchq/system": 650,
@@ -75,5 +75,4 @@ def test_every_public_name_is_defined_in_one_module():
     classes = names_defined_twice(modules, ast.ClassDef)
     functions = names_defined_twice(modules, ast.FunctionDef | ast.AsyncFunctionDef)
 
-    # Each dialect of the API has a function `dialect`, which mounts it.
-    assert classes | {name: places for name, places in functions.items() if name != "dialect"} == {}
+    assert classes | functions == {}

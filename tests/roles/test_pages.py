@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from batchq.api.console.pages import UI
 from batchq.api.console.routes import TABLES
 from tests.roles.resources import absent
 from tests.roles.rows import ALL, CHANGE, REACH, SHARED, USE, WHOSE, Cells
@@ -155,7 +156,7 @@ def test_find_finds_no_hidden_job(resources, visitors):
 
 
 def test_every_page_has_a_row():
-    names = {f"{it.method} {REGEX.sub('', it.path)}" for table in TABLES for it in table._routes}
+    names = {f"{it.method} {REGEX.sub('', it.path.removeprefix(UI))}" for table in TABLES for it in table.operations}
 
     assert names - ROWS.keys() - WITHOUT_ROW == set()
     assert ROWS.keys() - names == set()

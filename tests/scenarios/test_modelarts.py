@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.api.operations.operation_table import Call
+from batchq.api.operations.operations import Call
 from batchq.api.training.modelarts import operations
 from batchq.api.training.modelarts.wire import ModelArtsRefusal, TrainingJobAction
 from batchq.domain import status_reasons

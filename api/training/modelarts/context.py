@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from batchq.api.operations.operation_table import Call, Input
+from batchq.api.operations.operations import Call, Input
 from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import without_root
 from batchq.api.training.modelarts.job_document import (

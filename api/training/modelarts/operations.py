@@ -7,9 +7,8 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq.accounts.wire import EmptyResponse
-from batchq.api.http.dialect_profiles import register_dialect_profile
-from batchq.api.http.http import Dialect
-from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, dialect_of
+from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import account_share, naming_uris
 from batchq.api.training.modelarts.context import (
@@ -57,6 +56,7 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobSearch,
     TrainingJobUpdate,
 )
+from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Status
 from batchq.domain.job_selection import JobSelection
@@ -117,15 +117,10 @@ def _check_project(request: web.Request) -> None:
 operations = OperationTable(check=_check_project)
 
 
-def dialect(context: Parts) -> Dialect:
-    def mount(app: web.Application) -> None:
-        register_dialect_profile(app, PROFILE)
-        operations.mount(app, context)
-
-    return mount
+dialect = dialect_of(operations, profile=lambda _: PROFILE)
 
 
-@operations.add("ModelArts.CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
+@operations.add("ModelArts.CreateTrainingJob", "POST", JOBS, Permission.SELF, status=HTTPStatus.CREATED)
 async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
     """Creates a training job."""
     body, caller, project = call.input, call.caller, call.path["project"]
@@ -151,13 +146,13 @@ async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) ->
     return describe_modelarts_job(context, job, caller)
 
 
-@operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB)
+@operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB, Permission.SELF)
 async def show_training_job(context: Parts, call: Call[None]) -> TrainingJobResponse:
     """Describes a job, of this or another dialect."""
     return describe_modelarts_job(context, await find_modelarts_job(context, call), call.caller)
 
 
-@operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", status=HTTPStatus.ACCEPTED)
+@operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", Permission.SELF, status=HTTPStatus.ACCEPTED)
 async def stop_training_job(context: Parts, call: Call[TrainingJobAction]) -> TrainingJobResponse:
     """Terminates a job that is Creating, Pending or Running.
 
@@ -178,7 +173,7 @@ async def stop_training_job(context: Parts, call: Call[TrainingJobAction]) -> Tr
     return describe_modelarts_job(context, after, caller)
 
 
-@operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, status=HTTPStatus.ACCEPTED)
+@operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, Permission.SELF, status=HTTPStatus.ACCEPTED)
 async def delete_training_job(context: Parts, call: Call[None]) -> EmptyResponse:
     """Hides a finished job from this dialect.
 
@@ -191,7 +186,7 @@ async def delete_training_job(context: Parts, call: Call[None]) -> EmptyResponse
     return EmptyResponse()
 
 
-@operations.add("ModelArts.ChangeTrainingJobDescription", "PUT", JOB)
+@operations.add("ModelArts.ChangeTrainingJobDescription", "PUT", JOB, Permission.SELF)
 async def change_description(context: Parts, call: Call[TrainingJobUpdate]) -> EmptyResponse:
     """Changes the description of a job."""
     body = call.input
@@ -204,7 +199,9 @@ async def change_description(context: Parts, call: Call[TrainingJobUpdate]) -> E
     return EmptyResponse()
 
 
-@operations.add("ModelArts.ListTrainingJobs", "POST", f"{PROJECT}/training-job-searches", limit=BULK_LIMIT)
+@operations.add(
+    "ModelArts.ListTrainingJobs", "POST", f"{PROJECT}/training-job-searches", Permission.SELF, limit=BULK_LIMIT
+)
 async def list_modelarts_jobs(context: Parts, call: Call[TrainingJobSearch]) -> TrainingJobsResponse:
     """Lists the jobs of a project, newest first.
 
@@ -213,7 +210,7 @@ async def list_modelarts_jobs(context: Parts, call: Call[TrainingJobSearch]) -> 
     return await search_modelarts_jobs(context, call.input, project=call.path["project"], caller=call.caller)
 
 
-@operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events")
+@operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events", Permission.SELF)
 async def list_modelarts_events(context: Parts, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
     """Lists the events of a job."""
     job = await find_modelarts_job(context, call)
@@ -222,13 +219,13 @@ async def list_modelarts_events(context: Parts, call: Call[TrainingEventsQuery])
     )
 
 
-@operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages")
+@operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages", Permission.SELF)
 async def list_stages(context: Parts, call: Call[None]) -> TrainingStagesResponse:
     """Lists the stages of a job's attempts."""
     return stages_answer(await find_modelarts_job(context, call))
 
 
-@operations.add("ModelArts.ShowTrainingJobLogsPreview", "GET", f"{JOB}/tasks/{{task}}/logs/preview")
+@operations.add("ModelArts.ShowTrainingJobLogsPreview", "GET", f"{JOB}/tasks/{{task}}/logs/preview", Permission.SELF)
 async def show_log_preview(context: Parts, call: Call[None]) -> TrainingLogPreview | None:
     """Returns the end of a task's log.
 
@@ -248,7 +245,7 @@ async def show_log_preview(context: Parts, call: Call[None]) -> TrainingLogPrevi
     return TrainingLogPreview(content=content, current_size=size, full_size=full_size)
 
 
-@operations.add("ModelArts.ShowTrainingJobFlavors", "GET", f"{PROJECT}/training-job-flavors")
+@operations.add("ModelArts.ShowTrainingJobFlavors", "GET", f"{PROJECT}/training-job-flavors", Permission.SELF)
 async def show_flavors(context: Parts, call: Call[FlavorsQuery]) -> TrainingFlavorsResponse:
     """Lists sizes of nodes.
 
@@ -257,7 +254,7 @@ async def show_flavors(context: Parts, call: Call[FlavorsQuery]) -> TrainingFlav
     return training_flavors(call.input.flavor_type, context.capacity())
 
 
-@operations.add("ModelArts.ShowTrainingJobEngines", "GET", f"{PROJECT}/training-job-engines")
+@operations.add("ModelArts.ShowTrainingJobEngines", "GET", f"{PROJECT}/training-job-engines", Permission.SELF)
 async def show_engines(context: Parts, call: Call[None]) -> TrainingEnginesResponse:  # noqa: ARG001
     """Lists the images that the server's settings name as engines."""
     items = tuple(

@@ -11,7 +11,7 @@ from msgspec import Struct
 from batchq.api.http.credentials import Scheme
 from batchq.api.http.dialect_profiles import DialectProfile, RequestFailure
 from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, reply
-from batchq.api.operations.operation_table import Call, Input
+from batchq.api.operations.operations import Call, Input
 from batchq.api.operations.parts import Parts
 from batchq.api.training.rest.job_answers import TrainingStatus
 from batchq.domain.access.accounts import Caller

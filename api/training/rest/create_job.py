@@ -13,7 +13,8 @@ from msgspec import Struct
 from pydantic import BaseModel, Field, JsonValue
 
 from batchq.api.http.http import InvalidMember, RequestBody, Text, read_body
-from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import (
     HYPERPARAMETERS,
@@ -26,7 +27,7 @@ from batchq.api.training.common.training_jobs import (
 from batchq.api.training.rest.context import JOBS, impossible
 from batchq.api.training.rest.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory
 from batchq.api.training.rest.job_answers import DIALECT, VARIABLE, TrainingStatus, status_of
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import Tags
 from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
@@ -164,7 +165,7 @@ class CreatedResponse(Struct, frozen=True, kw_only=True, rename="camel"):
 operations = OperationTable()
 
 
-@operations.add("CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
+@operations.add("CreateTrainingJob", "POST", JOBS, Permission.SELF, status=HTTPStatus.CREATED)
 async def create_training_job(context: Parts, call: Call[CreateTrainingJobRequest]) -> CreatedResponse:
     """Creates a training job.
 

@@ -4,15 +4,14 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from aiohttp import web
 from msgspec import Struct
 from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.http.dialect_profiles import register_dialect_profile
-from batchq.api.http.http import Dialect, InvalidMember, RequestQuery, Word
+from batchq.api.http.http import InvalidMember, RequestQuery, Word
 from batchq.api.http.page_tokens import TokenQuery, parse_position, position_text
-from batchq.api.operations.operation_table import BULK_LIMIT, Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable, dialect_of
+from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import matching_jobs
 from batchq.api.training.rest import create_job, stop_jobs
@@ -39,7 +38,7 @@ from batchq.api.training.rest.job_answers import (
     training_job_detail,
     training_job_summary,
 )
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
@@ -86,7 +85,7 @@ class ListResponse(Struct, frozen=True, kw_only=True, rename="camel"):
 operations = OperationTable()
 
 
-@operations.add("GetTrainingJob", "GET", JOB)
+@operations.add("GetTrainingJob", "GET", JOB, Permission.SELF)
 async def get_training_job(context: Parts, call: Call[GetTrainingJobQuery]) -> TrainingJobDetail:
     """Describes a training job.
 
@@ -102,7 +101,7 @@ async def get_training_job(context: Parts, call: Call[GetTrainingJobQuery]) -> T
     return training_job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
-@operations.add("ListTrainingJobs", "GET", JOBS, limit=BULK_LIMIT)
+@operations.add("ListTrainingJobs", "GET", JOBS, Permission.SELF, limit=BULK_LIMIT)
 async def list_training_jobs(context: Parts, call: Call[ListTrainingJobsQuery]) -> ListResponse:
     """Lists training jobs, newest first.
 
@@ -194,7 +193,7 @@ _KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
 }
 
 
-@operations.add("ListTrainingCheckpoints", "GET", CHECKPOINTS)
+@operations.add("ListTrainingCheckpoints", "GET", CHECKPOINTS, Permission.SELF)
 async def list_training_checkpoints(
     context: Parts, call: Call[ListTrainingCheckpointsQuery]
 ) -> ListCheckpointsResponse:
@@ -216,7 +215,9 @@ async def list_training_checkpoints(
     )
 
 
-@operations.add("CreateTrainingCheckpoint", "POST", CHECKPOINTS, optional_body=True, status=HTTPStatus.ACCEPTED)
+@operations.add(
+    "CreateTrainingCheckpoint", "POST", CHECKPOINTS, Permission.SELF, optional_body=True, status=HTTPStatus.ACCEPTED
+)
 async def create_checkpoint(context: Parts, call: Call[EmptyRequest]) -> CheckpointRequestResponse:
     """Requests a checkpoint of a running training job.
 
@@ -234,7 +235,7 @@ async def create_checkpoint(context: Parts, call: Call[EmptyRequest]) -> Checkpo
     return CheckpointRequestResponse(job_id=job.id, signal=(None if rules is None else rules.signal) or "")
 
 
-@operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT)
+@operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT, Permission.SELF)
 async def get_checkpoint(context: Parts, call: Call[None]) -> TrainingCheckpoint:
     """Describes a checkpoint of a training job."""
     job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
@@ -244,7 +245,7 @@ async def get_checkpoint(context: Parts, call: Call[None]) -> TrainingCheckpoint
         raise training_resource_not_found("checkpoint", checkpoint_id) from None
 
 
-@operations.add("DeleteTrainingCheckpoint", "DELETE", CHECKPOINT)
+@operations.add("DeleteTrainingCheckpoint", "DELETE", CHECKPOINT, Permission.SELF)
 async def delete_training_checkpoint(context: Parts, call: Call[None]) -> None:
     """Deletes a checkpoint of a training job."""
     job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
@@ -254,10 +255,9 @@ async def delete_training_checkpoint(context: Parts, call: Call[None]) -> None:
         raise training_resource_not_found("checkpoint", checkpoint_id) from None
 
 
-def dialect(context: Parts) -> Dialect:
-    def mount(app: web.Application) -> None:
-        register_dialect_profile(app, profile(lambda: context.clock.now()))  # noqa: PLW0108 - the context is read by handlers only
-        for table in (create_job.operations, operations, stop_jobs.operations):
-            table.mount(app, context)
-
-    return mount
+dialect = dialect_of(
+    create_job.operations,
+    operations,
+    stop_jobs.operations,
+    profile=lambda parts: profile(lambda: parts.clock.now()),  # noqa: PLW0108 - the parts are read by handlers only
+)

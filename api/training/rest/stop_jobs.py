@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import InvalidMember, Reason, RequestBody, reply, while_connected
-from batchq.api.operations.operation_table import Call, OperationTable
+from batchq.api.operations.operation_table import OperationTable
+from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.api.training.common.training_jobs import running_time
 from batchq.api.training.rest.context import JOB, find_job, impossible, read_job, state_conflict
@@ -20,7 +21,7 @@ from batchq.api.training.rest.job_answers import (
     cancellation_details,
     status_of,
 )
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopKind
@@ -78,7 +79,9 @@ class PauseResponse(Struct, frozen=True, kw_only=True, rename="camel"):
 operations = OperationTable()
 
 
-@operations.add("CancelTrainingJob", "POST", f"{JOB}/cancel", optional_body=True, answer=CancelResponse)
+@operations.add(
+    "CancelTrainingJob", "POST", f"{JOB}/cancel", Permission.SELF, optional_body=True, answer=CancelResponse
+)
 async def cancel_training_job(context: Parts, call: Call[CancelTrainingJobRequest]) -> web.Response:
     """Cancels a training job.
 
@@ -151,7 +154,7 @@ async def _figures(context: Parts, job: Job, caller: Caller) -> tuple[FinalMetri
     return final_metrics(metrics, duration), None if cost is None else cost_summary(cost)
 
 
-@operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", optional_body=True)
+@operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", Permission.SELF, optional_body=True)
 async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]) -> PauseResponse:
     """Pauses a training job until it is resumed.
 
@@ -169,7 +172,7 @@ async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]
     return await _paused(context, job, caller)
 
 
-@operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", optional_body=True)
+@operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", Permission.SELF, optional_body=True)
 async def resume_training_job(context: Parts, call: Call[EmptyRequest]) -> PauseResponse:
     """Resumes a paused training job.
 

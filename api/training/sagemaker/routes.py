@@ -1,17 +1,20 @@
 """The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
+from pydantic import BaseModel
 
-from batchq.api.auth.authentication import authorize, parse_credential
-from batchq.api.http.dialect_profiles import register_dialect_profile
-from batchq.api.http.http import Dialect, read_body, reply
+from batchq.api.auth.authentication import parse_credential
+from batchq.api.http.http import BODY, reply
 from batchq.api.http.page_tokens import parse_position, position_text
-from batchq.api.operations.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
+from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
+from batchq.api.operations.operations import BULK_LIMIT, Answer, Call, CallLimit, Operation, aws_operation
 from batchq.api.operations.parts import Parts
+from batchq.api.operations.schemas import AwsResponse
 from batchq.api.training.common.training_jobs import (
     MAX_REQUEST,
     account_share,
@@ -51,6 +54,9 @@ DEFAULT_RESULTS = 10  # as in SageMaker
 class SageMakerRequest(Struct, frozen=True, kw_only=True):
     """One request, with its caller."""
 
+    #: The parsed body.
+    input: BaseModel | None
+    #: As it was sent.
     body: bytes
     caller: Caller
     #: The ARN of a training job without its name.
@@ -67,7 +73,6 @@ def check_sagemaker_size(body: bytes) -> None:
         raise validation_exception(f"The request must be at most {MAX_REQUEST} bytes.")
 
 
-@takes(wire.SageMakerCreateTrainingJob, check=check_sagemaker_size)
 async def create_sagemaker_job(
     context: Parts, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
 ) -> Answer:
@@ -95,7 +100,6 @@ async def create_sagemaker_job(
     return {"TrainingJobArn": arn}
 
 
-@takes(wire.SageMakerNamedTrainingJob)
 async def describe_sagemaker_job(
     context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
@@ -114,7 +118,6 @@ async def describe_sagemaker_job(
     return described(job, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
 
 
-@takes(wire.SageMakerNamedTrainingJob)
 async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Stops a training job.
 
@@ -131,7 +134,6 @@ async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wi
     return {}
 
 
-@takes(wire.SageMakerNamedTrainingJob)
 async def delete_sagemaker_job(
     context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
@@ -148,7 +150,6 @@ async def delete_sagemaker_job(
     return {}
 
 
-@takes(wire.SageMakerListTrainingJobs)
 async def list_sagemaker_jobs(
     context: Parts, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
 ) -> Answer:
@@ -160,10 +161,9 @@ async def list_sagemaker_jobs(
     after = parse_position(context.tokens.read(token, body.NextToken)) if body.NextToken else None
     if body.StatusEquals == "Deleting":
         return {"TrainingJobSummaries": []}
-    async with context.lists.of(caller.user):
-        jobs, position = await matching_jobs(
-            context.search, _query(body, after), lambda job: _matches(job, body), caller=caller
-        )
+    jobs, position = await matching_jobs(
+        context.search, _query(body, after), lambda job: _matches(job, body), caller=caller
+    )
     more = {} if position is None else {"NextToken": context.tokens.make(token, position_text(position))}
     return {
         "TrainingJobSummaries": [summarized(other_job, arn=request.arn(other_job.spec.name)) for other_job in jobs],
@@ -171,38 +171,43 @@ async def list_sagemaker_jobs(
     }
 
 
-OPERATIONS: Mapping[str, Operation[SageMakerRequest]] = {
-    "CreateTrainingJob": create_sagemaker_job,
-    "DescribeTrainingJob": describe_sagemaker_job,
-    "ListTrainingJobs": list_sagemaker_jobs,
-    "StopTrainingJob": stop_sagemaker_job,
-    "DeleteTrainingJob": delete_sagemaker_job,
-}
+def _operation(
+    name: str,
+    handle: Callable[..., Awaitable[Answer]],
+    *,
+    check_body: Callable[[bytes], None] | None = None,
+    limit: CallLimit | None = None,
+) -> Operation:
+    qualified = TARGET_PREFIX + name
+    place = {"method": "POST", "path": "/", "target": qualified, "media": CONTENT_TYPE}
+    members = {"name": qualified, "answer": AwsResponse("sagemaker", name), "check_body": check_body, "limit": limit}
+    return aws_operation("sagemaker", name, Permission.SELF, handle, **place, **members)
 
 
-def dialect(context: Parts) -> Dialect:
-    async def handle(request: web.Request, name: str) -> web.Response:
-        operation = OPERATIONS.get(name)
-        if operation is None:
-            return unknown_operation(TARGET_PREFIX + name)
-        return reply(await operation(context, await _request(request, context, name)))
-
-    def mount(app: web.Application) -> None:
-        register_dialect_profile(app, PROFILE)
-        docs = target_docs(TARGET_PREFIX, OPERATIONS, service="sagemaker", qualified=True)
-        add_targets(app, TARGET_PREFIX, handle, docs)
-
-    return mount
-
-
-async def _request(request: web.Request, context: Parts, name: str) -> SageMakerRequest:
-    region = parse_credential(request.headers.get("Authorization", "")).region or context.region
-    return SageMakerRequest(
-        body=await read_body(request),
-        caller=authorize(request, Permission.SELF, TARGET_PREFIX + name),
-        arn_prefix=f"arn:aws:sagemaker:{region}:{context.account}:training-job/",
-        invocation=request.headers.get("amz-sdk-invocation-id", "")[:128],
+async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
+    headers = call.http.headers
+    region = parse_credential(headers.get("Authorization", "")).region or parts.region
+    request = SageMakerRequest(
+        input=call.input,
+        body=call.http[BODY],
+        caller=call.caller,
+        arn_prefix=f"arn:aws:sagemaker:{region}:{parts.account}:training-job/",
+        invocation=headers.get("amz-sdk-invocation-id", "")[:128],
     )
+    return reply(await operation.handle(parts, request))
+
+
+operations = OperationTable(
+    [
+        _operation("CreateTrainingJob", create_sagemaker_job, check_body=check_sagemaker_size),
+        _operation("DescribeTrainingJob", describe_sagemaker_job),
+        _operation("ListTrainingJobs", list_sagemaker_jobs, limit=BULK_LIMIT),
+        _operation("StopTrainingJob", stop_sagemaker_job),
+        _operation("DeleteTrainingJob", delete_sagemaker_job),
+    ],
+    carry_out=_send,
+)
+dialect = dialect_of(operations, profile=lambda _: PROFILE)
 
 
 async def _find(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
