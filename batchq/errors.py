@@ -17,6 +17,10 @@ class NotFound(Invalid):
     """The named resource does not exist, or the caller may not see it."""
 
 
+class DefinitionNotFound(NotFound):
+    """The job definition of a new job does not exist, is not ACTIVE, or the caller may not use it."""
+
+
 class LimitExceeded(Invalid):
     """An account would exceed one of its limits."""
 

@@ -24,7 +24,8 @@ from batchq.api.http.credentials import CredentialVerifier, Scheme, SignedReques
 from batchq.api.http.dialect_profiles import PROFILE
 from batchq.api.http.http import REQUEST_ID, HttpRefusal, read_body
 from batchq.api.http.unix_socket import PeerNames, peer_uid
-from batchq.domain.access.accounts import Caller, Directory, Permission, Role, UserName
+from batchq.domain.access.accounts import Caller, Directory, Permission, UserName
+from batchq.domain.enums import Role
 from batchq.errors import BatchqError, Invalid, Throttled, Unavailable
 from batchq.system.throttling import ConcurrencyLimit, RateLimiter
 

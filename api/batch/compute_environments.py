@@ -22,7 +22,8 @@ from batchq.api.batch.validation import (
 )
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.parts import Parts, ServerLimits
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
+from batchq.domain.enums import State
 from batchq.errors import Invalid
 
 Document = dict[str, Any]

@@ -1,6 +1,6 @@
 """Consumable resources: create, update, delete, describe, list; the quantities that jobs require, and those jobs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -12,11 +12,11 @@ from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import KeyValuesPair, Long, PageSize, Tags, Text, WireModel
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.parts import Parts
-from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind
+from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind, require_unique
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Job
 from batchq.domain.lifecycle.views import shown_status_reason
-from batchq.domain.task import Nodes
+from batchq.domain.node_ranges import Needs
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
@@ -26,8 +26,6 @@ Content = dict[str, object]
 MAX_LISTED_JOBS = 100
 _BY_NAME = "CONSUMABLE_RESOURCE_NAME"
 _BY_STATUS, _BY_JOB_NAME = "JOB_STATUS", "JOB_NAME"
-Needs = tuple[ConsumableRequirement, ...]
-MAX_QUANTITY = 2**63 - 1  # the largest quantity that clients can read
 
 
 class CreateConsumableResource(WireModel):
@@ -243,32 +241,8 @@ def _single_value(given: KeyValuesPair) -> str:
 
 def to_needs(given: ConsumableResourceProperties | None, arns: BatchArns) -> Needs:
     made = tuple(_to_need(requirement, arns) for requirement in (given and given.consumableResourceList) or ())
-    validation.unique((requirement.resource for requirement in made), "A consumable resource")
+    require_unique((requirement.resource for requirement in made), "A consumable resource")
     return made
-
-
-def gang_needs(
-    own: Needs, ranges: Sequence[ConsumableResourceProperties | None], gang: Nodes, arns: BatchArns
-) -> Needs:
-    """The total that a gang requires: its own, and for each node that of its range. `ranges` are in the gang's order.
-
-    Raises Invalid for a total above MAX_QUANTITY.
-    """
-    each = [to_needs(properties, arns) for properties in ranges]
-    places = {(node_range.first, node_range.last): place for place, node_range in enumerate(gang.ranges)}
-    held = (gang.range_of(node) for node in range(gang.count))
-    needed = _total([own, *(each[places[node_range.first, node_range.last]] for node_range in held)])
-    if any(requirement.quantity > MAX_QUANTITY for requirement in needed):
-        raise Invalid(f"All nodes together must not need more than {MAX_QUANTITY} of a consumable resource.")
-    return needed
-
-
-def _total(listed: Iterable[Needs]) -> Needs:
-    amounts: dict[ConsumableName, int] = {}
-    for pair in listed:
-        for need in pair:
-            amounts[need.resource] = amounts.get(need.resource, 0) + need.quantity
-    return tuple(ConsumableRequirement(resource=name, quantity=quantity) for name, quantity in amounts.items())
 
 
 def _to_need(given: ConsumableResourceRequirement, arns: BatchArns) -> ConsumableRequirement:

@@ -9,6 +9,7 @@ from pydantic import Field
 from batchq.api.batch import resources, validation
 from batchq.api.batch.resources import ResourceRequirement
 from batchq.api.batch.validation import RESERVED_PREFIX, Integer, Text, Unsupported, WireModel
+from batchq.domain.catalog import require_unique
 from batchq.domain.container import (
     ContainerSpec,
     Device,
@@ -20,6 +21,7 @@ from batchq.domain.container import (
     Tmpfs,
     Ulimit,
 )
+from batchq.domain.overrides import check_resources
 from batchq.errors import Invalid, NotSupported
 
 # AWS: at most 255 letters, digits and these; an image's digest needs the @. Docker: the first is a letter or digit.
@@ -155,7 +157,7 @@ class ContainerOverrides(WireModel):
 def to_single_container(given: ContainerProperties, *, on_fargate: bool) -> ContainerSpec:
     """The container of a job or node that has one container. Raises Invalid."""
     reserved = resources.to_resources(given)
-    resources.check_resources(reserved, fargate=on_fargate)
+    check_resources(reserved, fargate=on_fargate)
     return batch_container(given, reserved=reserved, on_fargate=on_fargate)
 
 
@@ -227,8 +229,8 @@ def _tmpfs(given: TmpfsShape) -> Tmpfs:
 
 def _mounts(points: Sequence[MountPoint], volumes: Sequence[Volume]) -> tuple[Mount, ...]:
     paths = {_volume(volume): _source(volume) for volume in volumes}
-    validation.unique((volume.name for volume in volumes), "The name of a volume")
-    validation.unique((point.containerPath for point in points), "The containerPath of a mount point")
+    require_unique((volume.name for volume in volumes), "The name of a volume")
+    require_unique((point.containerPath for point in points), "The containerPath of a mount point")
     for point in points:
         if point.sourceVolume not in paths:
             raise Invalid(f"sourceVolume '{point.sourceVolume or ''}' is not one of the volumes.")

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from batchq.api.auth.authentication import Credential
 from batchq.api.batch.arns import BatchArns
 from batchq.domain.access.accounts import Caller
-from batchq.ports.jobs import SubmissionKey
+from batchq.domain.ids import SubmissionKey
 
 Answer = dict[str, object]
 

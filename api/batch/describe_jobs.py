@@ -11,10 +11,10 @@ from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import stop_orders_members
-from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.enums import Status
 from batchq.domain.ids import node_of
-from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec, Status
+from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.views import (
     container_tag_of,
@@ -26,6 +26,7 @@ from batchq.domain.lifecycle.views import (
 from batchq.domain.task import Nodes, Task
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid
+from batchq.services.job_views import JobView
 
 MAX_DESCRIBED = 100
 Content = dict[str, Any]
@@ -43,13 +44,13 @@ async def describe_jobs(context: Parts, request: BatchRequest, body: DescribeJob
     if len(body.jobs) > MAX_DESCRIBED:
         raise Invalid(f"Maximum number of jobs supported is  {MAX_DESCRIBED} .")  # AWS: exactly these spaces
     named = (to_job_id(job) for job in (request.arns.listed(ArnKind.JOB, text) for text in body.jobs))
-    found = await context.jobs.describe([job_id for job_id in named if job_id is not None], caller=request.caller)
-    return {"jobs": [job_detail(job, definition, request.arns) for job, definition in found]}
+    found = await context.views.described([job_id for job_id in named if job_id is not None], caller=request.caller)
+    return {"jobs": [job_detail(view, request.arns) for view in found]}
 
 
-def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> Content:
-    """`definition` is None if it is not stored any more."""
-    known = {} if definition is None else parse_document(definition.document)
+def job_detail(view: JobView, arns: BatchArns) -> Content:
+    job = view.job
+    known = {} if view.definition is None else parse_document(view.definition.document)
     registered = registered_properties(known, job.spec, node_of(job.id)[1])
     spec = job.spec
     ended = [attempt_to_wire(job, attempt, arns, in_tasks="ecsProperties" in registered) for attempt in job.attempts]

@@ -15,6 +15,7 @@ from batchq.api.batch.consumable_resources import ConsumableResourceProperties
 from batchq.api.batch.containers import ContainerProperties, to_single_container
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.nodes import EcsProperties, NodeProperties, to_task
+from batchq.api.batch.resources import older_members
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape
 from batchq.api.batch.validation import (
     NameList,
@@ -27,10 +28,11 @@ from batchq.api.batch.validation import (
 )
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.access.accounts import Owner
-from batchq.domain.catalog import DefinitionStatus, JobDefinition
+from batchq.domain.catalog import DefinitionStatus, JobDefinition, OverrideTerms
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
+from batchq.domain.node_ranges import needs_of_nodes
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid, NotSupported
 
@@ -164,6 +166,7 @@ def to_definition(
         timeout=retry_strategy.to_timeout(given.timeout, limits.min_timeout),
         scheduling_priority=given.schedulingPriority,
         propagate_tags=bool(given.propagateTags),
+        terms=work.terms,
         document=given.model_dump_json(include=DOCUMENT_MEMBERS, exclude_none=True),
         tags=validation.validated_tags(given.tags),
         created_at=now,
@@ -181,6 +184,7 @@ class DefinedWork(Struct, frozen=True, kw_only=True):
     nodes: Nodes | None = None
     #: The consumable resources that a job requires, for all its nodes.
     needs: tuple[ConsumableRequirement, ...]
+    terms: OverrideTerms
 
     @property
     def privileged(self) -> bool:
@@ -205,10 +209,12 @@ def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
         raise Invalid("Only one of containerProperties and ecsProperties can be provided.")
     if given.ecsProperties is not None:
         task = to_task(given.ecsProperties, on_fargate=fargate)
-        return DefinedWork(container=task.leading.spec, task=task, needs=own)
+        return DefinedWork(container=task.leading.spec, task=task, needs=own, terms=OverrideTerms(fargate=fargate))
     if given.containerProperties is None:
         raise Invalid("containerProperties must be provided.")
-    return DefinedWork(container=to_single_container(given.containerProperties, on_fargate=fargate), needs=own)
+    terms = OverrideTerms(fargate=fargate, older_members=older_members(given.containerProperties))
+    container = to_single_container(given.containerProperties, on_fargate=fargate)
+    return DefinedWork(container=container, needs=own, terms=terms)
 
 
 def _gang(
@@ -221,11 +227,12 @@ def _gang(
     if given.nodeProperties is None:
         raise Invalid("nodeProperties must be provided.")
     gang = nodes.to_gang(given.nodeProperties)
-    each = [
-        noderangeproperty.consumableResourceProperties for noderangeproperty in given.nodeProperties.nodeRangeProperties
-    ]
+    ranges = tuple(nodes.to_range_terms(properties, arns) for properties in given.nodeProperties.nodeRangeProperties)
     return DefinedWork(
-        container=gang.leading.spec, nodes=gang, needs=consumable_resources.gang_needs(own, each, gang, arns)
+        container=gang.leading.spec,
+        nodes=gang,
+        needs=needs_of_nodes(own, [terms.needs for terms in ranges], gang),
+        terms=OverrideTerms(needs=own, ranges=ranges),
     )
 
 

@@ -15,7 +15,8 @@ from batchq.api.batch.validation import Integer, NameList, PageSize, StateName, 
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.parts import Parts
 from batchq.domain import status_reasons
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, TimeLimit, require_unique
+from batchq.domain.enums import State
 from batchq.domain.ids import QueueName
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, NotFound, NotSupported
@@ -163,11 +164,11 @@ def environment_order(
     """
     if not 1 <= len(given) <= MAX_ENVIRONMENTS:
         raise Invalid(f"computeEnvironmentOrder must name 1 to {MAX_ENVIRONMENTS} compute environments.")
-    validation.unique((order.order for order in given), "An order of computeEnvironmentOrder")
+    require_unique((order.order for order in given), "An order of computeEnvironmentOrder")
     named = tuple(
         _environment(order.computeEnvironment, arns) for order in sorted(given, key=lambda order: order.order)
     )
-    validation.unique(named, "A compute environment")
+    require_unique(named, "A compute environment")
     if len({is_fargate(known[name]) for name in named if name in known}) > 1:
         raise Invalid("EC2 and Fargate compute environments cannot be mixed in a job queue.")
     return named
@@ -233,7 +234,7 @@ def _orders(given: Sequence[ComputeEnvironmentOrder]) -> list[int]:
 
 
 def to_time_limits(given: Sequence[JobStateTimeLimitAction]) -> tuple[TimeLimit, ...]:
-    validation.unique((action.reason for action in given), "A reason of jobStateTimeLimitActions")
+    require_unique((action.reason for action in given), "A reason of jobStateTimeLimitActions")
     return tuple(_limit(action) for action in given)
 
 

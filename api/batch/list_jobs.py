@@ -15,8 +15,9 @@ from batchq.api.batch.describe_jobs import job_summary
 from batchq.api.batch.validation import KeyValuesPair, Text, WireModel
 from batchq.api.http.page_tokens import TokenQuery, selection_text
 from batchq.api.operations.parts import Parts
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, node_of
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import LATEST
 from batchq.errors import Invalid

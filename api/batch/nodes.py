@@ -1,7 +1,6 @@
 """Jobs of several containers: ecsProperties to the domain's task, and nodeProperties to the domain's gang of nodes."""
 
 import re
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -9,7 +8,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.batch import containers, resources, validation
-from batchq.api.batch.consumable_resources import ConsumableResourceProperties
+from batchq.api.batch.arns import BatchArns
+from batchq.api.batch.consumable_resources import ConsumableResourceProperties, to_needs
 from batchq.api.batch.containers import (
     ContainerOverrides,
     ContainerProperties,
@@ -29,8 +29,11 @@ from batchq.api.batch.containers import (
 )
 from batchq.api.batch.resources import ResourceRequirement
 from batchq.api.batch.validation import Integer, OmittedIfEmpty, Text, Unsupported, WireModel
+from batchq.domain.catalog import RangeTerms, require_unique
 from batchq.domain.container import ContainerSpec, Mount
-from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.node_ranges import make_nodes, node_bounds
+from batchq.domain.overrides import check_memory, check_resources
+from batchq.domain.task import Condition, ContainerDependency, Nodes, Task, TaskContainer
 from batchq.errors import Invalid, NotSupported
 
 MAX_CONTAINERS = 10
@@ -114,12 +117,12 @@ def to_task(given: EcsProperties, *, on_fargate: bool) -> Task:
         raise Invalid(f"A task must have 1 to {MAX_CONTAINERS} containers.")
     _check_modes(properties)
     made = tuple(_container(container, properties, on_fargate=on_fargate) for container in properties.containers)
-    validation.unique((container.name for container in made), "The name of a container")
+    require_unique((container.name for container in made), "The name of a container")
     if not any(container.essential for container in made):
         raise Invalid("At least one container of a task must be essential.")
     _check_dependencies(made)
     whole = Task(containers=made, share_ipc=properties.ipcMode == "task", share_pids=properties.pidMode == "task")
-    resources.check_resources(whole.resources, fargate=on_fargate)
+    check_resources(whole.resources, fargate=on_fargate)
     return whole
 
 
@@ -140,7 +143,7 @@ def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_
     validation.refuse_unsupported({"firelensConfiguration": given.firelensConfiguration is not None})
     properties = _properties(given, within)
     reserved = resources.to_resources(properties)
-    resources.check_memory(reserved)
+    check_memory(reserved)
     return TaskContainer(
         name=_name(given.name, alone=len(within.containers) == 1),
         spec=_sharing(containers.batch_container(properties, reserved=reserved, on_fargate=on_fargate), properties),
@@ -191,11 +194,11 @@ def _dependency(given: TaskContainerDependency) -> ContainerDependency:
     return ContainerDependency(container=given.containerName or "", condition=Condition(given.condition))
 
 
-def _check_dependencies(made: Sequence[TaskContainer]) -> None:
+def _check_dependencies(made: tuple[TaskContainer, ...]) -> None:
     """AWS: no container may wait for the exit of an essential one, because that exit ends the task. Raises Invalid."""
     known = {container.name: container for container in made}
     for container in made:
-        validation.unique((dependency.container for dependency in container.depends_on), "A container in dependsOn")
+        require_unique((dependency.container for dependency in container.depends_on), "A container in dependsOn")
         for dependency in container.depends_on:
             if dependency.container not in known:
                 raise Invalid(f"Container '{dependency.container}' in dependsOn of '{container.name}' does not exist.")
@@ -212,12 +215,6 @@ def _check_cycles(waiting: dict[str, set[str]]) -> None:
             del waiting[name]
     if waiting:
         raise Invalid(f"The containers {', '.join(sorted(waiting))} depend on each other in a cycle.")
-
-
-MAX_NODES = 1000
-MAX_RANGES = 5
-_RANGE = re.compile(r"([0-9]{0,4}):([0-9]{0,4})")
-Span = tuple[int, int]
 
 
 class NodeRangeProperty(WireModel):
@@ -251,66 +248,22 @@ class NodeOverrides(WireModel):
 
 def to_gang(given: NodeProperties) -> Nodes:
     """The gang of a job definition. Raises Invalid."""
-    made = _to_nodes(given, given.numNodes)
-    for noderangeproperty in given.nodeRangeProperties:
-        if (node_bounds(noderangeproperty.targetNodes)[1] or 0) >= made.count:
-            raise Invalid(f"targetNodes {noderangeproperty.targetNodes} must be within 0:{made.count - 1}.")
+    ranges = [(properties.targetNodes, _task(properties)) for properties in given.nodeRangeProperties]
+    made = make_nodes(ranges, count=given.numNodes, main=given.mainNode)
+    for target, _ in ranges:
+        if (node_bounds(target)[1] or 0) >= made.count:
+            raise Invalid(f"targetNodes {target} must be within 0:{made.count - 1}.")
     return made
 
 
-def resize_gang(given: NodeProperties, count: int) -> Nodes:
-    """The gang with another number of nodes. Raises Invalid.
-
-    AWS: one range must be open-ended, and all ranges must begin below the number.
-    """
-    if not any(noderangeproperty.targetNodes.endswith(":") for noderangeproperty in given.nodeRangeProperties):
-        raise Invalid("numNodes can be overridden only where a targetNodes range of the job definition is open-ended.")
-    return _to_nodes(given, count)
-
-
-def node_span(text: str, count: int) -> Span:
-    """The first and last node of `a:b`, `:b`, `a:` or `:` in a gang of `count` nodes. Raises Invalid."""
-    first, last = node_bounds(text)
-    last = count - 1 if last is None else min(last, count - 1)
-    if first > last:
-        raise Invalid(f"targetNodes {text} is beyond the {count} nodes.")
-    return first, last
-
-
-def node_bounds(text: str) -> tuple[int, int | None]:
-    """The first node and the last one, None if open-ended, of a range in targetNodes. Raises Invalid."""
-    parts = _RANGE.fullmatch(text)
-    if parts is None:
-        raise Invalid("targetNodes must be a range of nodes, such as 0:3, :3 or 4:.")
-    first, last = int(parts[1] or 0), int(parts[2]) if parts[2] else None
-    if last is not None and last < first:
-        raise Invalid(f"targetNodes {text} ends before it begins.")
-    return first, last
-
-
-def _to_nodes(given: NodeProperties, count: int) -> Nodes:
-    if not 1 <= count <= MAX_NODES:
-        raise Invalid(f"numNodes must be between 1 and {MAX_NODES}.")
-    if not 0 <= given.mainNode < count:
-        raise Invalid(f"mainNode must be from 0 to {count - 1}.")
-    if not 1 <= len(given.nodeRangeProperties) <= MAX_RANGES:
-        raise Invalid(f"nodeRangeProperties must have 1 to {MAX_RANGES} ranges.")
-    spans = [node_span(noderangeproperty.targetNodes, count) for noderangeproperty in given.nodeRangeProperties]
-    _check_spans(spans, count)
-    ranges = tuple(
-        NodeRange(first=first, last=last, task=_task(other_property))
-        for (first, last), other_property in zip(spans, given.nodeRangeProperties, strict=True)
+def to_range_terms(given: NodeRangeProperty, arns: BatchArns) -> RangeTerms:
+    """What SubmitJob's overrides of the range depend on. Raises Invalid, and NotFound."""
+    return RangeTerms(
+        target=given.targetNodes,
+        has_task=given.ecsProperties is not None,
+        older_members=resources.older_members(given.container),
+        needs=to_needs(given.consumableResourceProperties, arns),
     )
-    return Nodes(count=count, main=given.mainNode, ranges=ranges)
-
-
-def _check_spans(spans: Sequence[Span], count: int) -> None:
-    """AWS: every node has a range; a range within another one takes precedence."""
-    validation.unique(spans, "A range of targetNodes")
-    held = {node for first, last in spans for node in range(first, last + 1)}
-    missing = set(range(count)) - held
-    if missing:
-        raise Invalid(f"Node {min(missing)} has no range: targetNodes must include every node from 0 to {count - 1}.")
 
 
 def _task(given: NodeRangeProperty) -> Task:

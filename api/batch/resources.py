@@ -1,7 +1,7 @@
 """vCPUs, memory and GPUs of a container: `resourceRequirements`, and the older members `vcpus` and `memory`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol
 
 from msgspec import Struct
@@ -11,21 +11,11 @@ from batchq.api.batch.validation import Text, WireModel
 from batchq.domain.container import Resources
 from batchq.errors import Invalid
 
-MIN_MEMORY = 4  # MiB
 _VCPU = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,9}")
 _MAX = 2**31 - 1
-# AWS: for each number of vCPUs (in thousandths) the memory sizes (in MiB) that Fargate offers with it.
-FARGATE_SIZES: Mapping[int, Sequence[int]] = {
-    250: (512, 1024, 2048),
-    500: range(1024, 4096 + 1, 1024),
-    1000: range(2048, 8192 + 1, 1024),
-    2000: range(4096, 16384 + 1, 1024),
-    4000: range(8192, 30720 + 1, 1024),
-    8000: range(16384, 61440 + 1, 4096),
-    16000: range(32768, 122880 + 1, 8192),
-    32000: (61440, 122880, 249856),
-}
+OLDER_MEMBERS = (("vcpus", "VCPU", "millicpus"), ("memory", "MEMORY", "memory_mib"))
+"""AWS's older members, with the type of resourceRequirements and the attribute that each of them sets."""
 
 
 class ResourceRequirement(WireModel):
@@ -80,26 +70,14 @@ def to_resources(given: ResourceMembers) -> Resources:
     return Resources(millicpus=wanted.millicpus, memory_mib=wanted.memory_mib, gpus=wanted.gpus or 0)
 
 
-def check_resources(wanted: Resources, *, fargate: bool) -> None:
-    """Raise Invalid for less memory than the minimum, and on Fargate for sizes that Fargate does not have.
-
-    AWS: on EC2 at least one whole vCPU. batchq accepts fractions: it allocates the machine in thousandths of a vCPU.
-    """
-    if fargate:
-        _check_fargate(wanted)
-    check_memory(wanted)
-
-
-def check_memory(wanted: Resources) -> None:
-    if wanted.memory_mib < MIN_MEMORY:
-        raise Invalid(f"Container memory limit must be at least {MIN_MEMORY} MiB.")
-
-
-def _check_fargate(wanted: Resources) -> None:
-    if wanted.gpus:
-        raise Invalid("GPU is not applicable for Fargate.")
-    if wanted.memory_mib not in FARGATE_SIZES.get(wanted.millicpus, ()):
-        raise Invalid("Fargate has no such combination of VCPU and MEMORY.")
+def older_members(given: ResourceMembers | None) -> tuple[str, ...]:
+    """The attributes that older members set, and not an entry of resourceRequirements."""
+    named = {entry.type for entry in (given and given.resourceRequirements) or ()}
+    return tuple(
+        attribute
+        for member, kind, attribute in OLDER_MEMBERS
+        if kind not in named and getattr(given, member, None) is not None
+    )
 
 
 def _by_type(entries: Sequence[ResourceRequirement]) -> dict[str, str]:

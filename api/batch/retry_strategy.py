@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from batchq.api.batch.validation import Integer, Text, WireModel
-from batchq.domain.job import Action, ExitRule, RetryStrategy
+from batchq.domain.enums import Action
+from batchq.domain.job import ExitRule, RetryStrategy
 from batchq.errors import Invalid
 
 MAX_ATTEMPTS = 10

@@ -33,10 +33,10 @@ from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import Call, Operation, aws_operation
 from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import Additions
-from batchq.api.stop_shapes import StopOrderResponse
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.access.container_policy import require_allowed_containers
-from batchq.errors import BatchqError, Forbidden, Invalid
+from batchq.errors import BatchqError, DefinitionNotFound, Forbidden, Invalid
+from batchq.ports.responses.batch import SubmissionAdditions
+from batchq.ports.responses.stops import StopOrderResponse
 
 SELF, CATALOG = Permission.SELF, Permission.CATALOG
 
@@ -174,13 +174,6 @@ class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=
     stop_orders: tuple[StopOrderResponse, ...] = ()
 
 
-class SubmissionAdditions(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The member `batchq` of the answer to SubmitJob, which AWS does not have; absent without a warning."""
-
-    #: Why no compute environment of the queue could hold the job.
-    warning: str
-
-
 ADDITIONS: Additions = {
     ("batch", "JobDefinition"): DefinitionAdditions,
     ("batch", "JobDetail"): JobDetailAdditions,
@@ -261,21 +254,19 @@ class InProcessCalls:
     ) -> str | None:
         """Raise the errors of SubmitJob, without a change. Returns its warning; None: there is none.
 
-        Dependencies, budgets, and the limits of accounts and queues are checked by a submission alone.
         `definition`: the RegisterJobDefinition request for a definition that is not registered; None: it is.
         """
         request, parts = self._request(content, "SubmitJob", caller, ""), self._parts
-        body = request.input
+        body, unregistered = request.input, None
         assert isinstance(body, SubmitJob)
-        if definition is None:
-            found = await submit_job.find_requested(parts, body.jobDefinition, request)
-        else:
-            shape = parse(RegisterJobDefinition, json.dumps(definition).encode())
-            found = job_definitions.to_definition(shape, arns=request.arns, limits=parts.limits, now=parts.clock.now())
-            require_allowed_containers(found, caller)
-            found = replace(found, owner=caller.owner)
-        submission = submit_job.batch_submission(body, found, arns=request.arns, limits=parts.limits, key=None)
-        return await submit_job.check_submission(parts, submission, found, caller=caller)
+        if definition is not None:
+            shape, now = parse(RegisterJobDefinition, json.dumps(definition).encode()), parts.clock.now()
+            unregistered = job_definitions.to_definition(shape, arns=request.arns, limits=parts.limits, now=now)
+        requested = submit_job.to_job_request(body, arns=request.arns, limits=parts.limits, key=None)
+        try:
+            return await parts.submissions.check(requested, unregistered, caller=caller)
+        except DefinitionNotFound:
+            raise submit_job.unknown_definition(body.jobDefinition) from None
 
     def _request(self, content: Mapping[str, object], operation: str, caller: Caller, invocation: str) -> BatchRequest:
         body = json.dumps(content).encode()

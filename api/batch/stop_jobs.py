@@ -10,9 +10,9 @@ from batchq.api.batch.arns import ArnKind, to_job_id
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.parts import Parts
+from batchq.domain.enums import StopKind
 from batchq.domain.ids import JobId
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.errors import BatchqError, Invalid, Unavailable
 
 

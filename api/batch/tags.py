@@ -92,7 +92,7 @@ async def _find(context: Parts, kind: ArnKind, name: str, caller: Caller) -> _Ta
             return await catalog.definitions.get_visible(_ref(name), caller=caller)
         case ArnKind.JOB:
             found = await context.jobs.describe([JobId(name)], caller=caller)
-            return found[0][0] if found else None
+            return found[0] if found else None
 
 
 def _resource(request: BatchRequest) -> tuple[ArnKind, str]:

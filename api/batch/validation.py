@@ -4,13 +4,13 @@ Members of shapes are spelt as AWS spells them; None: the member is omitted.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from batchq.domain import catalog
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import Invalid, NotSupported
 
 
@@ -109,13 +109,6 @@ def path(text: str, what: str) -> str:
     if not text.startswith("/") or ":" in text:
         raise Invalid(f"{what} must be an absolute path without colons.")
     return text
-
-
-def unique(values: Iterable[object], what: str) -> None:
-    """Raise Invalid if a value appears twice; `what` describes the values, for the error text."""
-    listed = list(values)
-    if len(set(listed)) != len(listed):
-        raise Invalid(f"{what} must not be named more than once.")
 
 
 def refuse_unsupported(members: Mapping[str, object], why: str = "") -> None:

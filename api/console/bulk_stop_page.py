@@ -22,7 +22,8 @@ from batchq.api.console.stop_page import ReasonForm, reason_values
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.bulk_stop import JobOutcome, Outcome, outcome_message
+from batchq.domain.bulk_stop import JobOutcome, outcome_message
+from batchq.domain.enums import Outcome, StopKind
 from batchq.domain.ids import JobId
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_messages import (
@@ -35,7 +36,6 @@ from batchq.domain.stop_messages import (
     with_children,
 )
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.domain.times import milliseconds
 from batchq.domain.wording import counted
 from batchq.errors import Invalid, NotFound

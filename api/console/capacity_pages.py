@@ -9,12 +9,14 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import network_of
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import PageQuery
+from batchq.services.job_views import JobView
 
 MAX_JOBS = 200  # in all environments together
 MAX_RESOURCES = 100  # on a page
@@ -77,9 +79,8 @@ async def resource_page(context: Parts, visit: Call[None]) -> Page:
     values = {
         "resource": resource,
         "quantities": resources.quantities(resource),
-        "holders": [*active[0], *active[1]],
-        "waiting": waiting,
-        "why": await context.explanations.explain(waiting, caller=visit.caller),
+        "holders": [JobView(job=job) for job in (*active[0], *active[1])],
+        "waiting": await context.views.listed(waiting, caller=visit.caller),
         "needed": lambda job: sum(need.quantity for need in job.spec.needs if need.resource == name),
         "most": MAX_HOLDERS,
     }

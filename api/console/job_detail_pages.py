@@ -18,20 +18,19 @@ from batchq.api.http.http import RequestQuery
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.cost import Cost, rounded
+from batchq.domain.cost import rounded
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.views import shown_container_reason
 from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.stop_messages import ORDER_WORDS
-from batchq.domain.training import MetricValue
 from batchq.domain.wording import duration_words
 from batchq.errors import NotFound
-from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.ports.logs import StoredLine
@@ -58,16 +57,6 @@ class JobOutput(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class JobResults(Struct, frozen=True, kw_only=True):
-    """What a job has cost and produced."""
-
-    #: None: the job was submitted without prices, or is an array, whose children all had to be read.
-    cost: Cost | None
-    metrics: Mapping[str, MetricValue]
-    #: The newest first.
-    checkpoints: Sequence[Checkpoint]
-
-
 @pages.get(JOB, Permission.SELF)
 @pages.get(NODE, Permission.SELF)
 async def job_page(context: Parts, visit: Call[None]) -> Page:
@@ -78,28 +67,28 @@ async def job_page(context: Parts, visit: Call[None]) -> Page:
     if job is None:
         raise await context.jobs.missing(job_id, caller=caller)
     whole = node_of(job_id)[0]
-    history = await context.jobs.history(whole, caller=caller)
-    stays = _stays(history, context.clock.now())
+    view = await context.views.explained(job, caller=caller)
+    stays = _stays(view.history, context.clock.now())
     around = await jobs_around(context, job, caller=caller)
-    why = await context.explanations.why(job_id, caller=caller)
     is_fragment = FRAGMENT in visit.http.headers
+    if not is_fragment:  # results change while the job runs, without a hint, and cost more to read
+        view = await context.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     values = {
         "job": job,
+        "view": view,
         "whole_id": whole,
         "is_node": whole != job_id,
         "is_array": is_parent(job),
         "has_log": _has_log(job),
-        "why": why,
-        "reruns": await context.search.reruns([job]),
-        "history": history,
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "axis": _axis(stays.values()),
         "output": None if is_fragment else await _output(context, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
-        "results": None if is_fragment else await _results(context, job, caller),
-        "may_force_fail": caller.has(Permission.MAINTENANCE) and isinstance(why, NotExitingReason) and whole == job_id,
+        "may_force_fail": whole == job_id
+        and caller.has(Permission.MAINTENANCE)
+        and isinstance(view.why, NotExitingReason),
         "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
@@ -114,8 +103,8 @@ async def job_page(context: Parts, visit: Call[None]) -> Page:
 async def _remaining_checkpoints(context: Parts, job_id: JobId, caller: Caller) -> Page:
     """The checkpoints of a job whose record was removed."""
     found = await context.checkpoints.list(job_id, caller=caller)
-    results = JobResults(cost=None, metrics={}, checkpoints=found[: -MAX_CHECKPOINTS - 1 : -1])
-    return Page(template="removed_job.html", title=f"Job {job_id}", values={"job_id": job_id, "results": results})
+    results: dict[str, object] = {"cost": None, "metrics": {}, "checkpoints": found[: -MAX_CHECKPOINTS - 1 : -1]}
+    return Page(template="removed_job.html", title=f"Job {job_id}", values={"job_id": job_id, "view": results})
 
 
 def _stays(history: Sequence[HistoryEntry], now: datetime) -> dict[int, tuple[Status, timedelta]]:
@@ -155,17 +144,6 @@ async def _output(context: Parts, job: Job, caller: Caller) -> JobOutput | None:
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
 
 
-async def _results(context: Parts, job: Job, caller: Caller) -> JobResults:
-    """Read with the whole page only: they change while the job runs, without a hint, and cost more to read."""
-    if is_parent(job):
-        return JobResults(cost=None, metrics={}, checkpoints=())
-    cost = None if job.spec.prices is None else await context.costs.of_job(job.id, caller=caller)
-    metrics = await context.costs.metrics.current(job, caller=caller) if job.spec.reports_metrics else {}
-    has_checkpoints = job.spec.checkpoints is not None
-    checkpoints = await context.checkpoints.list(job.id, caller=caller) if has_checkpoints else ()
-    return JobResults(cost=cost, metrics=metrics, checkpoints=checkpoints[: -MAX_CHECKPOINTS - 1 : -1])
-
-
 class JobGraph(Struct, frozen=True, kw_only=True):
     """A job with the jobs around it."""
 
@@ -199,7 +177,7 @@ class _Finder:
         wanted = {job.id: [other for other, _ in standing(job, {})] for job in jobs}
         ids = list(dict.fromkeys(other for others in wanted.values() for other in others))
         self.is_cut = self.is_cut or len(ids) > MAX_READ
-        known = {job.id: job for job, _ in await self._context.jobs.describe(ids[:MAX_READ], caller=self._caller)}
+        known = {job.id: job for job in await self._context.jobs.describe(ids[:MAX_READ], caller=self._caller)}
         self.add(ids, known, level=level)
         self.edges |= {(other, job_id): None for job_id, others in wanted.items() for other in others}
         return tuple(known.values())
@@ -271,9 +249,7 @@ async def children_page(context: Parts, visit: Call[ChildrenQuery]) -> PageAnswe
         "grid": array_grid(runs, size=size(array), job_id=array.id, label="Statuses of the children, by index"),
         "ranges": runs[:MAX_RANGES],
         "more_ranges": len(runs) - MAX_RANGES,
-        "children": children,
-        "why": await context.explanations.explain(children, caller=caller),
-        "reruns": await context.search.reruns(children),
+        "views": await context.views.listed(children, caller=caller),
         "stop_all": None,  # the array itself can be stopped
         "older": _older(query, children) if len(listed) > PER_PAGE else None,
     }

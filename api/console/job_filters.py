@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from batchq.api.http.http import InvalidMember, RequestQuery, Word
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Status
 from batchq.domain.job_selection import MAX_PATTERNS, JobSelection
 from batchq.domain.times import duration_of, milliseconds
 

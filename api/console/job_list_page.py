@@ -15,7 +15,8 @@ from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, 
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.enums import FINISHED, Status
+from batchq.domain.job import Job
 from batchq.errors import NotFound
 from batchq.ports.job_search import JobPage, PageQuery, SearchOrder, SearchPosition
 
@@ -80,13 +81,11 @@ async def jobs_page(context: Parts, visit: Call[JobsQuery]) -> Page:
         found = await context.search.search(search, caller=caller)
     except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
         found, missing = JobPage(jobs=(), next=None, searched_back_to=None), str(error)
-    why = {} if query.group else await context.explanations.explain(found.jobs, caller=caller)
     values = {
         "query": query,
         "found": found,
         "missing": missing,
-        "why": why,
-        "reruns": await context.search.reruns(found.jobs),
+        "views": () if query.group else await context.views.listed(found.jobs, caller=caller),
         "groups": list(_groups(query, found.jobs)) if query.group else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "chips": list(chips(query)),

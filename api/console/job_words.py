@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from batchq.domain.enums import ACTIVE, FINISHED, StopKind, StopProgress
 from batchq.domain.ids import JobId, node_of, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, latest_order
 from batchq.domain.stop_messages import ORDER_WORDS, STEP_WORDS
-from batchq.domain.stop_values import StopKind, StopProgress, StopStep
+from batchq.domain.stop_values import StopStep
 from batchq.ports.history import HistoryEntry, HoldChange
 
 #: A job, or the child `ID:INDEX` of an array.

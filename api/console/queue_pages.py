@@ -14,7 +14,8 @@ from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
-from batchq.domain.catalog import JobQueue, SchedulingPolicy, State
+from batchq.domain.catalog import JobQueue, SchedulingPolicy
+from batchq.domain.enums import State
 from batchq.domain.ids import QueueName
 from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot
@@ -61,14 +62,13 @@ async def queue_page(context: Parts, visit: Call[None]) -> Page:
     )
     if shown is None:  # it was deleted meanwhile
         raise NotFound(f"JobQueue {name} not found.")
-    jobs = [job for job, _ in await context.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)]
+    jobs = await context.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)
     policy = None if shown.queue.policy is None else context.catalog.policies.get(shown.queue.policy)
     values = {
         "it": shown,
         "queue": shown.queue,
-        "jobs": jobs,
+        "views": await context.views.listed(jobs, caller=caller),
         "since": dict(snapshot.jobs),
-        "why": await context.explanations.explain(jobs, caller=caller),
         "snapshot": snapshot,
         "policy": policy,
         "shares": () if policy is None else _shares(policy, snapshot),

@@ -15,8 +15,8 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission, UserName
 from batchq.domain.access.audit import AuditQuery
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Status
 from batchq.domain.times import EPOCH
 from batchq.ports.history import FeedFilter
 from batchq.services.records import audit_position, parse_audit_position

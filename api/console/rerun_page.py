@@ -19,8 +19,9 @@ from batchq.api.http.http import RequestQuery
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import BatchCalls, Parts
 from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import JobId, job_path
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
 from batchq.errors import BatchqError, Invalid, NotFound

@@ -19,14 +19,13 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain import wording
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.bulk_stop import Outcome
+from batchq.domain.enums import FINISHED, Outcome, StopKind
 from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop
 from batchq.domain.stop_request import StopRequest, parse_signal
-from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid, NotFound
 
 MAX_REASON = 1024

@@ -10,7 +10,7 @@ from itertools import accumulate
 from markupsafe import Markup
 from msgspec import Struct
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.ports.jobs import ChildRun
 from batchq.system.escapes import escape
 

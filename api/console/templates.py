@@ -14,8 +14,9 @@ from markupsafe import Markup
 
 from batchq.api.console.job_words import condition, job_title
 from batchq.domain import wording
+from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.system.escapes import escape_lines

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from batchq.api.http.dialect_profiles import TARGET
 from batchq.api.operations.operations import Operation
 from batchq.domain import status_reasons
-from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.job import Attempt, Job
 from batchq.domain.scheduling.fairshare import Change
-from batchq.domain.stop_values import StopKind
 from batchq.ports.jobs import StatusChanged
 
 Metric = TypeVar("Metric", Counter, Histogram)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, Field
 
 from batchq.accounts.operations import OPERATIONS, AdminOperation
-from batchq.accounts.wire import AdminRequest, AuditRecordResponse, audit_record_answer
+from batchq.accounts.wire import AdminRequest, audit_record_answer
 from batchq.api.auth.authentication import CALLER, access_denied
 from batchq.api.auth.sessions import HOME, login_path, page_path
 from batchq.api.http.client_connection import is_unix_connection
@@ -26,6 +26,8 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
 from batchq.errors import BatchqError, Forbidden, Invalid
+from batchq.ports.responses.records import ListAuditResponse
+from batchq.ports.responses.server import CreateConsoleLoginResponse
 from batchq.services.records import audit_position, parse_audit_position
 
 _UNSIGNED = (
@@ -89,15 +91,6 @@ class CreateConsoleLoginRequest(RequestBody):
     page: Annotated[str, AfterValidator(_page)] = HOME
 
 
-class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
-    """Where a browser opens the page."""
-
-    #: The whole URL. Behind a proxy its scheme may be another one.
-    url: str
-    #: The path and the query of `url`.
-    path: str
-
-
 operations = OperationTable()
 
 
@@ -149,15 +142,6 @@ class ListAuditRequest(RequestBody):
     #: The id of a job: short for `job/ID` in `resource`.
     job: Word | None = None
     max_results: Annotated[int, Field(ge=1, le=1000)] = 100
-    next_token: str | None = None
-
-
-class ListAuditResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A page of audit records."""
-
-    #: Newest first.
-    records: tuple[AuditRecordResponse, ...]
-    #: The token of the next page; absent on the last one.
     next_token: str | None = None
 
 

@@ -19,14 +19,14 @@ from batchq.api.native.job_selection import SelectionBody
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
+from batchq.api.stop_shapes import stop_order_answer
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.bulk_stop import JobOutcome, Outcome, outcome_message
-from batchq.domain.job import Status
+from batchq.domain.bulk_stop import JobOutcome, outcome_message
+from batchq.domain.enums import StopKind
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest, parse_signal
-from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid
+from batchq.ports.responses.stops import CountsLine, JobLine
 from batchq.services.bulk_stop import require_stop_ids
 
 NDJSON = "application/x-ndjson"
@@ -40,34 +40,6 @@ class CancelJobsRequest(SelectionBody):
     reason: Reason | None = None
     #: Whether only the outcomes are reported.
     dry_run: bool = False
-
-
-class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The line of one job in the response."""
-
-    job_id: str
-    #: None for a job that was not found.
-    job_name: str | None = None
-    #: The status before the request; None for a job that was not found.
-    status: Status | None = None
-    outcome: Outcome
-    #: Why nothing was done, what happens to an array's children, or since when and by whom the job is being stopped.
-    message: str = ""
-    #: The earlier order because of which this one changed nothing; None: it had an effect.
-    standing: StopOrderResponse | None = None
-    #: Of an unfinished array: how many of its children had not ended, those that are not created yet among them.
-    children: int = 0
-
-
-class CountsLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The last line of the response."""
-
-    #: The number of jobs by outcome. An array is one job.
-    counts: dict[str, int]
-    #: The number of children of arrays by the outcome of their array, as the lines have them; only numbers above 0.
-    children: dict[str, int] = {}
-    #: Whether nothing was done.
-    dry_run: bool
 
 
 class TerminateJobsRequest(CancelJobsRequest):

@@ -7,23 +7,34 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated
 
-from msgspec import Struct
 from pydantic import Field
 
-from batchq.accounts.wire import EmptyRequest, EmptyResponse
+from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import RequestBody
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
+from batchq.domain.budgets import BudgetKey, BudgetScope
 from batchq.domain.cost import Cost, rounded
+from batchq.domain.enums import BudgetPeriod, CostGroup
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.times import EPOCH, milliseconds, optional_milliseconds
 from batchq.domain.training import MetricValue
 from batchq.engine.budgets import BudgetStatus
 from batchq.errors import Invalid, NotFound
-from batchq.ports.costs import CostGroup
+from batchq.ports.responses.costs import (
+    BudgetResponse,
+    CostReportResponse,
+    CostResponse,
+    CostRowResponse,
+    CrossingResponse,
+    JobCostResponse,
+    JobMetricsResponse,
+    ListBudgetsResponse,
+    MetricResponse,
+)
+from batchq.ports.responses.server import EmptyResponse
 from batchq.services.costs import CostReport, CostRow
 
 LATEST = 253_402_214_400_000  # milliseconds: the last day of the year 9999
@@ -35,45 +46,6 @@ Word = Annotated[str, Field(min_length=1, max_length=256)]
 Limit = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
-class CostResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a job has cost so far, with two decimals. `total` is rounded after the parts were added."""
-
-    #: ISO 4217.
-    currency: str
-    total: float
-    gpu: float
-    #: vCPUs and memory.
-    compute: float
-    #: Stored checkpoints, which cost until they are deleted.
-    storage: float
-    #: How much more the job would have cost if it had done all its work; null: not known.
-    estimated_savings: float | None
-
-
-class JobCostResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The cost of one job."""
-
-    job_id: str
-    #: Null for a job that was submitted when the server had no prices.
-    cost: CostResponse | None
-
-
-class MetricResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last value of a metric."""
-
-    value: float
-    #: When it was written, in milliseconds since 1970; absent if it is not known.
-    at: int | None = None
-
-
-class JobMetricsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The metrics of the newest attempt of a job."""
-
-    job_id: str
-    #: By name; empty if the job has reported none.
-    metrics: dict[str, MetricResponse]
-
-
 class CostReportRequest(RequestBody):
     """The time and the groups of a report."""
 
@@ -82,35 +54,6 @@ class CostReportRequest(RequestBody):
     since: Moment | None = None
     #: In milliseconds since 1970, rounded up to the end of the day in UTC. None: now.
     until: Moment | None = None
-
-
-class CostRowResponse(Struct, frozen=True, kw_only=True):
-    """What the jobs of one group cost, with two decimals."""
-
-    #: The account, user, queue or job definition.
-    name: str
-    #: ISO 4217.
-    currency: str
-    total: float
-    gpu: float
-    #: vCPUs and memory.
-    compute: float
-    #: The part of `total` of attempts under way.
-    active: float
-
-
-class CostReportResponse(Struct, frozen=True, kw_only=True):
-    """What the jobs that the caller may see cost. Stored checkpoints are not counted."""
-
-    by: CostGroup
-    #: Milliseconds since 1970: the beginning of the first day.
-    since: int
-    #: Milliseconds since 1970: the end of the last day.
-    until: int
-    #: The most expensive first, at most 1000.
-    rows: tuple[CostRowResponse, ...]
-    #: Whether there are more rows, or more spending than one report reads.
-    more: bool
 
 
 operations = OperationTable(failed=missing_is_404)
@@ -151,7 +94,7 @@ async def report_costs(context: Parts, call: Call[CostReportRequest]) -> CostRep
 
 
 async def _metrics(context: Parts, job_id: JobId, caller: Caller) -> dict[str, MetricValue]:
-    for job, _ in await context.jobs.describe([node_of(job_id)[0]], caller=caller):
+    for job in await context.jobs.describe([node_of(job_id)[0]], caller=caller):
         return dict(await context.costs.metrics.current(job, caller=caller))
     raise NotFound(f"Job {job_id} not found.")
 
@@ -223,45 +166,6 @@ class SetBudgetRequest(BudgetRequest):
     #: At this cost all jobs are terminated, and no job is accepted any more; None: no such limit.
     hard: Limit | None = None
     period: Annotated[BudgetPeriod, Field(strict=False)] = BudgetPeriod.WHOLE
-
-
-class CrossingResponse(Struct, frozen=True, kw_only=True):
-    """A limit that was reached."""
-
-    limit: BudgetLimit
-    #: Milliseconds since 1970.
-    at: int
-    #: What was spent then.
-    spent: float
-
-
-class BudgetResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A budget. Amounts have two decimals."""
-
-    #: Absent in the budget of a queue.
-    account: str | None = None
-    #: Absent in the budget of an account.
-    job_queue: str | None = None
-    #: ISO 4217.
-    currency: str
-    #: Absent without a soft limit.
-    soft: float | None = None
-    #: Absent without a hard limit.
-    hard: float | None = None
-    period: BudgetPeriod
-    #: In the present period, by ended and running jobs.
-    spent: float
-    #: The user who set it last.
-    set_by: str
-    #: The limits that were reached in the present period, oldest first.
-    crossings: tuple[CrossingResponse, ...]
-
-
-class ListBudgetsResponse(Struct, frozen=True, kw_only=True):
-    """The budgets that the caller may see."""
-
-    #: Those of accounts first, each by name.
-    budgets: tuple[BudgetResponse, ...]
 
 
 @operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", Permission.ACCOUNTS)

@@ -1,12 +1,10 @@
 """GetJob and ExplainJob: one job, a child `ID:3` of an array, or a node `ID#1` (`ID%231` in a URL). See docs/why.md."""
 
-from msgspec import Struct, convert, field
+from msgspec import convert
 from msgspec.structs import asdict
 
 from batchq.api.native.job_search import (
-    ExplanationResponse,
     JobArns,
-    JobRow,
     arns_of,
     explanation_answer,
     row_members,
@@ -14,144 +12,25 @@ from batchq.api.native.job_search import (
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import StopOrderResponse, stop_order_answer
+from batchq.api.stop_shapes import stop_order_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.container import ContainerSpec
-from batchq.domain.ids import JobId
-from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, DependencyType, Job, Status
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
 from batchq.domain.times import optional_milliseconds
-
-MAX_DEPENDENTS = 50
-
-
-class EnvironmentVariable(Struct, frozen=True, kw_only=True):
-    """An environment variable of a container."""
-
-    name: str
-    value: str
-
-
-class ContainerResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One of several containers of a job."""
-
-    name: str
-    #: Whether the job ends with it.
-    essential: bool
-    image: str
-    command: tuple[str, ...]
-    environment: tuple[EnvironmentVariable, ...]
-
-
-class DependencyResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A job that must succeed first."""
-
-    #: Absent: each child of the array waits for the one before it.
-    job_id: str | None = None
-    type: DependencyType | None = None
-
-
-class DependentResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job that waits for this one."""
-
-    job_id: str
-    job_name: str
-    status: Status
-
-
-class ExitRuleResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """An entry of AWS's evaluateOnExit."""
-
-    action: Action
-    on_status_reason: str | None = None
-    on_reason: str | None = None
-    on_exit_code: str | None = None
-
-
-class RetryResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """AWS's retryStrategy."""
-
-    attempts: int
-    evaluate_on_exit: tuple[ExitRuleResponse, ...]
-
-
-class AttemptContainerResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One of several containers of an attempt."""
-
-    name: str
-    #: The index of its node.
-    node: int
-    state: AttemptContainerState
-    #: Milliseconds since 1970, as are all times.
-    started_at: int | None = None
-    stopped_at: int | None = None
-    exit_code: int | None = None
-    reason: str | None = None
-    #: The order that stopped its node or, of a task, this container alone.
-    stop_order: StopOrderResponse | None = None
-    log_stream_name: str | None = None
-
-
-class AttemptResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One attempt. The container of an attempt with several is the one that decided it, or represents it."""
-
-    #: From 1.
-    number: int
-    compute_environment: str
-    #: When its first container began to run.
-    started_at: int | None = None
-    stopped_at: int | None = None
-    exit_code: int | None = None
-    #: The reason of the container.
-    reason: str | None = None
-    #: Why the attempt ended.
-    status_reason: str | None = None
-    #: Whether a pause ended it: it does not count against the attempts of the retry strategy.
-    paused: bool = False
-    log_stream_name: str | None = None
-    #: Of an attempt with several containers.
-    containers: tuple[AttemptContainerResponse, ...] = ()
-
-
-class JobDetails(JobRow, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One job with what it runs, its neighbours and its attempts."""
-
-    #: Of the container; of a job with several the one that represents it.
-    image: str
-    command: tuple[str, ...]
-    environment: tuple[EnvironmentVariable, ...]
-    #: What the whole job reserves.
-    vcpus: float
-    memory_mib: int = field(name="memoryMiB")
-    gpus: int
-    #: Of a job with several containers on one node, and of a node.
-    containers: tuple[ContainerResponse, ...] = ()
-    depends_on: tuple[DependencyResponse, ...] = ()
-    #: Jobs that wait for this one, as far as the caller sees them; at most 50.
-    dependents: tuple[DependentResponse, ...] = ()
-    tags: dict[str, str] = field(default_factory=dict)
-    #: The longest that one attempt may run; absent: without limit.
-    timeout_seconds: int | None = None
-    #: The time between the stop signal and the kill.
-    stop_grace_seconds: float
-    retry_strategy: RetryResponse
-    #: Oldest first, with the one under way.
-    attempts: tuple[AttemptResponse, ...]
-    #: All orders to cancel or stop the job, oldest first.
-    stop_orders: tuple[StopOrderResponse, ...] = ()
-
-
-class JobResponse(Struct, frozen=True, kw_only=True):
-    """The job."""
-
-    job: JobDetails
-
-
-class JobExplanationResponse(ExplanationResponse, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The explanation of one job."""
-
-    job_id: str
-
+from batchq.ports.responses.job_details import (
+    AttemptContainerResponse,
+    AttemptResponse,
+    ContainerResponse,
+    DependencyResponse,
+    DependentResponse,
+    EnvironmentVariable,
+    JobDetails,
+    JobResponse,
+    RetryResponse,
+)
+from batchq.ports.responses.jobs import JobExplanationResponse
+from batchq.services.job_views import JobView
 
 operations = OperationTable(failed=missing_is_404)
 
@@ -163,12 +42,8 @@ async def get_job(context: Parts, call: Call[None]) -> JobResponse:
     The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. A child that its
     array has not created yet has the status and the hold of the array.
     """
-    found = await context.jobs.find(call.job_id, caller=call.caller)
-    if found is None:
-        raise await context.jobs.missing(call.job_id, caller=call.caller)
-    dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
-    rerun = (await context.search.reruns([found])).get(found.id)
-    return JobResponse(job=job_details(found, dependents, arns_of(call.http, context), rerun=rerun))
+    view = await context.views.detailed(call.job_id, caller=call.caller)
+    return JobResponse(job=job_details(view, arns_of(call.http, context)))
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why", Permission.SELF)
@@ -181,11 +56,11 @@ async def explain_job(context: Parts, call: Call[None]) -> JobExplanationRespons
     return JobExplanationResponse(job_id=call.job_id, **asdict(answer))
 
 
-def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: JobId | None) -> JobDetails:
-    spec = job.spec
+def job_details(view: JobView, arns: JobArns) -> JobDetails:
+    job, spec = view.job, view.job.spec
     containers = () if spec.task is None else spec.task.containers
     return JobDetails(
-        **row_members(job, arns, rerun=rerun),
+        **row_members(view, arns),
         image=spec.container.image,
         command=spec.container.command,
         environment=_environment(spec.container),
@@ -200,7 +75,7 @@ def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns, *, rerun: 
         ),
         dependents=tuple(
             DependentResponse(job_id=dependent.id, job_name=dependent.spec.name, status=dependent.status)
-            for dependent in dependents
+            for dependent in view.dependents
         ),
         tags=dict(job.tags),
         timeout_seconds=None if spec.timeout is None else int(spec.timeout.total_seconds()),

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from aiohttp import web
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
@@ -20,19 +20,21 @@ from batchq.api.native.job_selection import SelectionBody, parse_job_id
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import HoldResponse, StopOrderResponse, hold_answer, stop_order_answer
+from batchq.api.stop_shapes import hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.explanation.explain import REASONS
+from batchq.domain.enums import Status
 from batchq.domain.explanation.explanation import Explanation, Fact
 from batchq.domain.ids import JobId
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, PageQuery, SearchOrder
+from batchq.ports.responses.jobs import ExplanationResponse, JobRow, SearchResponse
 from batchq.services.explanations import MAX_EXPLAINED
+from batchq.services.job_views import JobView
 
 
 class JobArns(Struct, frozen=True, kw_only=True):
@@ -52,78 +54,13 @@ def arns_of(request: web.Request, parts: Parts) -> JobArns:
     return JobArns(account=parts.account, region=credential.region or parts.region)
 
 
-class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Why a job waits, what it does, or why it failed."""
-
-    code: Annotated[str, Meta(extra_json_schema={"enum": [reason.code for reason in REASONS]})]
-    #: One or more sentences with figures. Names that the caller may not see are replaced.
-    sentence: str
-    #: Since when this is so, in milliseconds since 1970; absent if it is not known.
-    since: int | None = None
-    #: The figures of the sentence by name, as docs/why.md lists them for each code; times are in milliseconds.
-    facts: dict[str, object]
+def job_row(view: JobView, arns: JobArns) -> JobRow:
+    return JobRow(**row_members(view, arns), why=None if view.why is None else explanation_answer(view.why))
 
 
-class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A job as a row of a list. Times are in milliseconds since 1970."""
-
-    job_id: str
-    job_arn: str
-    job_name: str
-    #: The name of the job queue.
-    job_queue: str
-    #: `NAME:REVISION`.
-    job_definition: str
-    status: Status
-    status_reason: str | None = None
-    #: The owner.
-    user: str
-    #: The account of the owner.
-    account: str
-    share_identifier: str | None = None
-    #: AWS's schedulingPriority.
-    priority: int | None = None
-    created_at: int
-    #: When it last became RUNNABLE.
-    runnable_at: int | None = None
-    #: When its latest attempt began to run.
-    started_at: int | None = None
-    #: When it ended.
-    stopped_at: int | None = None
-    #: How many attempts have begun.
-    attempt: int
-    max_attempts: int
-    #: The exit code of the latest attempt.
-    exit_code: int | None = None
-    #: Of an array: the number of its children.
-    array_size: int | None = None
-    #: Of a child of an array.
-    array_index: int | None = None
-    #: The array of a child.
-    parent_id: str | None = None
-    #: Of an array: how many of its children have each status.
-    status_summary: dict[Status, int] | None = None
-    #: The number of nodes of a multi-node parallel job.
-    nodes: int | None = None
-    #: Since when and why the job is held; absent if it is not.
-    hold: HoldResponse | None = None
-    #: The latest order to cancel or stop the job.
-    stop_order: StopOrderResponse | None = None
-    #: Whether a user cancelled or terminated the job, directly or with its array.
-    stopped_by_user: bool = False
-    #: The newest job that repeats this finished job or, without one, its array; absent without either.
-    resubmitted_as: str | None = None
-    #: Why it waits, what it does, or why it failed; only if the request asks for explanations.
-    why: ExplanationResponse | None = None
-
-
-def job_row(job: Job, arns: JobArns, why: Explanation | None = None, *, rerun: JobId | None = None) -> JobRow:
-    members = row_members(job, arns, rerun=rerun)
-    return JobRow(**members, why=None if why is None else explanation_answer(why))
-
-
-def row_members(job: Job, arns: JobArns, *, rerun: JobId | None) -> dict[str, Any]:
-    """The members of a JobRow. `rerun`: the job that repeats this one."""
+def row_members(view: JobView, arns: JobArns) -> dict[str, Any]:
+    """The members of a JobRow without the explanation."""
+    job = view.job
     spec, run, order = job.spec, job.latest_attempt, latest_order(job)
     return {
         "job_id": job.id,
@@ -151,7 +88,7 @@ def row_members(job: Job, arns: JobArns, *, rerun: JobId | None) -> dict[str, An
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
         "stopped_by_user": is_stopped_by_user(job),
-        "resubmitted_as": rerun,
+        "resubmitted_as": view.rerun,
     }
 
 
@@ -196,19 +133,6 @@ class SearchJobsRequest(SelectionBody):
     explain: bool = False
 
 
-class SearchResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One page of jobs."""
-
-    jobs: tuple[JobRow, ...]
-    #: For the next page; absent if no further job matches.
-    next_token: str | None = None
-    #: Milliseconds since 1970: all matching jobs that were created (with `orderBy` ENDED: that ended) after this time
-    #: are on this page or an earlier one. Absent if no further job matches.
-    searched_back_to: int | None = None
-    #: Whether no further job matches.
-    complete: bool
-
-
 operations = OperationTable()
 
 
@@ -226,9 +150,9 @@ async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchRe
     if body.next_token:
         query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
-    why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
-    reruns, arns = await context.search.reruns(page.jobs), arns_of(call.http, context)
-    rows = tuple(job_row(job, arns, why.get(job.id), rerun=reruns.get(job.id)) for job in page.jobs)
+    views = await context.views.listed(page.jobs, explained=body.explain, caller=caller)
+    arns = arns_of(call.http, context)
+    rows = tuple(job_row(view, arns) for view in views)
     return _answer(rows, page, token, context.tokens)
 
 

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Status
 from batchq.domain.job_selection import MAX_PATTERNS, JobSelection
 from batchq.errors import Invalid
 

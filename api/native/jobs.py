@@ -2,86 +2,35 @@
 
 from typing import Any
 
-from msgspec import Struct
-
-from batchq.accounts.wire import EmptyRequest, EmptyResponse
+from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import Reason, RequestBody, Word
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import (
-    HoldChangeResponse,
-    HoldResponse,
-    StopOrderResponse,
-    StopStepResponse,
-    hold_answer,
-    hold_change_answer,
-    stop_order_answer,
-    stop_step_answer,
-)
+from batchq.api.stop_shapes import hold_answer, hold_change_answer, stop_order_answer, stop_step_answer
 from batchq.domain.access.accounts import Permission
+from batchq.domain.enums import StopKind
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
-from batchq.ports.checkpoints import Checkpoint, CheckpointType
+from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
+from batchq.ports.responses.checkpoints import (
+    CheckpointResponse,
+    CheckpointsResponse,
+    DeleteCheckpointResponse,
+    RequestCheckpointResponse,
+)
+from batchq.ports.responses.jobs import ForceFailResponse, HeldJobResponse, HistoryEntryResponse, JobHistoryResponse
+from batchq.ports.responses.server import DrainQueueResponse, EmptyResponse
 
 
 class HoldJobRequest(RequestBody):
     """Why the job is held or paused."""
 
     reason: Reason | None = None
-
-
-class HeldJobResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The job after the request."""
-
-    job_id: str
-    job_name: str
-    status: Status
-    status_reason: str | None = None
-    #: Why it is held; absent if it is not.
-    hold: HoldResponse | None = None
-    #: The latest order to cancel or stop the job. Its kind is PAUSE while a running job is being paused.
-    stop_order: StopOrderResponse | None = None
-    #: Of a request to release or resume the job: whether it was held. Otherwise the request has changed nothing.
-    was_held: bool | None = None
-
-
-class HistoryEntryResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A status that a job entered, or a step of an order to stop it."""
-
-    #: Milliseconds since 1970.
-    at: int
-    #: The status that the job entered or, with `stopOrder` or `hold`, had at that time.
-    status: Status
-    #: Why the job has the status; absent if no reason is recorded.
-    reason: str | None = None
-    #: The number of the attempt that the status belongs to; absent before the first attempt.
-    attempt: int | None = None
-    #: The step of a stop order; absent if the job entered `status`.
-    stop_order: StopStepResponse | None = None
-    #: The job was held or released; absent if the job entered `status`.
-    hold: HoldChangeResponse | None = None
-
-
-class JobHistoryResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The history of a job, oldest entry first; without entries for a child that its array has not created yet."""
-
-    job_id: str
-    history: tuple[HistoryEntryResponse, ...]
-
-
-class ForceFailResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The job after the request."""
-
-    job_id: str
-    status: Status
-    status_reason: str | None = None
 
 
 class ForceFailRequest(RequestBody):
@@ -176,7 +125,7 @@ async def _held_job(parts: Parts, call: Call[Any], *, was_held: bool | None = No
     found = await parts.jobs.describe([call.job_id], caller=call.caller)
     if not found:
         raise NotFound(f"Job {call.job_id} not found.")
-    job = found[0][0]
+    (job,) = found
     return HeldJobResponse(
         job_id=job.id,
         job_name=job.spec.name,
@@ -209,14 +158,6 @@ class DrainQueueRequest(RequestBody):
     drained: bool
 
 
-class DrainQueueResponse(Struct, frozen=True, kw_only=True):
-    """The queue after the request."""
-
-    queue: str
-    #: Whether it accepts jobs and starts none.
-    drained: bool
-
-
 queue_operations = OperationTable()
 
 
@@ -229,49 +170,6 @@ async def drain_queue(parts: Parts, call: Call[DrainQueueRequest]) -> DrainQueue
     name, drained = QueueName(call.input.queue), call.input.drained
     queue = await parts.catalog.drain_queue(name, drained=drained, caller=call.caller)
     return DrainQueueResponse(queue=queue.name, drained=queue.drained)
-
-
-class CheckpointResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A checkpoint: a file or directory in the job's checkpoint directory."""
-
-    #: `ckpt_` and 12 hex digits.
-    id: str
-    #: The name of the file or directory.
-    name: str
-    type: CheckpointType
-    #: A lower bound if it has very many files.
-    size_bytes: int
-    #: When it was last changed, in milliseconds since 1970.
-    created_at: int
-    #: From its name; absent if the name has none.
-    epoch: int | None = None
-    step: int | None = None
-    #: Whether it is written completely, as far as can be known.
-    complete: bool
-
-
-class CheckpointsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The checkpoints of a job, oldest first, at most 1000."""
-
-    job_id: str
-    checkpoints: tuple[CheckpointResponse, ...]
-    #: The size of all of them.
-    total_size_bytes: int
-    #: The id of the newest complete one, from which the next attempt can continue; absent without one.
-    latest: str | None = None
-
-
-class RequestCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The request was delivered. The job writes the checkpoint later."""
-
-    job_id: str
-
-
-class DeleteCheckpointResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The deleted checkpoint."""
-
-    job_id: str
-    checkpoint_id: str
 
 
 @operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints", Permission.SELF)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, cast
 
 from aiohttp import web
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 from pydantic import Field
 
@@ -27,14 +27,14 @@ from batchq.api.native.job_selection import bare_name, parse_job_id, parse_statu
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call, CallLimit
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import HoldChangeResponse, StopStepResponse, hold_change_answer, stop_step_answer
+from batchq.api.stop_shapes import hold_change_answer, stop_step_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Status
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.ports.logs import StoredLine
+from batchq.ports.responses.records import EventResponse, GetJobLogResponse, ListEventsResponse, LogLineResponse
 from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
 
 log = logging.getLogger(__name__)
@@ -68,41 +68,6 @@ class ListEventsQuery(RequestQuery):
     job_queues: Names | None = None
     #: AWS's statuses, in any case: only events of jobs that entered one of them.
     job_statuses: Names | None = None
-
-
-class EventResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A job entered a status, an order to stop it has come a step further, or it was held or released."""
-
-    #: The number of the event; numbers ascend, and are never used twice.
-    number: int
-    #: Milliseconds since 1970.
-    at: int
-    job_id: str
-    job_name: str
-    job_queue: str
-    user: str
-    account: str
-    #: The status that the job entered or, with `stopOrder` or `hold`, had at that time.
-    status: Status
-    #: Why the job has the status; absent if no reason is recorded.
-    status_reason: str | None = None
-    #: The number of the attempt that the status belongs to; absent before the first attempt.
-    attempt: int | None = None
-    #: The step of a stop order; absent if the job entered `status`.
-    stop_order: StopStepResponse | None = None
-    #: The job was held or released; absent if the job entered `status`.
-    hold: HoldChangeResponse | None = None
-
-
-class ListEventsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A page of events. It may be empty although more events follow `next`."""
-
-    #: By number, ascending.
-    events: tuple[EventResponse, ...]
-    #: The `after` of the next request.
-    next: int
-    #: Whether events before these may be missing: they were deleted with their jobs, or the data was restored.
-    gap: bool
 
 
 class EncodedEvents:
@@ -273,30 +238,6 @@ class GetJobLogQuery(RequestQuery):
     tail: Annotated[int, Field(ge=0, le=MAX_TAIL)] | None = None
     #: Without `after`: only lines from this time on, in milliseconds since 1970.
     since: Annotated[int, Field(ge=0, le=MAX_TIME)] | None = None
-
-
-class LogLineResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One line of output."""
-
-    #: Milliseconds since 1970, by the clock of the container engine.
-    at: int
-    #: The text without the line end.
-    message: str
-
-
-class GetJobLogResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The next lines of a log, all of one attempt."""
-
-    lines: tuple[LogLineResponse, ...]
-    #: The `after` of the next request.
-    next: str
-    #: Whether no more lines can come.
-    over: bool
-    #: The number of the attempt; absent before the first one.
-    attempt: int | None = None
-    #: Of a request without `after` and `wait`: whether output from before the request may be missing, because the
-    #: container engine has not delivered it within 3 s.
-    incomplete: bool = False
 
 
 log_operations = OperationTable(failed=missing_is_404)

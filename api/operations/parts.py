@@ -17,14 +17,15 @@ from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames, TrainingLogStreams
+from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
 from batchq.services.log_windows import LogPages
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
+from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
 from batchq.system.throttling import ConcurrencyLimit
 
@@ -81,7 +82,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     """The services and settings of a server that handlers use. All requests of all listeners use the same value."""
 
     jobs: JobService
-    submissions: DirectSubmissionService
+    views: JobViewService
+    submissions: SubmissionService
     catalog: CatalogService
     search: JobSearchService
     #: The jobs of SageMaker's dialect.

@@ -15,10 +15,14 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
+from batchq.domain.explanation.explain import REASONS
+
 Json = dict[str, object]
 Refs = Mapping[type, JsonSchemaValue]
 AwsRefs = dict["AwsResponse", Json]
 
+#: Their member `code` has the codes of the domain's reasons. A closed type would make clients import all reasons.
+_EXPLANATIONS = {"ExplanationResponse", "JobExplanationResponse"}
 _REF = "#/components/schemas/{}"
 _NULL = {"type": "null"}
 _COMMENT = re.compile(r" {4}#: ?(.*)")
@@ -88,6 +92,8 @@ def answer_schemas(shapes: Iterable[type[Struct]]) -> tuple[Refs, Json]:
     """
     wanted: list[type] = list(dict.fromkeys(shapes))
     refs, schemas = msgspec.json.schema_components(wanted, ref_template=_REF.format("{name}"), schema_hook=_any_value)
+    for name in _EXPLANATIONS & schemas.keys():
+        schemas[name]["properties"]["code"]["enum"] = [reason.code for reason in REASONS]
     texts = struct_texts(wanted)
     described: Json = {name: _described(_without_nulls(value), texts.get(name, {})) for name, value in schemas.items()}
     return dict(zip(wanted, refs, strict=True)), described

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile, KeyState, key_not_found, new_key
+from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile, key_not_found, new_key
 from batchq.audit import Journal
-from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, User, UserName
 from batchq.domain.access.audit import DONE, FAILED, record_of
 from batchq.domain.access.permissions import manages, may_see_account, may_see_user
+from batchq.domain.enums import KeyState, Role
 from batchq.errors import BatchqError, Forbidden, NotFound, Unavailable
 
 MAX_KEYS = 10  # of one user: enough to replace keys with an overlap, too few to fill the file

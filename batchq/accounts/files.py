@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -19,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Directory, UserName
+from batchq.domain.enums import KeyState
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.system.private_file import PrivateFile
 
@@ -27,13 +27,6 @@ ACCOUNTS_FILE = "accounts.json"
 _DIRECTORY_DECODER = msgspec.json.Decoder(Directory)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-
-
-class KeyState(StrEnum):
-    """Whether requests signed with a key are accepted."""
-
-    ACTIVE = "ACTIVE"
-    DISABLED = "DISABLED"
 
 
 class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -32,6 +32,16 @@ from batchq.domain.access.permissions import (
 )
 from batchq.domain.ids import QueueName
 from batchq.errors import Forbidden, Invalid
+from batchq.ports.responses.accounts import (
+    AccountResponse,
+    AccountsResponse,
+    CallerResponse,
+    KeysResponse,
+    NewKeyResponse,
+    UserResponse,
+    UsersResponse,
+)
+from batchq.ports.responses.server import EmptyResponse
 
 RequestT = TypeVar("RequestT", bound=wire.AdminRequest)
 
@@ -77,7 +87,7 @@ def _operation(
     return add
 
 
-@_operation("CreateAccount", wire.SetAccount, Permission.CATALOG, wire.AccountResponse)
+@_operation("CreateAccount", wire.SetAccount, Permission.CATALOG, AccountResponse)
 def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Struct:
     """Creates an account below another one."""
     name = account_name(request.name)
@@ -90,7 +100,7 @@ def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller
     return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
-@_operation("UpdateAccount", wire.SetAccount, Permission.CATALOG, wire.AccountResponse)
+@_operation("UpdateAccount", wire.SetAccount, Permission.CATALOG, AccountResponse)
 def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Struct:
     """Changes the given members of an account."""
     name = AccountName(request.name)
@@ -104,7 +114,7 @@ def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller
     return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
-@_operation("DeleteAccount", wire.RequiredName, Permission.CATALOG, wire.EmptyResponse)
+@_operation("DeleteAccount", wire.RequiredName, Permission.CATALOG, EmptyResponse)
 def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Struct:
     """Deletes an account without users and without accounts below it."""
     name = AccountName(request.name)
@@ -114,10 +124,10 @@ def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Call
         return permissions.without_account(directory, name)
 
     admin.change(caller, f"account/{name}", change)
-    return wire.EmptyResponse()
+    return EmptyResponse()
 
 
-@_operation("DescribeAccounts", wire.OptionalName, Permission.ACCOUNTS, wire.AccountsResponse)
+@_operation("DescribeAccounts", wire.OptionalName, Permission.ACCOUNTS, AccountsResponse)
 def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Struct:
     """Describes one account, or all accounts that the caller may see."""
     directory = admin.accounts.load()
@@ -129,10 +139,10 @@ def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: C
         for name in named
         if (account := directory.account(AccountName(name))) and may_see_account(caller, account.name)
     ]
-    return wire.AccountsResponse(accounts=tuple(wire.account_answer(account, directory) for account in found))
+    return AccountsResponse(accounts=tuple(wire.account_answer(account, directory) for account in found))
 
 
-@_operation("CreateUser", wire.SetUser, Permission.ACCOUNTS, wire.UserResponse)
+@_operation("CreateUser", wire.SetUser, Permission.ACCOUNTS, UserResponse)
 def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Struct:
     """Creates a user."""
     user = _with_members(User(name=user_name(request.name), account=caller.account), request)
@@ -149,7 +159,7 @@ def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> S
     return wire.user_answer(admin.change(caller, f"user/{user.name}", change).users[user.name])
 
 
-@_operation("UpdateUser", wire.SetUser, Permission.ACCOUNTS, wire.UserResponse)
+@_operation("UpdateUser", wire.SetUser, Permission.ACCOUNTS, UserResponse)
 def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Struct:
     """Changes the given members of a user."""
     name = UserName(request.name)
@@ -161,7 +171,7 @@ def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> S
     return wire.user_answer(admin.change(caller, f"user/{name}", change).users[name])
 
 
-@_operation("DeleteUser", wire.RequiredName, Permission.ACCOUNTS, wire.EmptyResponse)
+@_operation("DeleteUser", wire.RequiredName, Permission.ACCOUNTS, EmptyResponse)
 def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Struct:
     """Deletes a user with all keys of the user. The user's jobs remain.
 
@@ -176,20 +186,20 @@ def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller)
         return permissions.without_user(directory, name)
 
     admin.change(caller, f"user/{name}", change, then=lambda: admin.keys.delete_keys_of(name))
-    return wire.EmptyResponse()
+    return EmptyResponse()
 
 
-@_operation("DescribeUsers", wire.OptionalName, Permission.ACCOUNTS, wire.UsersResponse)
+@_operation("DescribeUsers", wire.OptionalName, Permission.ACCOUNTS, UsersResponse)
 def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Struct:
     """Describes one user, or all users whom the caller may see."""
     directory = admin.accounts.load()
     found: Sequence[User] = [user for _, user in sorted(directory.users.items()) if may_see_user(caller, user)]
     if request.name is not None:
         found = [require_visible_user(directory, UserName(request.name), caller)]
-    return wire.UsersResponse(users=tuple(map(wire.user_answer, found)))
+    return UsersResponse(users=tuple(map(wire.user_answer, found)))
 
 
-@_operation("CreateKey", wire.OptionalUser, Permission.SELF, wire.NewKeyResponse)
+@_operation("CreateKey", wire.OptionalUser, Permission.SELF, NewKeyResponse)
 def create_key(admin: AccountAdmin, request: wire.OptionalUser, caller: Caller) -> Struct:
     """Creates an access key for a user, by default for the caller.
 
@@ -200,21 +210,21 @@ def create_key(admin: AccountAdmin, request: wire.OptionalUser, caller: Caller) 
     return wire.new_key_answer(key, first_user=is_first)
 
 
-@_operation("UpdateKey", wire.SetKey, Permission.SELF, wire.EmptyResponse)
+@_operation("UpdateKey", wire.SetKey, Permission.SELF, EmptyResponse)
 def update_key(admin: AccountAdmin, request: wire.SetKey, caller: Caller) -> Struct:
     """Enables or disables an access key."""
     admin.set_key(request.id, request.state, caller)
-    return wire.EmptyResponse()
+    return EmptyResponse()
 
 
-@_operation("DeleteKey", wire.KeyId, Permission.SELF, wire.EmptyResponse)
+@_operation("DeleteKey", wire.KeyId, Permission.SELF, EmptyResponse)
 def delete_key(admin: AccountAdmin, request: wire.KeyId, caller: Caller) -> Struct:
     """Deletes an access key."""
     admin.delete_key(request.id, caller)
-    return wire.EmptyResponse()
+    return EmptyResponse()
 
 
-@_operation("ListKeys", wire.ListKeys, Permission.SELF, wire.KeysResponse)
+@_operation("ListKeys", wire.ListKeys, Permission.SELF, KeysResponse)
 def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> Struct:
     """Lists the access keys that the caller may see, without their secrets."""
     directory = admin.accounts.load()
@@ -223,10 +233,10 @@ def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> St
     ]
     if request.user is not None and not found:
         require_visible_user(directory, UserName(request.user), caller)
-    return wire.KeysResponse(keys=tuple(map(wire.key_answer, found)))
+    return KeysResponse(keys=tuple(map(wire.key_answer, found)))
 
 
-@_operation("WhoAmI", wire.EmptyRequest, Permission.SELF, wire.CallerResponse)
+@_operation("WhoAmI", wire.EmptyRequest, Permission.SELF, CallerResponse)
 def who_am_i(admin: AccountAdmin, _: wire.EmptyRequest, caller: Caller) -> Struct:
     """Returns the identity of the caller, and what applies to it."""
     return wire.caller_answer(caller, admin.accounts.load())

@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from shlex import quote
 from typing import Final
 
-from batchq.cli.admin_backend import Response, add_json, add_subcommand, given_flags, perform, print_result
+from msgspec import to_builtins
+
+from batchq.cli.admin_backend import add_json, add_subcommand, given_flags, perform, print_result
 from batchq.cli.output import print_notice
 from batchq.cli.quantities import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.tables import Column, add_output_flags, print_list, text_column, time_column
 from batchq.errors import Unavailable
+from batchq.ports.responses import accounts
+from batchq.ports.responses.server import EmptyResponse
 from batchq.system.escapes import escape
 
 Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
@@ -62,17 +66,17 @@ _LIMITS: Final[Flags] = {
     "vcpus": ("--vcpus", or_none(float), "N", "maximum vCPUs in use, or none"),
     "logMib": ("--log-mib", or_none(int), "MIB", "maximum size of the stored logs in MiB, or none"),
 }
-_USER_COLUMNS = (
-    text_column("USER", "user"),
-    text_column("ROLE", "role"),
-    text_column("ACCOUNT", "account"),
-    Column(title="COORDINATES", full=lambda row: ",".join(row["coordinates"]), elastic=True),
+_USER_COLUMNS: tuple[Column[accounts.UserResponse], ...] = (
+    text_column("USER", lambda user: user.name),
+    text_column("ROLE", lambda user: user.role),
+    text_column("ACCOUNT", lambda user: user.account),
+    text_column("COORDINATES", lambda user: ",".join(user.coordinates), elastic=True),
 )
-_KEY_COLUMNS = (
-    text_column("KEY", "id"),
-    text_column("STATE", "state"),
-    time_column("CREATED", "createdAt"),
-    text_column("USER", "user"),
+_KEY_COLUMNS: tuple[Column[accounts.KeyResponse], ...] = (
+    text_column("KEY", lambda key: key.id),
+    text_column("STATE", lambda key: key.state),
+    time_column("CREATED", lambda key: key.created_at),
+    text_column("USER", lambda key: key.user),
 )
 _KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 
@@ -124,43 +128,49 @@ def _account_request(args: Namespace) -> dict[str, object]:
 
 
 def _create_account(args: Namespace) -> int:
-    return _print(_render_account(perform(args, "CreateAccount", _account_request(args))))
+    return _print(
+        _render_account(perform(args, "CreateAccount", _account_request(args), answer=accounts.AccountResponse))
+    )
 
 
 def _update_account(args: Namespace) -> int:
-    return _print(_render_account(perform(args, "UpdateAccount", _account_request(args))))
+    return _print(
+        _render_account(perform(args, "UpdateAccount", _account_request(args), answer=accounts.AccountResponse))
+    )
 
 
 def _delete_account(args: Namespace) -> int:
-    perform(args, "DeleteAccount", {"name": args.name})
+    perform(args, "DeleteAccount", {"name": args.name}, answer=EmptyResponse)
     return 0
 
 
 def _list_accounts(args: Namespace) -> int:
-    result = perform(args, "DescribeAccounts", {"name": args.name} if "name" in args else {})
-    return print_result(args, result, [_render_account(account) for account in result["accounts"]])
+    result = perform(args, "DescribeAccounts", given_flags(args, "name"), answer=accounts.AccountsResponse)
+    return print_result(args, result, list(map(_render_account, result.accounts)))
 
 
-def _render_account(account: Response) -> str:
+def _render_account(account: accounts.AccountResponse) -> str:
     """A line with the queues and policy in effect and the account's own limits, under the names of the flags."""
-    queues, policy = account["inEffect"]["queues"], account["inEffect"]["allowance"]
+    queues = account.in_effect.queues
     settings = [
         "all queues" if queues is None else f"queues {','.join(queues) or NONE}",
-        *(
-            f"{_CONTAINER_POLICY[name][0][2:]} {_word(value)}"
-            for name, value in policy.items()
-            if value not in ([], None)
-        ),
-        *(f"{_LIMITS[name][0][2:]} {_word(value)}" for name, value in account["limits"].items() if value is not None),
+        *_render_settings(account.in_effect.allowance, _CONTAINER_POLICY),
+        *_render_settings(account.limits, _LIMITS),
     ]
-    below = f" below {account['parent']}" if account["parent"] else ""
-    return f"{account['name']}{below}: {'; '.join(settings)}"
+    below = f" below {account.parent}" if account.parent else ""
+    return f"{account.name}{below}: {'; '.join(settings)}"
+
+
+def _render_settings(settings: accounts.PolicyResponse | accounts.LimitsResponse, flags: Flags) -> list[str]:
+    """The members that are set, under the names of their flags."""
+    members = to_builtins(settings).items()
+    return [f"{flags[name][0][2:]} {_word(value)}" for name, value in members if value not in ((), None)]
 
 
 def _word(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return ",".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -200,27 +210,27 @@ def _user_request(args: Namespace) -> dict[str, object]:
 
 
 def _create_user(args: Namespace) -> int:
-    return _print(_render_user(perform(args, "CreateUser", _user_request(args))))
+    return _print(_render_user(perform(args, "CreateUser", _user_request(args), answer=accounts.UserResponse)))
 
 
 def _update_user(args: Namespace) -> int:
-    return _print(_render_user(perform(args, "UpdateUser", _user_request(args))))
+    return _print(_render_user(perform(args, "UpdateUser", _user_request(args), answer=accounts.UserResponse)))
 
 
 def _delete_user(args: Namespace) -> int:
-    perform(args, "DeleteUser", given_flags(args, "name"))
+    perform(args, "DeleteUser", given_flags(args, "name"), answer=EmptyResponse)
     return 0
 
 
 def _list_users(args: Namespace) -> int:
-    result = perform(args, "DescribeUsers", given_flags(args, "name"))
-    print_list(args, result, result["users"], _USER_COLUMNS)
+    result = perform(args, "DescribeUsers", given_flags(args, "name"), answer=accounts.UsersResponse)
+    print_list(args, result, result.users, _USER_COLUMNS)
     return 0
 
 
-def _render_user(user: Response) -> str:
-    also = f"  coordinates {','.join(user['coordinates'])}" if user["coordinates"] else ""
-    return f"{user['name']:16}  {user['role']:8}  {user['account']}{also}"
+def _render_user(user: accounts.UserResponse) -> str:
+    also = f"  coordinates {','.join(user.coordinates)}" if user.coordinates else ""
+    return f"{user.name:16}  {user.role:8}  {user.account}{also}"
 
 
 def _print(text: str) -> int:
@@ -248,27 +258,27 @@ def add_key(command: ArgumentParser) -> None:
 
 def _create_key(args: Namespace) -> int:
     """Print the key as a shell command, for `eval "$(batchq key create --user me)"`."""
-    key = perform(args, "CreateKey", given_flags(args, "user"))
-    if key["firstUser"]:
-        print_notice(f"{key['user']} is the first user, with the role ADMIN")
-    print(f"export AWS_ACCESS_KEY_ID={_quoted(key['id'])} AWS_SECRET_ACCESS_KEY={_quoted(key['secret'])}")
+    key = perform(args, "CreateKey", given_flags(args, "user"), answer=accounts.NewKeyResponse)
+    if key.first_user:
+        print_notice(f"{key.user} is the first user, with the role ADMIN")
+    print(f"export AWS_ACCESS_KEY_ID={_quoted(key.id)} AWS_SECRET_ACCESS_KEY={_quoted(key.secret)}")
     return 0
 
 
-def _quoted(part: object) -> str:
+def _quoted(part: str) -> str:
     """Quote an id or secret for the shell that evaluates the output. Raises Unavailable if it has other characters."""
-    if not isinstance(part, str) or _KEY.fullmatch(part) is None:
+    if _KEY.fullmatch(part) is None:
         raise Unavailable("the response of the server contains no valid access key; nothing is printed")
     return quote(part)
 
 
 def _list_keys(args: Namespace) -> int:
-    result = perform(args, "ListKeys", given_flags(args, "user"))
-    print_list(args, result, result["keys"], _KEY_COLUMNS)
+    result = perform(args, "ListKeys", given_flags(args, "user"), answer=accounts.KeysResponse)
+    print_list(args, result, result.keys, _KEY_COLUMNS)
     return 0
 
 
 def _change_key(args: Namespace) -> int:
     operation, members = args.change
-    perform(args, operation, {"id": args.id, **members})
+    perform(args, operation, {"id": args.id, **members}, answer=EmptyResponse)
     return 0

@@ -10,9 +10,9 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
+from msgspec import Struct
 from pydantic import ValidationError
 
 from batchq.accounts.admin import AccountAdmin
@@ -21,13 +21,15 @@ from batchq.accounts.operations import OPERATIONS
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
 from batchq.cli.server_settings import settings_of
-from batchq.domain.access.accounts import Caller, Role
+from batchq.cli.tables import add_parser, json_of
+from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import Role
 from batchq.errors import Invalid, UsageError
 from batchq.system.clock import wall_time
 from batchq.system.escapes import escape
 from batchq.system.private_file import rights_of_owner
 
-Response = dict[str, Any]
+Answer = TypeVar("Answer", bound=Struct)
 
 
 def add_subcommand(
@@ -37,8 +39,7 @@ def add_subcommand(
     run: Callable[[Namespace], int],
 ) -> ArgumentParser:
     """Add a subcommand that works on the files or on a server, with the flags that select one of them."""
-    command: ArgumentParser = subcommands.add_parser(name, help=summary, description=summary)
-    command.set_defaults(run=run)
+    command = add_parser(subcommands, name, summary, run)
     command.add_argument("--data", type=Path, help="data directory whose files are read and changed")
     command.add_argument("--url", help=f"URL of a server that performs the operation (${URL})")
     add_connection_flags(command)
@@ -55,11 +56,11 @@ def check_backend_flags(args: Namespace) -> None:
         raise UsageError("--data selects files, --url and --config a server: give only one of them")
 
 
-def perform(args: Namespace, operation: str, content: Mapping[str, object]) -> Response:
+def perform(args: Namespace, operation: str, content: Mapping[str, object], *, answer: type[Answer]) -> Answer:
     """Perform an operation of `OPERATIONS` and return its response. Raises Invalid and Unavailable."""
     if _uses_server(args):
-        return dict(call(url_of(args), f"/v1/batchq/{operation.lower()}", content))
-    return _perform_on_files(settings_of(args).data, operation, content)
+        return call(url_of(args), f"/v1/batchq/{operation.lower()}", content, answer=answer)
+    return _perform_on_files(settings_of(args).data, operation, content, answer=answer)
 
 
 def given_flags(args: Namespace, *names: str) -> dict[str, object]:
@@ -69,7 +70,7 @@ def given_flags(args: Namespace, *names: str) -> dict[str, object]:
 
 def print_result(args: Namespace, result: object, lines: list[str]) -> int:
     """Print the result as JSON with `--json`, else the lines. Returns the exit status 0."""
-    for each in [json.dumps(result, indent=2)] if args.json else map(escape, lines):
+    for each in [json.dumps(json_of(result), indent=2)] if args.json else map(escape, lines):
         print(each)
     return 0
 
@@ -83,7 +84,7 @@ def _uses_server(args: Namespace) -> bool:
     return bool(args.url or args.config or os.environ.get(URL))
 
 
-def _perform_on_files(data: Path, name: str, content: Mapping[str, object]) -> Response:
+def _perform_on_files(data: Path, name: str, content: Mapping[str, object], *, answer: type[Answer]) -> Answer:
     operation = OPERATIONS[name]
     caller = Caller(user=machine_user(), role=Role.ADMIN, operation=name)
     try:
@@ -92,6 +93,6 @@ def _perform_on_files(data: Path, name: str, content: Mapping[str, object]) -> R
         first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     with rights_of_owner(data):
-        answer = operation.perform(AccountAdmin(data, now=wall_time), request, caller)
-    # As a server's response is read: to_builtins would leave tuples, which a command prints in another way than lists.
-    return dict(msgspec.json.decode(msgspec.json.encode(answer)))
+        response = operation.perform(AccountAdmin(data, now=wall_time), request, caller)
+    assert isinstance(response, answer), f"{name} returns {answer.__name__}"
+    return response

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from batchq.cli.bulk_stop import CANCEL, TERMINATE
-from batchq.cli.http_client import Patience, stream_responses
+from batchq.cli.http_client import Patience
 from batchq.cli.job_logs import printable
-from batchq.cli.job_wait import Job, exit_status_of, is_array, outcome_line, to_row
+from batchq.cli.job_wait import end_of, exit_status_of, outcome_line
 from batchq.cli.output import (
     INTERRUPTED,
     NO_EXIT_CODE,
@@ -30,10 +30,14 @@ from batchq.cli.output import (
     write_line,
 )
 from batchq.cli.quantities import elapsed, format_duration
-from batchq.cli.server_requests import FINISHED, fetch_explanation, fetch_job_documents, fetch_log_lines
+from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_log_lines, stream_stops
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
+from batchq.ports.responses.batch import JobDetail
+from batchq.ports.responses.records import GetJobLogResponse
+from batchq.ports.responses.stops import JobLine
 from batchq.system.escapes import escape
 
 LEFT_BEHIND = "the job goes on without this command"
@@ -64,7 +68,8 @@ def attend(url: str, job_id: str, *, shows_output: bool, stops_on_exit: bool) ->
     """Follow the job to its end, or until the user leaves it, and return the exit status."""
     follower = JobFollower(url, job_id, shows_output=shows_output)
     for each in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, _raise)
+        if signal.getsignal(each) is not signal.SIG_IGN:  # nohup ignores SIGHUP for its command
+            signal.signal(each, _raise)
     while True:
         try:
             return _follow(follower)
@@ -88,27 +93,28 @@ class JobFollower:
         self._url = url
         self._shows_output = shows_output
         self._attempt = 1
-        self._position: object = None
+        self._position: str | None = None
         self._patience = Patience(has_responded=True, notify=self.line.notice)
         self._prints_colors = uses_color("auto") if is_terminal() else None
         self._began = elapsed()
 
-    def follow(self) -> Job:
+    def follow(self) -> JobDetail:
         """Wait until the job is finished and all its output is printed. Raises Invalid, and NotFound if it is gone."""
         while True:
             job = self.describe()
-            ended = len(job.get("attempts", []))
-            if self._shows_output and not is_array(job) and self._attempt <= ended + (job["status"] == "RUNNING"):
+            ended = len(job.attempts)
+            is_array, begun = job.array_properties.size is not None, ended + (job.status is Status.RUNNING)
+            if self._shows_output and not is_array and self._attempt <= begun:
                 self._print_output(job, ended=ended)
-            elif job["status"] in FINISHED:
+            elif job.status in FINISHED:
                 self.line.clear()
                 return job
             else:
                 self._wait(job)
 
-    def describe(self) -> Job:
+    def describe(self) -> JobDetail:
         """The job at present. Raises NotFound if it does not exist any more."""
-        found = self._patience.call(lambda: fetch_job_documents(self._url, [self.job_id]))
+        found = self._patience.call(lambda: fetch_described(self._url, [self.job_id]))
         if not found:
             raise NotFound(f"job {self.job_id} does not exist any more")
         return found[0]
@@ -116,11 +122,11 @@ class JobFollower:
     def sentence(self) -> str:
         """The server's explanation of the job's present state; empty without one."""
         try:
-            return str(self._patience.call(lambda: fetch_explanation(self._url, self.job_id)).get("sentence", ""))
+            return self._patience.call(lambda: fetch_explanation(self._url, self.job_id)).sentence
         except Invalid:  # the server has no explanation of this job
             return ""
 
-    def _print_output(self, job: Job, *, ended: int) -> None:
+    def _print_output(self, job: JobDetail, *, ended: int) -> None:
         """Print the next page of the current attempt's output, and go on to the next attempt at its end."""
         try:
             page = self._page(job, wait=0 if self._attempt <= ended else RUNNING_POLL)
@@ -128,60 +134,59 @@ class JobFollower:
             self._shows_output = False
             self.line.notice(f"the output is not shown: {refused}")
             return
-        if page["lines"]:
+        if page.lines:
             self.line.clear()
-        for line in page["lines"]:
-            text = str(line["message"])
-            write_line(text if self._prints_colors is None else printable(text, color=self._prints_colors))
-        if page.get("over") and self._attempt <= ended:
+        for line in page.lines:
+            text, color = line.message, self._prints_colors
+            write_line(text if color is None else printable(text, color=color))
+        if page.over and self._attempt <= ended:
             self._attempt, self._position = self._attempt + 1, None
-            if self._attempt <= ended or job["status"] not in FINISHED:
-                reason = job["attempts"][self._attempt - 2].get("statusReason", "no reason is recorded")
+            if self._attempt <= ended or job.status not in FINISHED:
+                reason = job.attempts[self._attempt - 2].status_reason or "no reason is recorded"
                 self.line.notice(f"attempt {self._attempt - 1} has ended ({reason}); attempt {self._attempt} follows")
-        elif not page["lines"]:
+        elif not page.lines:
             time.sleep(PAUSE)
 
-    def _page(self, job: Job, *, wait: int) -> dict[str, Any]:
-        def request() -> dict[str, Any]:
+    def _page(self, job: JobDetail, *, wait: int) -> GetJobLogResponse:
+        def request() -> GetJobLogResponse:
             parameters = {"after": self._position, "wait": wait, "limit": PAGE, "attempt": self._attempt}
             return fetch_log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
 
         source = _log_source(job)
         page = self._patience.call(request)
-        self._position = page.get("next", self._position)
+        self._position = page.next
         return page
 
-    def _wait(self, job: Job) -> None:
+    def _wait(self, job: JobDetail) -> None:
         """Show what the job waits for, until something may have changed."""
         self.line.show(self._waiting_text(job))
         time.sleep(min(max(PAUSE, (elapsed() - self._began) / 10), WAITING_POLL))
 
-    def _waiting_text(self, job: Job) -> str:
+    def _waiting_text(self, job: JobDetail) -> str:
         waited = format_duration(timedelta(seconds=elapsed() - self._began))
-        if is_array(job):
-            counts = job["arrayProperties"].get("statusSummary", {})
-            over = sum(counts.get(text, 0) for text in FINISHED)
-            return f"{over} of {job['arrayProperties']['size']} children have ended, {counts.get('FAILED', 0)} FAILED"
-        if job["status"] == "RUNNING":
+        if job.array_properties.size is not None:
+            counts = job.array_properties.status_summary
+            over = sum(counts.get(status, 0) for status in FINISHED)
+            return f"{over} of {job.array_properties.size} children have ended, {counts.get(Status.FAILED, 0)} FAILED"
+        if job.status is Status.RUNNING:
             return f"running for {waited}"
-        reason = self.sentence() or job.get("statusReason", "")
-        return f"{job['status']} for {waited}" + (f": {reason}" if reason else "")
+        reason = self.sentence() or job.status_reason
+        return f"{job.status} for {waited}" + (f": {reason}" if reason else "")
 
 
-def _log_source(job: Job) -> str:
+def _log_source(job: JobDetail) -> str:
     """The job whose log is shown: of a multi-node job its main node."""
-    nodes = job.get("nodeProperties")
-    return f"{job['jobId']}#{nodes['mainNode']}" if nodes else str(job["jobId"])
+    nodes = job.node_properties
+    return job.job_id if nodes is None else f"{job.job_id}#{nodes.main_node}"
 
 
 def _follow(follower: JobFollower) -> int:
     job = follower.follow()
-    sentence = "" if job["status"] == "SUCCEEDED" else follower.sentence()
-    row = to_row(job, sentence=sentence)
-    print_notice(outcome_line(row))
-    if job["status"] == "FAILED":
+    end = end_of(job, sentence="" if job.status is Status.SUCCEEDED else follower.sentence())
+    print_notice(outcome_line(end))
+    if job.status is Status.FAILED:
         print_notice(f"again: batchq rerun {short_id(follower.job_id)}")
-    return exit_status_of(row)
+    return exit_status_of(end)
 
 
 def _goes_on(url: str, follower: JobFollower) -> bool:
@@ -225,9 +230,9 @@ class Answer(StrEnum):
     BACK = "b"
 
 
-def ask(job: Job) -> Answer:
+def ask(job: JobDetail) -> Answer:
     """Show the choices and read the answer. Ctrl-C and the end of the input mean LEAVE."""
-    print(f"\n{escape(job['jobName'])} is {job['status']}.", file=sys.stderr)
+    print(f"\n{escape(job.job_name)} is {job.status}.", file=sys.stderr)
     for answer, effect in effects(job).items():
         print(f"  {answer.value or 'Enter':5}  {answer.name.lower()}: {effect}", file=sys.stderr)
     while True:
@@ -243,15 +248,15 @@ def ask(job: Job) -> Answer:
             return Answer(text.strip().lower()[:1])
 
 
-def effects(job: Job) -> Mapping[Answer, str]:
+def effects(job: JobDetail) -> Mapping[Answer, str]:
     """What each answer does in the present state of the job."""
-    leave = f"nothing changes; batchq logs -f {short_id(job['jobId'])} follows it again"
-    if job["status"] in FINISHED:
+    leave = f"nothing changes; batchq logs -f {short_id(job.job_id)} follows it again"
+    if job.status in FINISHED:
         cancel = terminate = "nothing changes, it has ended"
-    elif is_array(job):
+    elif job.array_properties.size is not None:
         cancel = "children that have not started never do; the others run on and are not retried"
         terminate = "children that have not started never do; the others get SIGTERM, and SIGKILL after their grace"
-    elif job["status"] in ("STARTING", "RUNNING"):
+    elif job.status in ACTIVE:
         cancel = "its attempt runs on; if it fails it is not retried"
         terminate = "SIGTERM now, SIGKILL after its grace period; FAILED whatever its exit code, not retried"
     else:
@@ -263,9 +268,8 @@ def effects(job: Job) -> Mapping[Answer, str]:
 def stop_attended(url: str, job_id: str, *, answer: Answer) -> None:
     """Cancel or terminate the job, and print what has happened. Raises the errors of `http_client.call`."""
     path = CANCEL if answer is Answer.CANCEL else TERMINATE
-    with stream_responses(url, path, {"jobs": [job_id], "reason": REASON}, timeout=TIMEOUT) as objects:
-        for each in objects:
-            if "outcome" in each:
-                outcome = str(each["outcome"])
-                message = f": {each['message']}" if each.get("message") else ""
-                print_notice(f"{job_id}  {outcome_text(outcome, DONE)}{message}")
+    with stream_stops(url, path, {"jobs": [job_id], "reason": REASON}, timeout=TIMEOUT) as lines:
+        for line in lines:
+            if isinstance(line, JobLine):
+                message = f": {line.message}" if line.message else ""
+                print_notice(f"{job_id}  {outcome_text(line.outcome, DONE)}{message}")

@@ -2,31 +2,28 @@
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
-
-from msgspec import to_builtins
 
 from batchq.accounts.wire import audit_record_answer
 from batchq.cli.admin_backend import check_backend_flags
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
 from batchq.cli.quantities import parse_time
-from batchq.cli.tables import add_output_flags, print_list, text_column, time_column
+from batchq.cli.tables import Column, print_list, text_column, time_column
 from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
+from batchq.ports.responses.records import AuditRecordResponse, ListAuditResponse
 from batchq.store.inspection import read_audit
 
 LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response
-Record = dict[str, Any]
-COLUMNS = (
-    time_column("TIME", "at"),
-    text_column("USER", "user"),
-    text_column("OPERATION", "operation"),
-    text_column("RESOURCE", "resource", elastic=True),
-    text_column("OUTCOME", "outcome", elastic=True),
+COLUMNS: tuple[Column[AuditRecordResponse], ...] = (
+    time_column("TIME", lambda record: record.at),
+    text_column("USER", lambda record: record.user),
+    text_column("OPERATION", lambda record: record.operation),
+    text_column("RESOURCE", lambda record: record.resource, elastic=True),
+    text_column("OUTCOME", lambda record: record.outcome, elastic=True),
 )
 
 
@@ -48,8 +45,6 @@ def add_audit(command: ArgumentParser) -> None:
     command.add_argument("--resource", help="records about another resource, for example job-queue/night or user/ada")
     command.add_argument("--limit", type=int, default=100, help="maximum number of records (100)")
     command.add_argument("--data", type=Path, help="read the files of this data directory, not a server")
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_audit(args: Namespace) -> int:
@@ -61,8 +56,8 @@ def run_audit(args: Namespace) -> int:
     return DONE
 
 
-def _records_of_server(args: Namespace) -> list[Record]:
-    url, records, token = url_of(args), list[Record](), None
+def _records_of_server(args: Namespace) -> list[AuditRecordResponse]:
+    url, records, token = url_of(args), list[AuditRecordResponse](), None
     given = {
         "since": args.since and milliseconds(args.since),
         "user": args.user,
@@ -73,14 +68,14 @@ def _records_of_server(args: Namespace) -> list[Record]:
     filters = {name: value for name, value in given.items() if value}
     while True:
         paging = {"maxResults": min(args.limit - len(records), PAGE_SIZE), **({"nextToken": token} if token else {})}
-        page: Record = dict(call(url, LIST_AUDIT, filters | paging))
-        records += page["records"]
-        token = page.get("nextToken")
+        page = call(url, LIST_AUDIT, filters | paging, answer=ListAuditResponse)
+        records += page.records
+        token = page.next_token
         if token is None or len(records) >= args.limit:
             return records
 
 
-def _records_of_files(args: Namespace) -> list[Record]:
+def _records_of_files(args: Namespace) -> list[AuditRecordResponse]:
     query = AuditQuery(
         since=args.since,
         user=args.user,
@@ -88,4 +83,4 @@ def _records_of_files(args: Namespace) -> list[Record]:
         resource=f"job/{args.job}" if args.job else args.resource,
         limit=args.limit,
     )
-    return [to_builtins(audit_record_answer(audit_record.record)) for audit_record in read_audit(args.data, query)]
+    return [audit_record_answer(stored.record) for stored in read_audit(args.data, query)]

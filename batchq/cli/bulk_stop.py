@@ -12,7 +12,7 @@ from signal import Signals
 
 from msgspec import Struct, field
 
-from batchq.cli.http_client import Response, add_server_flags, stream_responses, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_selection import HELP, MAX_IDS, add_selection_flags, stop_selection
 from batchq.cli.output import (
     EXIT_STATUSES,
@@ -28,7 +28,9 @@ from batchq.cli.output import (
     write_line,
 )
 from batchq.cli.quantities import clock_time, local_time, now
-from batchq.cli.server_requests import WAITING, fetch_job_documents
+from batchq.cli.server_requests import fetch_described, stream_stops
+from batchq.cli.tables import json_of
+from batchq.domain.enums import QUEUED, Outcome, StopKind
 from batchq.domain.stop_messages import (
     DONE,
     WIDE,
@@ -41,6 +43,7 @@ from batchq.domain.stop_messages import (
     with_children,
 )
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable, UsageError
+from batchq.ports.responses.stops import CountsLine, JobLine, StopOrderResponse
 from batchq.system.escapes import escape
 
 CANCEL = "/v1/batchq/canceljobs"
@@ -48,7 +51,7 @@ TERMINATE = "/v1/batchq/terminatejobs"
 STEP_HELP = f"{HELP}; JOB.NAME or JOB.INDEX: a container of a task"
 TIMEOUT = 120.0  # seconds until the first byte of the response, and between two of them
 DAY = 86_400  # seconds
-UNCHANGED = {"ALREADY_FINISHED", "NOT_MATCHED"}
+UNCHANGED = {Outcome.ALREADY_FINISHED, Outcome.NOT_MATCHED}
 SUCCESSFUL_OUTCOMES = {*DONE, *UNCHANGED}
 _STEP = re.compile(r"([0-9a-f-]{36})[.#](\d{1,5})", re.ASCII)
 
@@ -145,7 +148,6 @@ def _add_common_flags(command: ArgumentParser) -> None:
     command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are stopped")
     command.add_argument("--json", action="store_true", help="print the response as JSON")
     command.add_argument("-Q", "--quiet", action="store_true", help="print only jobs that were not stopped")
-    add_server_flags(command)
 
 
 def _signal(text: str) -> str:
@@ -182,19 +184,20 @@ class StepNotes(Struct, frozen=True, kw_only=True):
         """
         steps = [parts.groups() for job in jobs if (parts := _STEP.fullmatch(job))]
         try:
-            nodes = fetch_job_documents(url, [f"{job}#{number}" for job, number in steps]) if steps else []
+            nodes = fetch_described(url, [f"{job}#{number}" for job, number in steps]) if steps else []
         except BatchqError:  # the request itself follows, and reports the error
             nodes = []
         return cls(
             cancels=cancels,
-            main_nodes=frozenset(node["jobId"] for node in nodes if node.get("nodeDetails", {}).get("isMainNode")),
+            main_nodes=frozenset(node.job_id for node in nodes if node.node_details.is_main_node),
         )
 
-    def note(self, step: str, *, status: str) -> str:
-        """What the request means for the step of a job that had this status; empty if it stops the step alone."""
-        if "#" not in step:
+    def note(self, line: JobLine) -> str:
+        """What the request means for the step of a job; empty if it stops the step alone."""
+        if "#" not in line.job_id:
             return ""
-        return node_note(cancels=self.cancels, is_main=step in self.main_nodes, is_waiting=status in WAITING)
+        is_main, is_waiting = line.job_id in self.main_nodes, line.status in QUEUED
+        return node_note(cancels=self.cancels, is_main=is_main, is_waiting=is_waiting)
 
 
 class LineReporter:
@@ -212,51 +215,43 @@ class LineReporter:
         #: The children of arrays that the order has stopped, by the outcome of their array.
         self._children: Counter[str] = Counter()
 
-    def report_job(self, job: Response) -> None:
-        outcome = str(job.get("outcome"))
-        standing = job.get("standing")
-        note = self._notes.note(str(job.get("jobId")), status=str(job.get("status")))
+    def report_job(self, job: JobLine) -> None:
+        note = self._notes.note(job)
         note = note and f"; {note}"
-        if outcome not in self._texts:
-            reason = str(job.get("message") or outcome_text(outcome, self._texts))
-            reason = reason.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
-            write_line(escape(f"{job.get('jobId')}  {reason}{note}"), flush=False)
+        if job.outcome not in self._texts:
+            reason = job.message or outcome_text(job.outcome, self._texts)
+            reason = reason.removeprefix(f"Job {job.job_id} ").removesuffix(".")
+            write_line(escape(f"{job.job_id}  {reason}{note}"), flush=False)
             return
-        message = f": {job['message']}" if job.get("message") else ""
-        if isinstance(standing, dict):
-            state = "cancelled" if outcome == "NOT_RETRIED" else "stopping"
-            message = f": already {state} since {_render_order(standing)}"
-            self._unchanged[outcome] += 1
+        message = f": {job.message}" if job.message else ""
+        if job.standing is not None:
+            state = "cancelled" if job.outcome is Outcome.NOT_RETRIED else "stopping"
+            message = f": already {state} since {_render_order(job.standing)}"
+            self._unchanged[job.outcome] += 1
             self._already[f"already {state}"] += 1
         else:
-            self._children[outcome] += children_of(job)
+            self._children[job.outcome] += job.children
         if not self._quiet:
-            text = f"{self._texts[outcome]}  {job.get('jobName')} ({job.get('status')}){message}"
-            write_line(escape(f"{job.get('jobId')}  {text}{note}"), flush=False)
+            text = f"{self._texts[job.outcome]}  {job.job_name} ({job.status}){message}"
+            write_line(escape(f"{job.job_id}  {text}{note}"), flush=False)
 
-    def report_end(self, last: Response, counts: Counter[str]) -> None:
-        """Print the summary. `last` is the last object of the response, `counts` the jobs by outcome."""
+    def report_end(self, last: CountsLine, counts: Counter[str]) -> None:
+        """Print the summary. `last` is the last line of the response, `counts` the jobs by outcome."""
         if self._quiet:
             return
         parts = summary(counts - self._unchanged, self._texts, self._consequences, children=self._children)
         parts += [f"{count} {text}" for text, count in self._already.items()]
         text = escape("; ".join(parts) or "no job matches")
-        write_line(text + ("; nothing is changed" if last.get("dryRun") else ""))
+        write_line(text + ("; nothing is changed" if last.dry_run else ""))
 
 
-def children_of(job: Response) -> int:
-    """How many children of an array the order concerns."""
-    children = job.get("children", 0)
-    return children if isinstance(children, int) else 0
-
-
-def _render_order(order: Response) -> str:
+def _render_order(order: StopOrderResponse) -> str:
     """When an order was given, by whom and why; the date only if it was not today."""
-    at = local_time(order.get("at"))
+    at = local_time(order.at)
     today = at is not None and at.date() == now().date()
     time = clock_time(at) if at is None or not today else f"{at:%H:%M:%S}"
-    author = "its timeout" if order.get("kind") == "TIMEOUT" else str(order.get("user") or "the server")
-    return f"{time}, by {author} ({str(order.get('reason'))!r})"
+    author = "its timeout" if order.kind is StopKind.TIMEOUT else order.user or "the server"
+    return f"{time}, by {author} ({order.reason!r})"
 
 
 class JsonReporter:
@@ -265,13 +260,13 @@ class JsonReporter:
     def __init__(self) -> None:
         self._separator = '{"jobs": ['
 
-    def report_job(self, job: Response) -> None:
-        write_line(f"{self._separator}\n  {json.dumps(job)}", end="", flush=False)
+    def report_job(self, job: JobLine) -> None:
+        write_line(f"{self._separator}\n  {json.dumps(json_of(job))}", end="", flush=False)
         self._separator = ","
 
-    def report_end(self, last: Response, counts: Counter[str]) -> None:
+    def report_end(self, last: CountsLine, counts: Counter[str]) -> None:
         begin = "\n" if counts else self._separator
-        write_line(begin + "], " + json.dumps(last).removeprefix("{"))
+        write_line(begin + "], " + json.dumps(json_of(last)).removeprefix("{"))
 
 
 class RequestProgress(Struct):
@@ -319,13 +314,13 @@ def _send(
         JsonReporter() if args.json else LineReporter(notes, consequences, dry_run=args.dry_run, quiet=args.quiet)
     )
     if selection.get("jobs") == []:  # the handles of an empty stdin; a request without `jobs` would select all
-        reporter.report_end({"counts": {}, "dryRun": args.dry_run}, progress.counts)
+        reporter.report_end(CountsLine(counts={}, dry_run=args.dry_run), progress.counts)
         return
     if can_ask() and not (args.yes or args.dry_run):
         request = _confirmed(url, path, request, verb=args.command, consequences=consequences)
-    with stream_responses(url, path, request, timeout=TIMEOUT) as objects:
+    with stream_stops(url, path, request, timeout=TIMEOUT) as lines:
         progress.is_accepted = True
-        _report(objects, reporter, progress.counts)
+        _report(lines, reporter, progress.counts)
 
 
 def _confirmed(
@@ -336,31 +331,27 @@ def _confirmed(
     What would happen is printed before. The request names the jobs that the question counted, so that no job is stopped
     that was submitted after it. Raises Declined if the answer is not `y`, and the errors of `stream`.
     """
-    with stream_responses(url, path, {**request, "dryRun": True}, timeout=TIMEOUT) as objects:
-        jobs = [other_object for other_object in objects if other_object.get("outcome") in WOULD_BE_DONE]
-    counts, children = Counter(str(job["outcome"]) for job in jobs), Counter[str]()
+    with stream_stops(url, path, {**request, "dryRun": True}, timeout=TIMEOUT) as lines:
+        jobs = [line for line in lines if isinstance(line, JobLine) and line.outcome in WOULD_BE_DONE]
+    counts, children = Counter[str](job.outcome for job in jobs), Counter[str]()
     for job in jobs:
-        children[str(job["outcome"])] += children_of(job)
+        children[job.outcome] += job.children
     if len(jobs) + children.total() <= WIDE:
         return request
     print_notice("; ".join(summary(counts, WOULD_BE_DONE, consequences, children=children)))
     asked = f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}{with_children(children.total())}"
     confirm(f"{verb} {asked}")
-    return request | (
-        {"jobs": [job["jobId"] for job in jobs]} if "jobs" not in request and len(jobs) <= MAX_IDS else {}
-    )
+    return request | ({"jobs": [job.job_id for job in jobs]} if "jobs" not in request and len(jobs) <= MAX_IDS else {})
 
 
-def _report(objects: Iterable[Response], reporter: LineReporter | JsonReporter, counts: Counter[str]) -> None:
-    """Report all objects. Raises Unavailable if the last object, which has `counts`, is missing."""
-    for each in objects:
-        if "counts" in each:
-            reporter.report_end(each, counts)
+def _report(lines: Iterable[JobLine | CountsLine], reporter: LineReporter | JsonReporter, counts: Counter[str]) -> None:
+    """Report all lines. Raises Unavailable if the last line, the counts, is missing."""
+    for line in lines:
+        if isinstance(line, CountsLine):
+            reporter.report_end(line, counts)
             return
-        if "outcome" not in each:
-            break
-        counts[str(each["outcome"])] += 1
-        reporter.report_job(each)
+        counts[line.outcome] += 1
+        reporter.report_job(line)
     raise Unavailable("the response is incomplete, or not from batchq")
 
 

@@ -1,17 +1,18 @@
 """`batchq queue`, `env`, `def` and `resource`: lists and details of what jobs refer to, by AWS's operations."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import Document, call, to_answer, url_of
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
-from batchq.cli.server_requests import ACTIVE, WAITING, Page, Row, fetch_overview, fetch_pages
+from batchq.cli.server_requests import fetch_overview, fetch_pages
 from batchq.cli.tables import (
     Column,
-    add_output_flags,
+    Row,
+    add_parser,
     flattened,
     print_fields,
     print_json,
@@ -19,7 +20,10 @@ from batchq.cli.tables import (
     prints_json,
     text_column,
 )
+from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.errors import Invalid, NotFound
+from batchq.ports.responses import batch
+from batchq.ports.responses.server import CapacityResponse, EnvironmentResponse, QueueResponse, VcpusResponse
 from batchq.system.escapes import escape
 
 NAME_OR_ARN = "name or ARN"
@@ -34,8 +38,6 @@ class CatalogKind(Struct, frozen=True, kw_only=True):
     path: str
     #: The member of its response that is the list.
     list_member: str
-    #: The members of a resource that form its name.
-    name: Callable[[Row], str]
     #: The request of `path` for resources of this name.
     by_name: Callable[[str], Mapping[str, object]]
 
@@ -44,21 +46,18 @@ QUEUES = CatalogKind(
     noun="job queue",
     path="/v1/describejobqueues",
     list_member="jobQueues",
-    name=lambda row: str(row.get("jobQueueName")),
     by_name=lambda name: {"jobQueues": [name]},
 )
 ENVIRONMENTS = CatalogKind(
     noun="compute environment",
     path="/v1/describecomputeenvironments",
     list_member="computeEnvironments",
-    name=lambda row: str(row.get("computeEnvironmentName")),
     by_name=lambda name: {"computeEnvironments": [name]},
 )
 DEFINITIONS = CatalogKind(
     noun="job definition",
     path="/v1/describejobdefinitions",
     list_member="jobDefinitions",
-    name=lambda row: f"{row.get('jobDefinitionName')}:{row.get('revision')}",
     by_name=lambda name: {"jobDefinitions": [name]} if ":" in name else {"jobDefinitionName": name},
 )
 LIST_RESOURCES = "/v1/listconsumableresources"
@@ -73,16 +72,21 @@ def add_queue(command: ArgumentParser) -> None:
     batchq queue disable night
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _subcommand(subcommands, "list", "list the queues, with their jobs and what the first one waits for", _list_queues)
+    add_parser(
+        subcommands,
+        "list",
+        "list the queues, with their jobs and what the first one waits for",
+        _list_queues,
+        prints_list=True,
+    )
     _show_command(subcommands, "queue_name", "show all settings of a queue", QUEUES)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
         ("disable", "DISABLED", "accept and start no further jobs of these queues; running jobs continue"),
     ):
-        each = subcommands.add_parser(name, help=summary, description=summary)
-        each.set_defaults(run=_set_queue_state, state=state)
+        each = add_parser(subcommands, name, summary, _set_queue_state)
+        each.set_defaults(state=state)
         each.add_argument("queue_names", nargs="+", metavar="QUEUE", help=NAME_OR_ARN)
-        add_server_flags(each)
 
 
 def add_env(command: ArgumentParser) -> None:
@@ -92,7 +96,9 @@ def add_env(command: ArgumentParser) -> None:
     batchq env show local
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _subcommand(subcommands, "list", "list the environments, with their capacity in use", _list_environments)
+    add_parser(
+        subcommands, "list", "list the environments, with their capacity in use", _list_environments, prints_list=True
+    )
     _show_command(subcommands, "environment_name", "show all settings of an environment", ENVIRONMENTS)
 
 
@@ -104,7 +110,9 @@ def add_def(command: ArgumentParser) -> None:
     batchq def show align:3
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    listing = _subcommand(subcommands, "list", "list the definitions, each with its latest revision", _list_definitions)
+    listing = add_parser(
+        subcommands, "list", "list the definitions, each with its latest revision", _list_definitions, prints_list=True
+    )
     listing.add_argument("definition_name", nargs="?", metavar="NAME", help="all active revisions of this definition")
     _show_command(subcommands, "definition_name", "show a revision: NAME:REVISION, or NAME for the latest", DEFINITIONS)
 
@@ -115,22 +123,9 @@ def add_resource(command: ArgumentParser) -> None:
     batchq resource list
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _subcommand(subcommands, "list", "list the resources, with the units in use", _list_resources)
-    show = _subcommand(subcommands, "show", "show a resource", _show_resource)
+    add_parser(subcommands, "list", "list the resources, with the units in use", _list_resources, prints_list=True)
+    show = add_parser(subcommands, "show", "show a resource", _show_resource, prints_list=True)
     show.add_argument("resource_name", metavar="NAME", help=NAME_OR_ARN)
-
-
-def _subcommand(
-    subcommands: Any,  # noqa: ANN401 - argparse's
-    name: str,
-    summary: str,
-    run: Callable[[Namespace], int],
-) -> ArgumentParser:
-    command: ArgumentParser = subcommands.add_parser(name, help=summary, description=summary)
-    command.set_defaults(run=run)
-    add_output_flags(command)
-    add_server_flags(command)
-    return command
 
 
 def _show_command(
@@ -144,27 +139,27 @@ def _show_command(
     def show(args: Namespace) -> int:
         return _show(args, _named(url_of(args), kind, getattr(args, dest)))
 
-    _subcommand(subcommands, "show", summary, show).add_argument(dest, metavar="NAME", help=NAME_OR_ARN)
+    add_parser(subcommands, "show", summary, show, prints_list=True).add_argument(
+        dest, metavar="NAME", help=NAME_OR_ARN
+    )
 
 
-def _all(url: str, kind: CatalogKind, request: Mapping[str, object]) -> Page:
+def _all(url: str, path: str, list_member: str, request: Mapping[str, object]) -> Document:
     """The response of all pages."""
-    return {
-        kind.list_member: [item for page in fetch_pages(url, kind.path, request) for item in page[kind.list_member]]
-    }
+    return {list_member: [item for page in fetch_pages(url, path, request) for item in page[list_member]]}
 
 
-def _named(url: str, kind: CatalogKind, name: str) -> Row:
+def _named(url: str, kind: CatalogKind, name: str) -> Document:
     """The resource of this name; of several revisions the latest active one. Raises NotFound."""
-    found = _all(url, kind, kind.by_name(name))[kind.list_member]
+    found = _all(url, kind.path, kind.list_member, kind.by_name(name))[kind.list_member]
     active = [item for item in found if item.get("status") != "INACTIVE"] or found
     if not active:
         raise NotFound(f"there is no {kind.noun} {name!r}")
-    latest: Row = max(active, key=lambda row: int(row.get("revision", 0)))
+    latest: Document = max(active, key=lambda row: int(row.get("revision", 0)))
     return latest
 
 
-def _show(args: Namespace, resource: Row) -> int:
+def _show(args: Namespace, resource: Document) -> int:
     if prints_json(args):
         print_json(args, resource)
     else:
@@ -172,56 +167,55 @@ def _show(args: Namespace, resource: Row) -> int:
     return DONE
 
 
+class QueueRow(NamedTuple):
+    """A job queue, with its jobs if the caller sees them."""
+
+    queue: batch.JobQueueDetail
+    jobs: QueueResponse | None
+
+    def count(self, statuses: Collection[Status]) -> int:
+        return 0 if self.jobs is None else sum(self.jobs.counts.get(status, 0) for status in statuses)
+
+    @property
+    def state(self) -> str:
+        return f"{self.queue.state}{' drained' if self.jobs is not None and self.jobs.drained else ''}"
+
+    @property
+    def environments(self) -> str:
+        return ",".join(item.compute_environment.rpartition("/")[2] for item in self.queue.compute_environment_order)
+
+
 def _list_queues(args: Namespace) -> int:
     url = url_of(args)
-    response = _all(url, QUEUES, {})
+    response = _all(url, QUEUES.path, QUEUES.list_member, {})
     if prints_json(args):
         print_json(args, response)
         return DONE
-    jobs = {queue["jobQueue"]: queue for queue in fetch_overview(url)["queues"]}
-    rows = [{**queue, **jobs.get(QUEUES.name(queue), {}), "state": queue["state"]} for queue in response["jobQueues"]]
-    print_list(args, response, sorted(rows, key=lambda row: -row["priority"]), _queue_columns())
+    queues = to_answer(response, batch.DescribeJobQueuesResponse, url=url).job_queues
+    jobs = {queue.job_queue: queue for queue in fetch_overview(url).queues}
+    rows = [QueueRow(queue, jobs.get(queue.job_queue_name)) for queue in queues]
+    columns: list[Column[QueueRow]] = [
+        text_column("QUEUE", lambda row: row.queue.job_queue_name),
+        _state_column(lambda row: row.state),
+        text_column("PRIORITY", lambda row: row.queue.priority, right=True),
+        text_column("RUNNING", lambda row: row.count(ACTIVE), right=True),
+        text_column("WAITING", lambda row: row.count(QUEUED), right=True),
+        text_column("ENVIRONMENTS", lambda row: row.environments, elastic=True),
+        text_column("NEXT", lambda row: row.jobs and row.jobs.why and row.jobs.why.sentence, elastic=True),
+    ]
+    print_list(args, response, sorted(rows, key=lambda row: -row.queue.priority), columns)
     return DONE
 
 
-def _queue_columns() -> list[Column]:
-    def jobs(statuses: Sequence[str]) -> Callable[[Row], str]:
-        return lambda row: str(sum(row.get("counts", {}).get(status, 0) for status in statuses))
-
-    return [
-        Column(title="QUEUE", full=QUEUES.name),
-        _state_column(),
-        text_column("PRIORITY", "priority", right=True),
-        Column(title="RUNNING", full=jobs(ACTIVE), right=True),
-        Column(title="WAITING", full=jobs(WAITING), right=True),
-        Column(title="ENVIRONMENTS", full=_environments, elastic=True),
-        Column(title="NEXT", full=_next, elastic=True),
-    ]
-
-
-def _state_column() -> Column:
-    def state(row: Row) -> str:
-        return f"{row['state']}{' drained' if row.get('drained') else ''}"
-
-    return Column(title="STATE", full=state, style=lambda other_row: "" if state(other_row) == "ENABLED" else "yellow")
-
-
-def _environments(queue: Row) -> str:
-    names = [str(item["computeEnvironment"]).rpartition("/")[2] for item in queue.get("computeEnvironmentOrder", ())]
-    return ",".join(names)
-
-
-def _next(queue: Row) -> str:
-    """Why the first waiting job waits."""
-    why = queue.get("why", "")
-    return str(why.get("sentence", "")) if isinstance(why, dict) else str(why)
+def _state_column(state: Callable[[Row], str]) -> Column[Row]:
+    return Column(title="STATE", full=state, style=lambda row: "" if state(row) == "ENABLED" else "yellow")
 
 
 def _set_queue_state(args: Namespace) -> int:
     url, status = url_of(args), DONE
     for name in args.queue_names:
         try:
-            call(url, UPDATE_QUEUE, {"jobQueue": name, "state": args.state})
+            call(url, UPDATE_QUEUE, {"jobQueue": name, "state": args.state}, answer=Document)
         except Invalid as refused:
             status = print_error(f"{name}: {refused}", REFUSED)
         else:
@@ -229,90 +223,74 @@ def _set_queue_state(args: Namespace) -> int:
     return status
 
 
+class EnvironmentRow(NamedTuple):
+    """A compute environment, with its capacity if the caller sees it."""
+
+    environment: batch.ComputeEnvironmentDetail
+    capacity: EnvironmentResponse | None
+
+
 def _list_environments(args: Namespace) -> int:
     url = url_of(args)
-    response = _all(url, ENVIRONMENTS, {})
+    response = _all(url, ENVIRONMENTS.path, ENVIRONMENTS.list_member, {})
     if prints_json(args):
         print_json(args, response)
         return DONE
-    capacity = {item["computeEnvironment"]: item for item in fetch_overview(url)["capacity"]}
-    rows = [
-        {**environment, **capacity.get(ENVIRONMENTS.name(environment), {})}
-        for environment in response["computeEnvironments"]
+    environments = to_answer(response, batch.DescribeComputeEnvironmentsResponse, url=url).compute_environments
+    capacity = {item.compute_environment: item for item in fetch_overview(url).capacity}
+    columns: list[Column[EnvironmentRow]] = [
+        text_column("ENVIRONMENT", lambda row: row.environment.compute_environment_name, elastic=True),
+        _state_column(lambda row: row.environment.state),
+        text_column("VCPUS", lambda row: row.capacity and _use(row.capacity.vcpus), right=True),
+        text_column("MEMORY MIB", lambda row: row.capacity and _use(row.capacity.memory_mib), right=True),
+        text_column("GPUS", lambda row: row.capacity and _use(row.capacity.gpus), right=True),
+        text_column("STATUS", lambda row: row.environment.status_reason or row.environment.status, elastic=True),
     ]
-
-    def use(member: str) -> Callable[[Row], str]:
-        return lambda row: _use(row[member]) if member in row else ""
-
-    columns = [
-        Column(title="ENVIRONMENT", full=ENVIRONMENTS.name, elastic=True),
-        _state_column(),
-        Column(title="VCPUS", full=use("vcpus"), right=True),
-        Column(title="MEMORY MIB", full=use("memoryMiB"), right=True),
-        Column(title="GPUS", full=use("gpus"), right=True),
-        Column(
-            title="STATUS",
-            full=lambda other_row: str(other_row.get("statusReason") or other_row.get("status", "")),
-            elastic=True,
-        ),
-    ]
+    rows = [EnvironmentRow(item, capacity.get(item.compute_environment_name)) for item in environments]
     print_list(args, response, rows, columns)
     return DONE
 
 
-def _use(amounts: Row) -> str:
+def _use(amounts: VcpusResponse | CapacityResponse) -> str:
     """`2/8`: what is requested, and the limit; `?` for an unknown one."""
-    limit = amounts.get("limit")
-    return f"{amounts['requested']:g}/{'?' if limit is None else f'{limit:g}'}"
+    return f"{amounts.requested:g}/{'?' if amounts.limit is None else f'{amounts.limit:g}'}"
 
 
 def _list_definitions(args: Namespace) -> int:
-    name = args.definition_name
+    url, name = url_of(args), args.definition_name
     request = {"status": "ACTIVE", **({"jobDefinitionName": name} if name else {})}
-    response = _all(url_of(args), DEFINITIONS, request)
-    found = sorted(
-        response["jobDefinitions"], key=lambda definition: (definition["jobDefinitionName"], -definition["revision"])
-    )
-    latest: dict[str, Row] = {}
+    response = _all(url, DEFINITIONS.path, DEFINITIONS.list_member, request)
+    definitions = to_answer(response, batch.DescribeJobDefinitionsResponse, url=url).job_definitions
+    found = sorted(definitions, key=lambda definition: (definition.job_definition_name, -definition.revision))
+    latest: dict[str, batch.JobDefinitionDetail] = {}
     for item in found:
-        latest.setdefault(item["jobDefinitionName"], item)
-    columns = [
-        Column(title="DEFINITION", full=DEFINITIONS.name, elastic=True),
-        text_column("TYPE", "type"),
-        Column(title="VCPUS", full=lambda row: _requirement(row, "VCPU"), right=True),
-        Column(title="MEMORY MIB", full=lambda other_row: _requirement(other_row, "MEMORY"), right=True),
-        Column(
-            title="IMAGE",
-            full=lambda one_row: str(one_row.get("containerProperties", {}).get("image", "")),
-            elastic=True,
-        ),
-        Column(title="COMMAND", full=_command, elastic=True),
+        latest.setdefault(item.job_definition_name, item)
+    columns: list[Column[batch.JobDefinitionDetail]] = [
+        text_column("DEFINITION", lambda row: row.name, elastic=True),
+        text_column("TYPE", lambda row: row.type),
+        text_column("VCPUS", lambda row: row.container_properties.requirement("VCPU"), right=True),
+        text_column("MEMORY MIB", lambda row: row.container_properties.requirement("MEMORY"), right=True),
+        text_column("IMAGE", lambda row: row.container_properties.image, elastic=True),
+        text_column("COMMAND", lambda row: " ".join(row.container_properties.command), elastic=True),
     ]
     print_list(args, response, found if name else list(latest.values()), columns)
     return DONE
 
 
-def _requirement(definition: Row, kind: str) -> str:
-    requirements = definition.get("containerProperties", {}).get("resourceRequirements", ())
-    return next((str(requirement["value"]) for requirement in requirements if requirement["type"] == kind), "")
-
-
-def _command(definition: Row) -> str:
-    return " ".join(map(str, definition.get("containerProperties", {}).get("command", ())))
-
-
 def _list_resources(args: Namespace) -> int:
-    pages = fetch_pages(url_of(args), LIST_RESOURCES, {})
-    response = {"consumableResources": [resource for page in pages for resource in page["consumableResources"]]}
-    columns = [
-        text_column("RESOURCE", "consumableResourceName", elastic=True),
-        text_column("TYPE", "resourceType"),
-        text_column("IN USE", "inUseQuantity", right=True),
-        text_column("TOTAL", "totalQuantity", right=True),
+    url = url_of(args)
+    response = _all(url, LIST_RESOURCES, "consumableResources", {})
+    columns: list[Column[batch.ConsumableResourceSummary]] = [
+        text_column("RESOURCE", lambda row: row.consumable_resource_name, elastic=True),
+        text_column("TYPE", lambda row: row.resource_type),
+        text_column("IN USE", lambda row: row.in_use_quantity, right=True),
+        text_column("TOTAL", lambda row: row.total_quantity, right=True),
     ]
-    print_list(args, response, response["consumableResources"], columns)
+    rows = to_answer(response, batch.ListConsumableResourcesResponse, url=url).consumable_resources
+    print_list(args, response, rows, columns)
     return DONE
 
 
 def _show_resource(args: Namespace) -> int:
-    return _show(args, dict(call(url_of(args), DESCRIBE_RESOURCE, {"consumableResource": args.resource_name})))
+    request = {"consumableResource": args.resource_name}
+    return _show(args, call(url_of(args), DESCRIBE_RESOURCE, request, answer=Document))

@@ -12,12 +12,15 @@ from typing import Any
 
 from batchq import __version__
 from batchq.cli.bulk_stop import STEP_HELP, SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT, UNCHANGED, StepNotes
-from batchq.cli.http_client import Response, add_server_flags, stream_responses, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_selection import STATES, add_selection_flags, stop_selection
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
-from batchq.cli.server_requests import fetch_job_documents
+from batchq.cli.server_requests import fetch_described, stream_stops
+from batchq.cli.tables import json_of
+from batchq.domain.enums import Outcome
 from batchq.errors import BatchqError, Invalid, Unavailable, UsageError
+from batchq.ports.responses.stops import CountsLine, JobLine
 from batchq.system.escapes import escape
 
 NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
@@ -50,7 +53,6 @@ def add_ccancel(command: CommandParser) -> None:
     command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")
     command.add_argument("-v", "--version", action="version", version=f"batchq {__version__}")
     command.add_argument("--reason", default=REASON, help=SUPPRESS)
-    add_server_flags(command)
     command.has_json_errors = True
 
 
@@ -75,9 +77,9 @@ def _cancel(args: Namespace) -> int:
     outcomes = [
         row for request in requests for row in _stop(url, {**request, "reason": args.reason, "graceSeconds": 0})
     ]
-    failed = [outcome for outcome in outcomes if outcome.get("outcome") not in SUCCESSFUL_OUTCOMES]
+    failed = [line for line in outcomes if line.outcome not in SUCCESSFUL_OUTCOMES]
     if args.json:
-        write_line(json.dumps({"jobs": outcomes, "status": NOT_CANCELLED if failed else DONE}, indent=2))
+        write_line(json.dumps({"jobs": json_of(outcomes), "status": NOT_CANCELLED if failed else DONE}, indent=2))
     else:
         _print(outcomes, notes, cancelled=_cancelled_before(url, outcomes))
     return NOT_CANCELLED if failed else DONE
@@ -85,50 +87,48 @@ def _cancel(args: Namespace) -> int:
 
 def _exact(url: str, filters: Mapping[str, list[str]], names: set[str]) -> list[dict[str, object]]:
     """Requests for the jobs that have exactly one of these names at present: the server's names ignore case."""
-    found: list[object] = [
-        row["jobId"] for row in _stop(url, {**filters, "dryRun": True}) if row.get("jobName") in names
-    ]
-    others = {member: value for member, value in filters.items() if member not in ("jobs", "jobNames")}
+    found = [line.job_id for line in _stop(url, {**filters, "dryRun": True}) if line.job_name in names]
+    others: dict[str, object] = {
+        member: value for member, value in filters.items() if member not in ("jobs", "jobNames")
+    }
     return [others | {"jobs": found[start : start + PAGE]} for start in range(0, len(found), PAGE)]
 
 
-def _stop(url: str, request: dict[str, object]) -> list[Response]:
+def _stop(url: str, request: dict[str, object]) -> list[JobLine]:
     """The outcome of each job. Raises Unavailable if the response is incomplete."""
-    outcomes: list[Response] = []
+    outcomes: list[JobLine] = []
     if request.get("jobs") == []:  # the handles of an empty stdin; a request without `jobs` would select all
         return outcomes
-    with stream_responses(url, TERMINATE, request, timeout=TIMEOUT) as objects:
-        for each in objects:
-            if "counts" in each:
+    with stream_stops(url, TERMINATE, request, timeout=TIMEOUT) as lines:
+        for line in lines:
+            if isinstance(line, CountsLine):
                 return outcomes
-            outcomes.append(each)
+            outcomes.append(line)
     raise Unavailable("the response is incomplete; the server completes the request")
 
 
-def _cancelled_before(url: str, outcomes: Sequence[Response]) -> frozenset[str]:
+def _cancelled_before(url: str, outcomes: Sequence[JobLine]) -> frozenset[str]:
     """The ids of those jobs that had ended before because they were cancelled or terminated."""
-    ended = [str(outcome.get("jobId")) for outcome in outcomes if outcome.get("outcome") == "ALREADY_FINISHED"]
+    ended = [line.job_id for line in outcomes if line.outcome is Outcome.ALREADY_FINISHED]
     try:
-        jobs = fetch_job_documents(url, ended) if ended else []
+        jobs = fetch_described(url, ended) if ended else []
     except BatchqError:  # the outcome is printed in any case
         jobs = []
-    return frozenset(str(job["jobId"]) for job in jobs if job.get("isCancelled") or job.get("isTerminated"))
+    return frozenset(job.job_id for job in jobs if job.is_cancelled or job.is_terminated)
 
 
-def _print(outcomes: Sequence[Response], notes: StepNotes, *, cancelled: Collection[str]) -> None:
+def _print(outcomes: Sequence[JobLine], notes: StepNotes, *, cancelled: Collection[str]) -> None:
     """`cancelled`: the jobs that were cancelled before this command."""
-    for outcome in outcomes:
-        job = str(outcome.get("jobId"))
-        reason = str(outcome.get("message") or "")
-        note = notes.note(job, status=str(outcome.get("status")))
-        if outcome.get("outcome") in UNCHANGED:
-            text = f"Job {job} is already cancelled." if job in cancelled else reason
+    for line in outcomes:
+        job, note = line.job_id, notes.note(line)
+        if line.outcome in UNCHANGED:
+            text = f"Job {job} is already cancelled." if job in cancelled else line.message
             write_line(escape(f"{text} Nothing is changed."), flush=False)
-        elif outcome.get("outcome") in SUCCESSFUL_OUTCOMES:
-            why = reason or note
+        elif line.outcome in SUCCESSFUL_OUTCOMES:
+            why = line.message or note
             write_line(escape(f"Job {job} cancelled successfully{why and f': {why}'}."), flush=False)
         else:
-            reason = reason or str(outcome.get("outcome"))
+            reason = line.message or line.outcome
             write_line(escape(f"Failed to cancel job: {job}. Reason: {reason}{note and f' {note}.'}"), flush=False)
     if not outcomes:
         write_line("No job matches; 0 jobs are cancelled.")

@@ -5,17 +5,20 @@ A value comes from the server within `TIMEOUT`; without a server nothing is comp
 
 import os
 import shlex
-from argparse import ArgumentParser, Namespace, _SubParsersAction
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from threading import Thread
 from typing import Any
 
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import STATES
+from batchq.cli.main import CommandParser, subparsers_of
 from batchq.cli.output import write_line
 from batchq.cli.server_requests import LIST_JOBS
 from batchq.domain.ids import short_id
 from batchq.errors import BatchqError
+from batchq.ports.responses.batch import DescribeJobDefinitionsResponse, DescribeJobQueuesResponse
+from batchq.ports.responses.jobs import SearchResponse
 
 SHELLS = ("bash", "zsh", "fish")
 TIMEOUT = 0.5  # seconds
@@ -47,10 +50,9 @@ def complete(parser: ArgumentParser) -> None:
     from argcomplete import autocomplete  # noqa: PLC0415 - other commands do not need it
 
     name = next(iter(_words()[1:2]), "")
-    commands = _subparsers(parser)
-    if name in commands:
-        commands[name].declare()
-        _add_completers(commands[name])
+    if isinstance(command := subparsers_of(parser).get(name), CommandParser):
+        command.declare()
+        _add_completers(command)
     autocomplete(parser, always_complete_options=False)
 
 
@@ -61,11 +63,6 @@ def _words() -> list[str]:
         return shlex.split(line)
     except ValueError:  # a quotation that is not closed
         return line.split()
-
-
-def _subparsers(parser: ArgumentParser) -> Mapping[str, Any]:
-    actions = [action for action in parser._actions if isinstance(action, _SubParsersAction)]  # noqa: SLF001 - not public
-    return dict(actions[0].choices) if actions else {}
 
 
 def _add_completers(parser: ArgumentParser) -> None:
@@ -83,7 +80,7 @@ def _add_completers(parser: ArgumentParser) -> None:
 
 def _actions(parser: ArgumentParser) -> Iterator[Any]:
     yield from parser._actions  # noqa: SLF001 - not public
-    for each in _subparsers(parser).values():
+    for each in subparsers_of(parser).values():
         yield from _actions(each)
 
 
@@ -93,17 +90,17 @@ def _states(**_: object) -> Values:
 
 def _queues(parsed_args: Namespace, **_: object) -> Values:
     def names(url: str) -> Values:
-        queues: Any = call(url, "/v1/describejobqueues", {}, timeout=TIMEOUT)["jobQueues"]
-        return {queue["jobQueueName"]: queue["state"] for queue in queues}
+        page = call(url, "/v1/describejobqueues", {}, answer=DescribeJobQueuesResponse, timeout=TIMEOUT)
+        return {queue.job_queue_name: queue.state for queue in page.job_queues}
 
     return _in_time(parsed_args, names)
 
 
 def _definitions(parsed_args: Namespace, **_: object) -> Values:
     def names(url: str) -> Values:
-        request = {"status": "ACTIVE"}
-        found: Any = call(url, "/v1/describejobdefinitions", request, timeout=TIMEOUT)["jobDefinitions"]
-        return {item["jobDefinitionName"]: "" for item in found}
+        request, answer = {"status": "ACTIVE"}, DescribeJobDefinitionsResponse
+        page = call(url, "/v1/describejobdefinitions", request, answer=answer, timeout=TIMEOUT)
+        return {definition.job_definition_name: "" for definition in page.job_definitions}
 
     return _in_time(parsed_args, names)
 
@@ -112,8 +109,9 @@ def _jobs(parsed_args: Namespace, **_: object) -> Values:
     """The caller's latest jobs: the first digits of the ids, with name and status."""
 
     def jobs(url: str) -> Values:
-        page: Any = call(url, LIST_JOBS, {"mine": True, "maxResults": LATEST_JOBS}, timeout=TIMEOUT)
-        return {short_id(job["jobId"]): f"{job['jobName']} {job['status']}" for job in page["jobs"]}
+        request = {"mine": True, "maxResults": LATEST_JOBS}
+        page = call(url, LIST_JOBS, request, answer=SearchResponse, timeout=TIMEOUT)
+        return {short_id(job.job_id): f"{job.job_name} {job.status}" for job in page.jobs}
 
     return _in_time(parsed_args, jobs)
 
@@ -126,7 +124,7 @@ def _in_time(parsed_args: Namespace, values: Callable[[str], Values]) -> Values:
         try:
             flags = {name: getattr(parsed_args, name, None) for name in ("url", "ca_bundle", "config")}
             found.update(values(url_of(Namespace(**flags))))
-        except (BatchqError, KeyError, TypeError, OSError):
+        except (BatchqError, OSError):
             return
 
     reader = Thread(target=read, daemon=True)

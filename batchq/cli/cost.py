@@ -1,15 +1,18 @@
 """`batchq cost` and `batchq budget`: what jobs have cost, and the limits of what accounts and queues may spend."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping
 
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import FILTER_FLAGS, add_selection_flags, selected_ids
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.quantities import parse_time
-from batchq.cli.server_requests import Page, Row, job_endpoint
-from batchq.cli.tables import Column, add_output_flags, print_list, prints_json, text_column
+from batchq.cli.server_requests import fetch_job
+from batchq.cli.tables import Column, Row, add_parser, print_list, prints_json, text_column
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
+from batchq.ports.responses import costs
+from batchq.ports.responses.server import EmptyResponse
 from batchq.system.escapes import escape
 
 COST_REPORT = "/v1/batchq/costreport"
@@ -20,20 +23,24 @@ REMOVE_BUDGET = "/v1/batchq/removebudget"
 MAX_AMOUNT = 1e9
 
 
-def _amount_column(title: str, member: str) -> Column:
-    """A column of amounts; empty where the row has none."""
-    return Column(title=title, full=lambda row: _amount(row.get(member)), right=True)
+def _amount_column(title: str, read: Callable[[Row], float | None]) -> Column[Row]:
+    """A column of amounts; empty where a row has none."""
+
+    def text(row: Row) -> str:
+        amount = read(row)
+        return "" if amount is None else f"{amount:.2f}"
+
+    return Column(title=title, full=text, right=True)
 
 
-_CURRENCY = Column(title="CURRENCY", full=lambda row: str(row.get("currency") or ""))
-_PARTS = (_amount_column("GPU", "gpu"), _amount_column("COMPUTE", "compute"))
-JOB_COLUMNS = (
-    text_column("JOB", "jobId"),
-    _amount_column("TOTAL", "total"),
-    _CURRENCY,
-    *_PARTS,
-    _amount_column("STORAGE", "storage"),
-    _amount_column("SAVED", "estimatedSavings"),
+JOB_COLUMNS: tuple[Column[costs.JobCostResponse], ...] = (
+    text_column("JOB", lambda job: job.job_id),
+    _amount_column("TOTAL", lambda job: job.cost.total if job.cost else None),
+    text_column("CURRENCY", lambda job: job.cost.currency if job.cost else None),
+    _amount_column("GPU", lambda job: job.cost.gpu if job.cost else None),
+    _amount_column("COMPUTE", lambda job: job.cost.compute if job.cost else None),
+    _amount_column("STORAGE", lambda job: job.cost.storage if job.cost else None),
+    _amount_column("SAVED", lambda job: job.cost.estimated_savings if job.cost else None),
 )
 
 
@@ -53,8 +60,6 @@ def add_cost(command: ArgumentParser) -> None:
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
     report.add_argument("--since", type=parse_time, help="from this day on (UTC): 2026-11-01, or 7d (this month)")
     report.add_argument("--until", type=parse_time, help="until this time, to the end of the day (UTC) (now)")
-    add_server_flags(command)
-    add_output_flags(command)
 
 
 def run_cost(args: Namespace) -> int:
@@ -64,9 +69,8 @@ def run_cost(args: Namespace) -> int:
     if args.by or args.since or args.until:
         raise UsageError("--by, --since and --until are for a report: give no job and no filter")
     url = url_of(args)
-    answers: list[Page] = [dict(call(url, f"{job_endpoint(job)}/cost")) for job in selected_ids(args, url, {})]
-    rows: list[Row] = [{"jobId": answer["jobId"], **(answer["cost"] or {})} for answer in answers]
-    print_list(args, {"jobs": answers}, rows, JOB_COLUMNS)
+    rows = [fetch_job(url, job, "/cost", answer=costs.JobCostResponse) for job in selected_ids(args, url, {})]
+    print_list(args, {"jobs": rows}, rows, JOB_COLUMNS)
     return DONE
 
 
@@ -76,31 +80,33 @@ def _print_report(args: Namespace) -> int:
     for member, at in (("since", args.since), ("until", args.until)):
         if at is not None:
             request[member] = milliseconds(at)
-    answer: Page = dict(call(url_of(args), COST_REPORT, request))
-    name = Column(title=by.upper(), full=lambda row: str(row["name"]), elastic=True)
-    columns = (name, _amount_column("TOTAL", "total"), _CURRENCY, *_PARTS, _amount_column("RUNNING", "active"))
-    print_list(args, answer, answer["rows"], columns)
-    if answer["more"] and not prints_json(args):
+    report = call(url_of(args), COST_REPORT, request, answer=costs.CostReportResponse)
+    columns: tuple[Column[costs.CostRowResponse], ...] = (
+        text_column(by.upper(), lambda row: row.name, elastic=True),
+        _amount_column("TOTAL", lambda row: row.total),
+        text_column("CURRENCY", lambda row: row.currency),
+        _amount_column("GPU", lambda row: row.gpu),
+        _amount_column("COMPUTE", lambda row: row.compute),
+        _amount_column("RUNNING", lambda row: row.active),
+    )
+    print_list(args, report, report.rows, columns)
+    if report.more and not prints_json(args):
         print_notice("not all costs are in this report: name fewer days by --since and --until")
     return DONE
 
 
-def _amount(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, int | float) else ""
+def _name(*, account: str | None, queue: str | None) -> str:
+    return f"queue {queue}" if account is None else f"account {account}"
 
 
-def _name(row: Row) -> str:
-    return f"account {row['account']}" if row.get("account") is not None else f"queue {row['jobQueue']}"
-
-
-BUDGET_COLUMNS = (
-    Column(title="BUDGET", full=_name, elastic=True),
-    _amount_column("SPENT", "spent"),
-    _amount_column("SOFT", "soft"),
-    _amount_column("HARD", "hard"),
-    text_column("CURRENCY", "currency"),
-    Column(title="PERIOD", full=lambda row: str(row["period"]).lower()),
-    Column(title="REACHED", full=lambda row: ",".join(str(each["limit"]).lower() for each in row["crossings"])),
+BUDGET_COLUMNS: tuple[Column[costs.BudgetResponse], ...] = (
+    Column(title="BUDGET", full=lambda row: _name(account=row.account, queue=row.job_queue), elastic=True),
+    _amount_column("SPENT", lambda row: row.spent),
+    _amount_column("SOFT", lambda row: row.soft),
+    _amount_column("HARD", lambda row: row.hard),
+    text_column("CURRENCY", lambda row: row.currency),
+    Column(title="PERIOD", full=lambda row: row.period.lower()),
+    Column(title="REACHED", full=lambda row: ",".join(crossing.limit.lower() for crossing in row.crossings)),
 )
 
 
@@ -113,16 +119,9 @@ def add_budget(command: ArgumentParser) -> None:
       batchq budget list
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    listing = subcommands.add_parser("list", help="list the budgets", description="List the budgets.")
-    listing.set_defaults(run=run_list_budgets)
-    add_server_flags(listing)
-    add_output_flags(listing)
-    setting = subcommands.add_parser(
-        "set",
-        help="set the budget of an account or a queue",
-        description="Set the budget of an account or a queue. A limit that is reached already applies at once.",
-    )
-    setting.set_defaults(run=run_set_budget)
+    add_parser(subcommands, "list", "list the budgets", run_list_budgets, prints_list=True)
+    summary = "set the budget of an account or a queue; a limit that is reached already applies at once"
+    setting = add_parser(subcommands, "set", summary, run_set_budget)
     _add_key_flags(setting)
     setting.add_argument("--soft", type=_parse_amount, help="cost at which waiting jobs are cancelled and none starts")
     setting.add_argument("--hard", type=_parse_amount, help="cost at which all jobs are terminated")
@@ -132,16 +131,13 @@ def add_budget(command: ArgumentParser) -> None:
         default="whole",
         help="time that counts: all, or the month in UTC (whole)",
     )
-    add_server_flags(setting)
-    removing = subcommands.add_parser("remove", help="remove a budget", description="Remove a budget.")
-    removing.set_defaults(run=run_remove_budget)
+    removing = add_parser(subcommands, "remove", "remove a budget", run_remove_budget)
     _add_key_flags(removing)
-    add_server_flags(removing)
 
 
 def run_list_budgets(args: Namespace) -> int:
-    answer: Page = dict(call(url_of(args), LIST_BUDGETS, {}))
-    print_list(args, answer, answer["budgets"], BUDGET_COLUMNS)
+    answer = call(url_of(args), LIST_BUDGETS, {}, answer=costs.ListBudgetsResponse)
+    print_list(args, answer, answer.budgets, BUDGET_COLUMNS)
     return DONE
 
 
@@ -149,14 +145,16 @@ def run_set_budget(args: Namespace) -> int:
     if args.soft is None and args.hard is None:
         raise UsageError("give --soft, --hard or both")
     limits = {name: value for name, value in (("soft", args.soft), ("hard", args.hard)) if value is not None}
-    budget: Page = dict(call(url_of(args), SET_BUDGET, {**_key(args), **limits, "period": args.period.upper()}))
-    write_line(escape(f"budget of {_name(budget)} set: {budget['spent']:.2f} {budget['currency']} are spent"))
+    request = {**_key(args), **limits, "period": args.period.upper()}
+    budget = call(url_of(args), SET_BUDGET, request, answer=costs.BudgetResponse)
+    name = _name(account=budget.account, queue=budget.job_queue)
+    write_line(escape(f"budget of {name} set: {budget.spent:.2f} {budget.currency} are spent"))
     return DONE
 
 
 def run_remove_budget(args: Namespace) -> int:
-    call(url_of(args), REMOVE_BUDGET, _key(args))
-    write_line(escape(f"budget of {_name(_key(args))} removed"))
+    call(url_of(args), REMOVE_BUDGET, _key(args), answer=EmptyResponse)
+    write_line(escape(f"budget of {_name(account=args.account, queue=args.queue)} removed"))
     return DONE
 
 
@@ -166,7 +164,7 @@ def _add_key_flags(command: ArgumentParser) -> None:
     key.add_argument("-q", "--queue", help="the job queue")
 
 
-def _key(args: Namespace) -> Row:
+def _key(args: Namespace) -> Mapping[str, str]:
     return {"account": args.account} if args.account is not None else {"jobQueue": args.queue}
 
 

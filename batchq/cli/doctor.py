@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.http_client import Document, call, url_of
 from batchq.cli.server_settings import settings_of
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
@@ -22,7 +22,6 @@ def add_doctor(command: ArgumentParser) -> None:
     """Diagnose engine, data, disk, clock, server and jobs, and recommend remedies. Nothing is changed."""
     command.set_defaults(run=run_doctor)
     command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
-    add_server_flags(command)
     command.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
@@ -41,9 +40,9 @@ def server_facts(url: str) -> ServerFacts:
     """The health report of the server, or why there is none."""
     try:
         try:
-            health = call(url, HEALTH, timeout=TIMEOUT)
+            health = call(url, HEALTH, answer=Document, timeout=TIMEOUT)
         except Invalid:  # the server refuses our key; an unsigned request gets a short report
-            health = call(url, HEALTH, timeout=TIMEOUT, signed=False)
+            health = call(url, HEALTH, answer=Document, timeout=TIMEOUT, signed=False)
         return ServerFacts(url=url, health=health)
     except BatchqError as error:
         return ServerFacts(url=url, error=str(error))

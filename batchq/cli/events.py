@@ -5,12 +5,16 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
-from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, call, url_of
-from batchq.cli.job_selection import add_selection_flags, selection_of
-from batchq.cli.output import flush_output, is_terminal, print_notice
+from batchq.cli.http_client import TIMEOUT, Patience, call, url_of
+from batchq.cli.job_selection import (
+    add_selection_flags,
+    selection_of,
+)
+from batchq.cli.output import exit_with_reader, flush_output, is_terminal, print_notice
 from batchq.cli.quantities import clock_time, local_time
-from batchq.cli.server_requests import Page, Row
+from batchq.cli.tables import json_of
 from batchq.domain.ids import short_id
+from batchq.ports.responses.records import EventResponse, ListEventsResponse
 from batchq.system.escapes import escape
 
 EVENTS = "/v1/batchq/events"
@@ -32,19 +36,20 @@ def add_events(command: ArgumentParser) -> None:
     text = "events after this number (all that are stored; with -f: those from now on)"
     command.add_argument("--from", dest="after", type=_number, metavar="N", help=text)
     command.add_argument("--json", action="store_true", help="print JSON on a terminal, too")
-    add_server_flags(command)
 
 
 def run_events(args: Namespace) -> int:
+    if args.follow:
+        exit_with_reader()
     prints_json = args.json or not is_terminal()
     for page in _pages(args, url_of(args)):
-        for event in page["events"]:
-            print(json.dumps(event) if prints_json else _text(event))
+        for event in page.events:
+            print(json.dumps(json_of(event)) if prints_json else _text(event))
         flush_output()  # raises BrokenPipeError once the reader has gone
     return 0
 
 
-def _pages(args: Namespace, url: str) -> Iterator[Page]:
+def _pages(args: Namespace, url: str) -> Iterator[ListEventsResponse]:
     """The responses of the server; with `--follow` without end."""
     patience = Patience()
     wait = LONG_POLL if args.follow else 0
@@ -56,13 +61,13 @@ def _pages(args: Namespace, url: str) -> Iterator[Page]:
     while True:
         query = filters | {"limit": PAGE_SIZE, "wait": wait} | ({} if after is None else {"after": after})
         path = f"{EVENTS}?{urlencode(query)}"
-        page: Page = dict(patience.call(lambda: call(url, path, timeout=TIMEOUT + wait)))  # noqa: B023 - called at once
-        if page["gap"] and not is_first:
-            print_notice(GAP.format(page["events"][0]["number"] if page["events"] else page["next"] + 1))
+        page = patience.call(lambda: call(url, path, answer=ListEventsResponse, timeout=TIMEOUT + wait))  # noqa: B023
+        if page.gap and not is_first:
+            print_notice(GAP.format(page.events[0].number if page.events else page.next + 1))
         yield page
-        if not args.follow and page["next"] == after:
+        if not args.follow and page.next == after:
             return
-        after, is_first = page["next"], False
+        after, is_first = page.next, False
 
 
 def _filters(args: Namespace, url: str) -> dict[str, str]:
@@ -70,15 +75,15 @@ def _filters(args: Namespace, url: str) -> dict[str, str]:
     return {name: ",".join(values) for name, values in selection_of(args, url).items() if values}
 
 
-def _text(event: Row) -> str:
-    attempt = f" (attempt {event['attempt']})" if "attempt" in event else ""
-    reason = f": {event['statusReason']}" if "statusReason" in event else ""
+def _text(event: EventResponse) -> str:
+    attempt = f" (attempt {event.attempt})" if event.attempt is not None else ""
+    reason = f": {event.status_reason}" if event.status_reason is not None else ""
     words = (
-        str(event["number"]),
-        clock_time(local_time(event["at"])),
-        short_id(str(event["jobId"])),
-        f"{event['jobName']}",
-        f"{event['status']}{attempt}{reason}",
+        str(event.number),
+        clock_time(local_time(event.at)),
+        short_id(event.job_id),
+        event.job_name,
+        f"{event.status}{attempt}{reason}",
     )
     return "  ".join(map(escape, words))
 

@@ -26,6 +26,8 @@ from urllib.request import (
     build_opener,
 )
 
+from msgspec import ValidationError, convert
+
 from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, default_file, load
 from batchq.cli.output import print_notice
 from batchq.cli.quantities import elapsed
@@ -41,12 +43,14 @@ MAX_RESPONSE = 16 * 1024 * 1024  # bytes of a response that is not streamed
 NDJSON = "application/x-ndjson"
 MAX_LINE = 1024 * 1024  # bytes of one line of an NDJSON response
 INVOCATION = "amz-sdk-invocation-id"  # AWS: the header by which a repeated request is recognized
-Response = Mapping[str, object]
+#: The JSON of a response of AWS Batch, which a command prints, or from which a command makes a request.
+Document = dict[str, Any]
 
 # AWS Batch wraps the texts of errors.
 _WRAPPED = re.compile(r"Error executing request, Exception : (.*), RequestId: \S+", re.DOTALL)
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds
 Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 
 
 def add_server_flags(command: ArgumentParser) -> None:
@@ -97,13 +101,16 @@ def call(
     path: str,
     content: Mapping[str, object] | None = None,
     *,
+    answer: type[Answer],
     timeout: float = TIMEOUT,
     signed: bool = True,
     invocation: str = "",
     headers: Mapping[str, str] | None = None,
     method: str | None = None,
-) -> Response:
-    """Send a request and return the JSON object of the answer. `method` None: POST with content, GET without.
+) -> Answer:
+    """Send a request and return the response as a value of the type `answer`.
+
+    `method` None: POST with content, GET without.
 
     The request is signed if `signed` and the environment has a key. `timeout`: of each network operation, in seconds.
     `invocation`: with it a repeated SubmitJob has no further effect; empty: none. `headers`: further ones.
@@ -112,13 +119,21 @@ def call(
     """
     more = dict(headers or {}) | ({INVOCATION: invocation} if invocation else {})
     with _open(url, path, content, timeout=timeout, signed=signed, more=more, method=method) as response:
-        return _parse(response.read(MAX_RESPONSE), url)
+        return to_answer(_parse(response.read(MAX_RESPONSE), url), answer, url=url)
+
+
+def to_answer(document: object, answer: type[Answer], *, url: str) -> Answer:
+    """The JSON as a value of the type. Raises ServerUnavailable for JSON that is not such a response."""
+    try:
+        return convert(document, answer)
+    except ValidationError as why:
+        raise ServerUnavailable(f"the server at {url} is not batchq, or is of another version: {why}") from None
 
 
 @contextmanager
 def stream_responses(
     url: str, path: str, content: Mapping[str, object], *, timeout: float
-) -> Iterator[Iterator[Response]]:
+) -> Iterator[Iterator[Document]]:
     """The objects of an NDJSON response to a POST, each as soon as it arrives.
 
     `timeout`: of each network operation, in seconds. Raises the errors of `call`, also while the objects are read.
@@ -129,7 +144,7 @@ def stream_responses(
         yield _objects(response, url)
 
 
-def _objects(response: HTTPResponse, url: str) -> Iterator[Response]:
+def _objects(response: HTTPResponse, url: str) -> Iterator[Document]:
     while line := response.readline(MAX_LINE):
         if not line.endswith(b"\n"):
             raise ServerUnavailable(f"the response of {url} is incomplete")
@@ -267,7 +282,7 @@ def _error_of(refused: HTTPError, url: str) -> Invalid | ServerUnavailable:
     return ServerUnavailable(message) if is_temporary else Invalid(message)
 
 
-def _parse(body: bytes, url: str) -> Response:
+def _parse(body: bytes, url: str) -> Document:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

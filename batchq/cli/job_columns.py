@@ -4,18 +4,19 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from batchq.cli.quantities import ago, format_duration, iso_text, local_time
-from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column, text_column, time_column
+from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.errors import UsageError
+from batchq.ports.responses.jobs import JobRow
+from batchq.ports.responses.stops import StopOrderResponse, StopStepResponse
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
 DEFAULT_COLUMNS = ("job", "name", "state", "queue", "owner", "time", "why")
-TIMES = {"CREATED": "createdAt", "STARTED": "startedAt", "ENDED": "stoppedAt"}
 
 
-def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> list[Column]:
+def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> list[Column[JobRow]]:
     """The columns of `batchq list` with these names, which are their titles in any case. Raises UsageError.
 
     `present`: the time to which times are relative.
@@ -27,109 +28,100 @@ def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> li
     return [known[name.upper()] for name in names]
 
 
-def _all_columns(present: datetime) -> list[Column]:
+def _all_columns(present: datetime) -> list[Column[JobRow]]:
     return [
-        Column(title="JOB", full=_id, short=lambda row: short_id(_id(row))),
-        text_column("NAME", "jobName", elastic=True),
-        Column(title="STATE", full=status, short=state, style=status_style),
-        text_column("QUEUE", "jobQueue"),
-        text_column("OWNER", "user"),
-        Column(
-            title="TIME", full=lambda other_row: iso_text(since(other_row)), short=lambda one_row: age(one_row, present)
-        ),
-        Column(title="WHY", full=_why, short=lambda item: _why(item, short_id), elastic=True),
-        text_column("ACCOUNT", "account"),
-        text_column("DEFINITION", "jobDefinition", elastic=True),
-        text_column("SHARE", "shareIdentifier"),
-        text_column("PRIORITY", "priority", right=True),
-        text_column("ATTEMPT", "attempt", right=True),
-        text_column("EXIT", "exitCode", right=True),
-        *(time_column(title, member, present=present) for title, member in TIMES.items()),
+        Column(title="JOB", full=lambda job: job.job_id, short=lambda job: short_id(job.job_id)),
+        text_column("NAME", lambda job: job.job_name, elastic=True),
+        Column(title="STATE", full=lambda job: job.status, short=state, style=status_style),
+        text_column("QUEUE", lambda job: job.job_queue),
+        text_column("OWNER", lambda job: job.user),
+        Column(title="TIME", full=lambda job: iso_text(since(job)), short=lambda job: age(job, present)),
+        Column(title="WHY", full=_why, short=lambda job: _why(job, short_id), elastic=True),
+        text_column("ACCOUNT", lambda job: job.account),
+        text_column("DEFINITION", lambda job: job.job_definition, elastic=True),
+        text_column("SHARE", lambda job: job.share_identifier),
+        text_column("PRIORITY", lambda job: job.priority, right=True),
+        text_column("ATTEMPT", lambda job: job.attempt, right=True),
+        text_column("EXIT", lambda job: job.exit_code, right=True),
+        time_column("CREATED", lambda job: job.created_at, present=present),
+        time_column("STARTED", lambda job: job.started_at, present=present),
+        time_column("ENDED", lambda job: job.stopped_at, present=present),
     ]
 
 
-def status(row: Row) -> str:
-    return str(row.get("status", ""))
-
-
-def state(row: Row) -> str:
+def state(job: JobRow) -> str:
     """The status; of a held job with `held` or `paused`, and of a job that is stopping with what happens to it."""
-    hold, order = row.get("hold"), row.get("stopOrder")
-    if status(row) in FINISHED:
-        return status(row)
-    if status(row) in ACTIVE and isinstance(order, dict) and order.get("kind") != "CANCEL":
-        return f"{status(row)} {_progress(order)}"
-    if not isinstance(hold, dict):
-        return status(row)
-    return f"{status(row)} {'paused' if hold.get('paused') else 'held'}"
+    order = job.stop_order
+    if job.status in FINISHED:
+        return job.status
+    if job.status in ACTIVE and order is not None and order.kind is not StopKind.CANCEL:
+        return f"{job.status} {_progress(order)}"
+    if job.hold is None:
+        return job.status
+    return f"{job.status} {'paused' if job.hold.paused else 'held'}"
 
 
-def _progress(order: Row) -> str:
+def _progress(order: StopOrderResponse) -> str:
     """What a stop order does to a running job at present."""
-    if "killedAt" in order:
+    if order.killed_at is not None:
         return "killed"
-    is_awaited = order.get("finalCheckpointRequested") and not {"finalCheckpoint", "checkpointError"} & order.keys()
-    if is_awaited and "signalledAt" not in order:
+    is_awaited = order.final_checkpoint_requested and order.final_checkpoint is None and order.checkpoint_error is None
+    if is_awaited and order.signalled_at is None:
         return "checkpoint"
-    return ORDER_WORDS.get(str(order.get("kind")), ORDER_WORDS["TERMINATE"]).effect
+    return ORDER_WORDS[order.kind].effect
 
 
-def status_style(row: Row) -> str:
+def status_style(job: JobRow) -> str:
     """The name of the colour of the status; empty: none."""
-    return STYLES.get(status(row), "")
+    return STYLES.get(job.status, "")
 
 
-def since(row: Row) -> datetime | None:
+def since(job: JobRow) -> datetime | None:
     """When the job ended, else when it started, else when it was created."""
-    member = "stoppedAt" if status(row) in FINISHED else "startedAt" if status(row) == "RUNNING" else "createdAt"
-    return local_time(row.get(member)) or local_time(row.get("createdAt"))
+    at = job.stopped_at if job.status in FINISHED else job.started_at if job.status is Status.RUNNING else None
+    return local_time(job.created_at if at is None else at)
 
 
-def age(row: Row, present: datetime) -> str:
+def age(job: JobRow, present: datetime) -> str:
     """`3 min ago` for a finished job, `runs 2 h`, or `waits 14 min`."""
-    at = since(row)
+    at = since(job)
     if at is None:
         return ""
-    if status(row) in FINISHED:
+    if job.status in FINISHED:
         return ago(at, present)
-    return f"{'runs' if status(row) == 'RUNNING' else 'waits'} {format_duration(present - at)}"
+    return f"{'runs' if job.status is Status.RUNNING else 'waits'} {format_duration(present - at)}"
 
 
-def reason_of_row(row: Row) -> str:
+def reason_of_row(job: JobRow) -> str:
     """Why the job is in its status: the server's explanation, else the stop order or the statusReason."""
-    why = row.get("why")
-    if isinstance(why, dict) and why.get("sentence"):
-        return str(why["sentence"])
-    if row.get("stopOrder") and status(row) not in FINISHED:
-        return stop_order(row["stopOrder"])
-    if status(row) == "FAILED" and "exitCode" in row and row["exitCode"]:
-        return f"exit code {row['exitCode']}: {row.get('statusReason', '')}".removesuffix(": ")
-    return str(row.get("statusReason", "")) if status(row) != "SUCCEEDED" else ""
+    if job.why is not None and job.why.sentence:
+        return job.why.sentence
+    if job.stop_order is not None and job.status not in FINISHED:
+        return stop_order(job.stop_order)
+    return ended_reason(job.status, job.exit_code, job.status_reason)
 
 
-def resubmission(row: Row) -> str:
-    """The id of the job that repeats this one; empty without one."""
-    return str(row.get("resubmittedAs", ""))
+def ended_reason(status: Status, exit_code: int | None, reason: str | None) -> str:
+    """`exit code 1: Essential container in task exited`; empty for a job that SUCCEEDED."""
+    if status is Status.FAILED and exit_code:
+        return f"exit code {exit_code}: {reason or ''}".removesuffix(": ")
+    return "" if status is Status.SUCCEEDED else reason or ""
 
 
-def _why(row: Row, shown: Callable[[str], str] = str) -> str:
+def _why(job: JobRow, shown: Callable[[str], str] = str) -> str:
     """The reason of the row, and as which job it was submitted again. `shown`: renders the id of that job."""
-    reason, rerun = reason_of_row(row), resubmission(row)
+    reason, rerun = reason_of_row(job), job.resubmitted_as
     return f"{reason.removesuffix('.')}; submitted again as {shown(rerun)}".removeprefix("; ") if rerun else reason
 
 
-def stop_order(order: Row, *, has_ended: bool = False) -> str:
+def stop_order(order: StopOrderResponse | StopStepResponse, *, has_ended: bool = False) -> str:
     """`stopping: terminated by cora at 14:02, 'too hot'`; of a running job that is cancelled: `will not be retried`.
 
     `has_ended`: the job has ended, and the effect is left out.
     """
-    at = local_time(order.get("at"))
-    effect, verb = ORDER_WORDS.get(str(order.get("kind")), ORDER_WORDS["TERMINATE"])
+    at = local_time(order.at)
+    effect, verb = ORDER_WORDS[order.kind]
     when = f" at {at:%H:%M}" if at else ""
-    who = f" by {order['user']}" if order.get("user") else ""
-    why = f", {str(order['reason'])!r}" if order.get("reason") else ""
+    who = f" by {order.user}" if order.user else ""
+    why = f", {order.reason!r}" if order.reason else ""
     return f"{'' if has_ended else f'{effect}: '}{verb}{who}{when}{why}"
-
-
-def _id(row: Row) -> str:
-    return str(row.get("jobId", ""))

@@ -2,20 +2,21 @@
 
 import shlex
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
-from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_columns import age, reason_of_row, resubmission, status, status_style, stop_order
+from msgspec.structs import replace
+
+from batchq.cli.http_client import url_of
+from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, format_long_duration, iso_text, local_time, now
-from batchq.cli.server_requests import FINISHED, Row, fetch_explanation, fetch_history, fetch_job_detail
+from batchq.cli.server_requests import fetch_explanation, fetch_job
 from batchq.cli.tables import (
     Column,
     Field,
-    add_output_flags,
     print_fields,
     print_json,
     print_list,
@@ -24,8 +25,12 @@ from batchq.cli.tables import (
     text_column,
     time_column,
 )
+from batchq.domain.enums import FINISHED, StopProgress
 from batchq.domain.stop_messages import STEP_WORDS
 from batchq.errors import Invalid
+from batchq.ports.responses import job_details
+from batchq.ports.responses.jobs import HistoryEntryResponse, JobHistoryResponse
+from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
 from batchq.system.escapes import escape
 
 
@@ -60,134 +65,131 @@ def add_history(command: ArgumentParser) -> None:
 
 def _add_common(command: ArgumentParser) -> None:
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_show(args: Namespace) -> int:
     url = url_of(args)
-    response = fetch_job_detail(url, resolve_job(url, args.job))
+    response = fetch_job(url, resolve_job(url, args.job), "", answer=job_details.JobResponse)
     if prints_json(args):
         print_json(args, response)
         return 0
-    job, present, color = _explained(url, response["job"]), now(), uses_color(args.color)
+    job, present, color = _explained(url, response.job), now(), uses_color(args.color)
     in_terminal = is_terminal()
     if in_terminal:
         state = paint(escape(state_of(job)), status_style(job) if color else "")
-        write_line(f"{escape(str(job.get('jobName')))}  {state}  {age(job, present)}", flush=False)
+        write_line(f"{escape(job.job_name)}  {state}  {age(job, present)}", flush=False)
     print_fields(fields_of_job(job, present, in_terminal=in_terminal), color=color)
-    _print_attempts(job, color=color)
+    _print_attempts(job.attempts, color=color)
     return 0
 
 
-def _explained(url: str, job: Row) -> Row:
+def _explained(url: str, job: job_details.JobDetails) -> job_details.JobDetails:
     """The job with its explanation, if the server has one for it."""
     try:
-        return {**job, "why": fetch_explanation(url, str(job["jobId"]))}
+        return replace(job, why=fetch_explanation(url, job.job_id))
     except Invalid:
         return job
 
 
-def fields_of_job(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+def fields_of_job(job: job_details.JobDetails, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
     """The details that the job has, in the order in which users look for them.
 
     `in_terminal`: times are relative, and the name and the state are left out, which stand above the fields.
     """
     if not in_terminal:
-        yield "name", str(job.get("jobName"))
+        yield "name", job.job_name
         yield "state", state_of(job)
     if text := reason_of_row(job):
         yield "why", text
-    if text := resubmission(job):
-        yield "submitted again as", text
-    if isinstance(job.get("hold"), dict):
-        yield "hold", _render_hold_change({"held": job["hold"]})
-    for order in job.get("stopOrders") or ([job["stopOrder"]] if "stopOrder" in job else []):
-        yield "stop order", _render_stop_order(order, has_ended=status(job) in FINISHED)
-    yield "id", str(job.get("jobId"))
-    yield "queue", str(job.get("jobQueue"))
-    yield "definition", str(job.get("jobDefinition"))
-    yield "owner", f"{job.get('user')} of account {job.get('account')}"
+    if job.resubmitted_as:
+        yield "submitted again as", job.resubmitted_as
+    if job.hold is not None:
+        yield "hold", _render_hold(job.hold)
+    for order in job.stop_orders or ((job.stop_order,) if job.stop_order else ()):
+        yield "stop order", _render_stop_order(order, has_ended=job.status in FINISHED)
+    yield "id", job.job_id
+    yield "queue", job.job_queue
+    yield "definition", job.job_definition
+    yield "owner", f"{job.user} of account {job.account}"
     yield from _times(job, present, in_terminal=in_terminal)
     yield from _container(job)
     yield from _relations(job)
 
 
-def _render_stop_order(order: Row, *, has_ended: bool) -> str:
+def _render_stop_order(order: StopOrderResponse, *, has_ended: bool) -> str:
     """The order, with the times of its signals."""
-    steps = [
-        f"{name} at {at:%H:%M:%S}" for member, name in ORDER_STEPS.items() if (at := local_time(order.get(member)))
-    ]
-    checkpoint = [f"final checkpoint {order['finalCheckpoint']}"] if "finalCheckpoint" in order else []
-    missing = [f"no final checkpoint: {order['checkpointError']}"] if "checkpointError" in order else []
+    times = (
+        (order.checkpoint_requested_at, "checkpoint requested"),
+        (order.signalled_at, "signalled"),
+        (order.forced_at, "forced"),
+        (order.killed_at, "killed"),
+    )
+    steps = [f"{name} at {at:%H:%M:%S}" for given, name in times if (at := local_time(given))]
+    checkpoint = [f"final checkpoint {order.final_checkpoint}"] if order.final_checkpoint is not None else []
+    missing = [f"no final checkpoint: {order.checkpoint_error}"] if order.checkpoint_error is not None else []
     return "; ".join([stop_order(order, has_ended=has_ended), *steps, *checkpoint, *missing])
 
 
-def _times(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
-    for member, label in (("createdAt", "created"), ("startedAt", "started"), ("stoppedAt", "stopped")):
-        if at := local_time(job.get(member)):
+def _times(job: job_details.JobDetails, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+    for given, label in ((job.created_at, "created"), (job.started_at, "started"), (job.stopped_at, "stopped")):
+        if at := local_time(given):
             yield label, f"{clock_time(at)}  ({ago(at, present)})" if in_terminal else iso_text(at)
-    started, stopped = local_time(job.get("startedAt")), local_time(job.get("stoppedAt"))
-    if started and stopped:
-        yield "took", format_long_duration(stopped - started)
-    if job.get("maxAttempts"):
-        yield "attempt", f"{job.get('attempt', 0)} of {job['maxAttempts']}"
-    if "exitCode" in job:
-        yield "exit code", str(job["exitCode"])
+    if (length := _length(job)) is not None:
+        yield "took", format_long_duration(length)
+    if job.max_attempts:
+        yield "attempt", f"{job.attempt} of {job.max_attempts}"
+    if job.exit_code is not None:
+        yield "exit code", str(job.exit_code)
 
 
-def _container(job: Row) -> Iterator[Field]:
-    if job.get("image"):
-        yield "image", str(job["image"])
-    if job.get("command"):
-        yield "command", shlex.join(map(str, job["command"]))
-    for container in job.get("containers", ()):
-        yield f"  {container['name']}", f"{container['image']} {shlex.join(map(str, container['command']))}"
-    sizes = [
-        f"{job[member]:g} {unit}"
-        for member, unit in (("vcpus", "vCPU"), ("memoryMiB", "MiB memory"), ("gpus", "GPU"))
-        if isinstance(job.get(member), int | float) and job[member]
-    ]
-    if sizes:
+def _length(part: job_details.JobDetails | job_details.AttemptResponse) -> timedelta | None:
+    """How long a job or an attempt ran; None: it has not started, or not ended."""
+    started, stopped = local_time(part.started_at), local_time(part.stopped_at)
+    return stopped - started if started and stopped else None
+
+
+def _container(job: job_details.JobDetails) -> Iterator[Field]:
+    if job.image:
+        yield "image", job.image
+    if job.command:
+        yield "command", shlex.join(job.command)
+    for container in job.containers:
+        yield f"  {container.name}", f"{container.image} {shlex.join(container.command)}"
+    amounts = ((job.vcpus, "vCPU"), (job.memory_mib, "MiB memory"), (job.gpus, "GPU"))
+    if sizes := [f"{amount:g} {unit}" for amount, unit in amounts if amount]:
         yield "requires", ", ".join(sizes)
-    for name, value in _pairs(job.get("environment")):
-        yield "environment", f"{name}={value}"
-    if job.get("timeoutSeconds"):
-        yield "time limit", f"{job['timeoutSeconds']} s"
-    for name, value in _pairs(job.get("tags")):
+    for variable in job.environment:
+        yield "environment", f"{variable.name}={variable.value}"
+    if job.timeout_seconds:
+        yield "time limit", f"{job.timeout_seconds} s"
+    for name, value in job.tags.items():
         yield "tag", f"{name}={value}"
 
 
-def _pairs(members: object) -> list[tuple[object, object]]:
-    """Names and values, from an object, or from AWS's list of objects with `name` and `value`."""
-    if isinstance(members, dict):
-        return list(members.items())
-    return [(member.get("name"), member.get("value")) for member in members] if isinstance(members, list) else []
+def _relations(job: job_details.JobDetails) -> Iterator[Field]:
+    if job.array_size is not None:
+        counts = [f"{count} {name}" for name, count in (job.status_summary or {}).items() if count]
+        yield "children", f"{job.array_size}: {', '.join(counts) or 'not created yet'}"
+    if job.parent_id is not None:
+        yield "child", f"{job.array_index} of {job.parent_id}"
+    if job.nodes is not None:
+        yield "nodes", str(job.nodes)
+    for dependency in job.depends_on:
+        yield "waits for", _render_dependency(dependency)
+    for dependent in job.dependents:
+        yield "waited for by", _render_dependent(dependent)
 
 
-def _relations(job: Row) -> Iterator[Field]:
-    if "arraySize" in job:
-        counts = [f"{count} {name}" for name, count in job.get("statusSummary", {}).items() if count]
-        yield "children", f"{job['arraySize']}: {', '.join(counts) or 'not created yet'}"
-    if "parentId" in job:
-        yield "child", f"{job.get('arrayIndex')} of {job['parentId']}"
-    if "nodes" in job:
-        yield "nodes", str(job["nodes"])
-    for member, label in (("dependsOn", "waits for"), ("dependents", "waited for by")):
-        for item in job.get(member) or ():
-            yield label, _related(item)
+def _render_dependency(dependency: job_details.DependencyResponse) -> str:
+    kind = f" ({dependency.type})" if dependency.type else ""
+    return f"{dependency.job_id or 'the child before it'}{kind}"
 
 
-def _related(other: object) -> str:
-    """A job of `dependsOn` or `dependents`: its id, with its name and status where the response has them."""
-    if not isinstance(other, dict):
-        return str(other)
-    more = [str(other[text]) for text in ("jobName", "status", "type") if other.get(text)]
-    return " ".join([str(other.get("jobId", "the child before it")), *(more and [f"({', '.join(more)})"])])
+def _render_dependent(dependent: job_details.DependentResponse) -> str:
+    return f"{dependent.job_id} ({dependent.job_name}, {dependent.status})"
 
 
-def _print_attempts(job: Row, *, color: bool) -> None:
-    attempts = job.get("attempts") or []
+def _print_attempts(attempts: Sequence[job_details.AttemptResponse], *, color: bool) -> None:
     if not attempts:
         return
     if is_terminal():
@@ -199,29 +201,25 @@ def _print_attempts(job: Row, *, color: bool) -> None:
         write_line(f"attempt\t{values}", flush=False)
 
 
-def _attempt_columns() -> list[Column]:
+def _attempt_columns() -> list[Column[job_details.AttemptResponse]]:
     return [
-        text_column("ATTEMPT", "number", right=True),
-        text_column("EXIT", "exitCode", right=True),
-        Column(title="STARTED", full=lambda row: iso_text(local_time(row.get("startedAt"))), short=_started),
+        text_column("ATTEMPT", lambda attempt: attempt.number, right=True),
+        text_column("EXIT", lambda attempt: attempt.exit_code, right=True),
+        Column(title="STARTED", full=lambda attempt: iso_text(local_time(attempt.started_at)), short=_started),
         Column(title="TOOK", full=_took),
-        Column(
-            title="REASON",
-            full=lambda other_row: str(other_row.get("reason") or other_row.get("statusReason", "")),
-            elastic=True,
-        ),
-        text_column("LOG STREAM", "logStreamName", elastic=True),
+        text_column("REASON", lambda attempt: attempt.reason or attempt.status_reason, elastic=True),
+        text_column("LOG STREAM", lambda attempt: attempt.log_stream_name, elastic=True),
     ]
 
 
-def _started(attempt: Row) -> str:
-    at = local_time(attempt.get("startedAt"))
+def _started(attempt: job_details.AttemptResponse) -> str:
+    at = local_time(attempt.started_at)
     return "never" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
-def _took(attempt: Row) -> str:
-    started, stopped = local_time(attempt.get("startedAt")), local_time(attempt.get("stoppedAt"))
-    return format_long_duration(stopped - started) if started and stopped else ""
+def _took(attempt: job_details.AttemptResponse) -> str:
+    length = _length(attempt)
+    return "" if length is None else format_long_duration(length)
 
 
 def run_why(args: Namespace) -> int:
@@ -230,67 +228,59 @@ def run_why(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return 0
-    write_line(escape(str(response.get("sentence", ""))))
+    write_line(escape(response.sentence))
     return 0
 
 
 def run_history(args: Namespace) -> int:
     url = url_of(args)
-    response = fetch_history(url, resolve_job(url, args.job))
-    entries = response["history"]
-    print_list(args, response, entries, _history_columns(entries))
-    if not entries:
-        print_notice(f"job {response['jobId']} has no history yet: its array has not created it")
+    response = fetch_job(url, resolve_job(url, args.job), "/history", answer=JobHistoryResponse)
+    print_list(args, response, response.history, _history_columns(response.history))
+    if not response.history:
+        print_notice(f"job {response.job_id} has no history yet: its array has not created it")
     return 0
 
 
-#: The times of a stop order, with what happened then.
-ORDER_STEPS = {
-    "checkpointRequestedAt": "checkpoint requested",
-    "signalledAt": "signalled",
-    "forcedAt": "forced",
-    "killedAt": "killed",
-}
-
-
-def _history_columns(entries: list[Row]) -> list[Column]:
-    states = [entry for entry in entries if "stopOrder" not in entry and "hold" not in entry]
-    times = [local_time(state.get("at")) for state in states]
+def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[HistoryEntryResponse]]:
+    states = [entry for entry in entries if entry.stop_order is None and entry.hold is None]
+    times = [local_time(state.at) for state in states]
     stays = {
         id(entry): format_long_duration(end - start)
         for entry, start, end in zip(states, times, times[1:], strict=False)
         if start and end
     }
     return [
-        time_column("TIME", "at"),
-        Column(title="STATE", full=status, style=status_style),
-        Column(title="FOR", full=lambda row: stays.get(id(row), "")),
-        text_column("ATTEMPT", "attempt", right=True),
+        time_column("TIME", lambda entry: entry.at),
+        Column(title="STATE", full=lambda entry: entry.status, style=lambda entry: STYLES.get(entry.status, "")),
+        Column(title="FOR", full=lambda entry: stays.get(id(entry), "")),
+        text_column("ATTEMPT", lambda entry: entry.attempt, right=True),
         Column(title="REASON", full=_history_reason, elastic=True),
     ]
 
 
-def _history_reason(entry: Row) -> str:
+def _history_reason(entry: HistoryEntryResponse) -> str:
     """The reason of an entry; the entry of a stop order has the order in place of it, or what was sent for it."""
-    order, hold = entry.get("stopOrder"), entry.get("hold")
-    if isinstance(hold, dict):
-        return _render_hold_change(hold)
-    if not isinstance(order, dict):
-        return str(entry.get("reason", ""))
-    text = STEP_WORDS.get(str(order.get("progress")))
+    if entry.hold is not None:
+        return _render_hold_change(entry.hold)
+    return entry.reason or "" if entry.stop_order is None else _render_step(entry.stop_order)
+
+
+def _render_step(order: StopStepResponse) -> str:
+    text = STEP_WORDS.get(order.progress)
     if text is None:
         text = stop_order(order, has_ended=True)
-    elif "checkpoint" in order:
-        text = f"{text} {order['checkpoint']}"
-    elif order.get("progress") == "FORCED" and order.get("user"):
-        text = f"{text} by {order['user']}"
-    part = order.get("container", order.get("node"))
-    return text if part is None else f"{'container' if 'container' in order else 'node'} {part}: {text}"
+    elif order.checkpoint is not None:
+        text = f"{text} {order.checkpoint}"
+    elif order.progress is StopProgress.FORCED and order.user:
+        text = f"{text} by {order.user}"
+    if order.container is not None:
+        return f"container {order.container}: {text}"
+    return text if order.node is None else f"node {order.node}: {text}"
 
 
-def _render_hold_change(change: Row) -> str:
-    hold = change.get("held")
-    if not isinstance(hold, dict):
-        return f"released by {change.get('releasedBy', 'the server')}"
-    verb = "paused" if hold.get("paused") else "held"
-    return f"{verb} by {hold.get('user', 'the server')}: {hold.get('reason')}"
+def _render_hold_change(change: HoldChangeResponse) -> str:
+    return f"released by {change.released_by or 'the server'}" if change.held is None else _render_hold(change.held)
+
+
+def _render_hold(hold: HoldResponse) -> str:
+    return f"{'paused' if hold.paused else 'held'} by {hold.user or 'the server'}: {hold.reason}"

@@ -4,23 +4,32 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
-from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.job_selection import HELP_ONE, Filters, add_selection_flags, resolve_job, selected_ids
+from batchq.cli.http_client import call, url_of
+from batchq.cli.job_selection import (
+    HELP_ONE,
+    STATES,
+    Filters,
+    add_selection_flags,
+    resolve_job,
+    selected_ids,
+)
 from batchq.cli.output import DONE, REFUSED, can_ask, confirm, print_error, print_notice, write_line
 from batchq.cli.quantities import local_time, now
-from batchq.cli.server_requests import ACTIVE, UNFINISHED, WAITING, Row, job_endpoint
+from batchq.cli.server_requests import Answer, job_endpoint
 from batchq.cli.tables import (
     Column,
-    add_json_flags,
-    add_output_flags,
     print_json,
     print_list,
     prints_json,
     text_column,
     time_column,
 )
+from batchq.domain.enums import ACTIVE
 from batchq.domain.stop_messages import WIDE
 from batchq.errors import Invalid
+from batchq.ports.responses import checkpoints
+from batchq.ports.responses.jobs import HeldJobResponse
+from batchq.ports.responses.server import DrainQueueResponse
 from batchq.system.escapes import escape
 
 DRAIN_QUEUE = "/v1/batchq/drainqueue"
@@ -38,7 +47,7 @@ def add_hold(command: ArgumentParser) -> None:
       batchq hold 8f2c51a7:190-194
       batchq hold -n 'fit-*' -q gpu
     """
-    _declare(command, "hold", _render_hold, {"jobStatuses": WAITING})
+    _declare(command, "hold", _render_hold, {"jobStatuses": STATES["PENDING"]})
     _add_reason(command)
 
 
@@ -60,7 +69,7 @@ def add_pause(command: ArgumentParser) -> None:
       batchq pause @ --reason 'room for the demo'
       batchq pause 8f2c51a7 && batchq show 8f2c51a7
     """
-    _declare(command, "pause", _render_hold, {"jobStatuses": UNFINISHED})
+    _declare(command, "pause", _render_hold, {"jobStatuses": STATES["PENDING"] + STATES["RUNNING"]})
     _add_reason(command)
 
 
@@ -83,23 +92,21 @@ def add_drain(command: ArgumentParser) -> None:
     command.set_defaults(run=run_drain)
     command.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name of a job queue")
     command.add_argument("--off", action="store_true", help="start jobs of these queues again")
-    add_json_flags(command)
-    add_server_flags(command)
 
 
 def run_drain(args: Namespace) -> int:
     url = url_of(args)
 
-    def request(name: str) -> Row:
-        return call(url, DRAIN_QUEUE, {"queue": name, "drained": not args.off})
+    def request(name: str) -> DrainQueueResponse:
+        return call(url, DRAIN_QUEUE, {"queue": name, "drained": not args.off}, answer=DrainQueueResponse)
 
-    def render(name: str, answer: Row) -> str:
-        return f"queue {name} {DRAINED if answer.get('drained') else 'starts jobs'}"
+    def render(name: str, queue: DrainQueueResponse) -> str:
+        return f"queue {name} {DRAINED if queue.drained else 'starts jobs'}"
 
     return _request_each(args, args.queue_names, request, render, id_member="queue", list_member="queues")
 
 
-def _declare(command: ArgumentParser, verb: str, render: Callable[[Row], str], default: Filters) -> None:
+def _declare(command: ArgumentParser, verb: str, render: Callable[[HeldJobResponse], str], default: Filters) -> None:
     """Declare a command that requests `verb` for each job.
 
     `render`: what has happened to a job. `default`: as in `selected_ids`.
@@ -109,11 +116,11 @@ def _declare(command: ArgumentParser, verb: str, render: Callable[[Row], str], d
         url, reason = url_of(args), getattr(args, "reason", None)
         content = {} if reason is None else {"reason": reason}
 
-        def request(job_id: str) -> Row:
-            return call(url, f"{job_endpoint(job_id)}/{verb}", content)
+        def request(job_id: str) -> HeldJobResponse:
+            return call(url, f"{job_endpoint(job_id)}/{verb}", content, answer=HeldJobResponse)
 
-        def line(job_id: str, job: Row) -> str:
-            return f"{job_id}  {render(job)}  {job.get('jobName')} ({job.get('status')})"
+        def line(job_id: str, job: HeldJobResponse) -> str:
+            return f"{job_id}  {render(job)}  {job.job_name} ({job.status})"
 
         jobs = selected_ids(args, url, default)
         if not (args.jobs or args.yes) and len(jobs) > WIDE and can_ask():
@@ -123,8 +130,6 @@ def _declare(command: ArgumentParser, verb: str, render: Callable[[Row], str], d
     command.set_defaults(run=run)
     add_selection_flags(command)
     command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are changed")
-    add_json_flags(command)
-    add_server_flags(command)
 
 
 def _add_reason(command: ArgumentParser) -> None:
@@ -134,8 +139,8 @@ def _add_reason(command: ArgumentParser) -> None:
 def _request_each(
     args: Namespace,
     names: Iterable[str],
-    request: Callable[[str], Row],
-    render: Callable[[str, Row], str],
+    request: Callable[[str], Answer],
+    render: Callable[[str, Answer], str],
     *,
     id_member: str,
     list_member: str,
@@ -162,24 +167,21 @@ def _request_each(
     return REFUSED if errors else DONE
 
 
-def _render_hold(job: Row) -> str:
+def _render_hold(job: HeldJobResponse) -> str:
     """What the hold does to the job, with the hold that stands: an earlier one is not replaced."""
-    found = job.get("hold")
-    standing = found if isinstance(found, dict) else {}
-    at = local_time(standing.get("heldAt"))
+    hold, order = job.hold, job.stop_order
+    at = None if hold is None else local_time(hold.held_at)
     since = f" since {at:%H:%M:%S}" if at else ""
-    by = f" by {standing['user']}" if standing.get("user") else ""
-    if job.get("status") in ACTIVE:
-        order = job.get("stopOrder")
-        requested = isinstance(order, dict) and order.get("finalCheckpointRequested")
-        checkpoint = "final checkpoint, " if requested else ""
+    by = f" by {hold.user}" if hold is not None and hold.user else ""
+    if job.status in ACTIVE:
+        checkpoint = "final checkpoint, " if order is not None and order.final_checkpoint_requested else ""
         return f"pausing{since}{by}: {checkpoint}stop signal, then held until batchq resume"
-    verb, undo = ("paused", "resume") if standing.get("paused") else ("held", "release")
+    verb, undo = ("paused", "resume") if hold is not None and hold.paused else ("held", "release")
     return f"{verb}{since}{by}, until batchq {undo}"
 
 
-def _render_release(done: str) -> Callable[[Row], str]:
-    return lambda job: "was not held" if job.get("wasHeld") is False else done
+def _render_release(done: str) -> Callable[[HeldJobResponse], str]:
+    return lambda job: "was not held" if job.was_held is False else done
 
 
 def add_checkpoints(command: ArgumentParser) -> None:
@@ -196,8 +198,6 @@ def add_checkpoints(command: ArgumentParser) -> None:
     group = command.add_mutually_exclusive_group()
     group.add_argument("--make", action="store_true", help="send the running job its checkpoint signal")
     group.add_argument("--delete", action="append", metavar="CHECKPOINT", help="delete the checkpoint with this id")
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_checkpoints(args: Namespace) -> int:
@@ -208,17 +208,15 @@ def run_checkpoints(args: Namespace) -> int:
         return _make(args, url, path, job_id)
     if args.delete:
         return _delete(args, url, path)
-    response = call(url, path)
-    found = response.get("checkpoints")
-    rows: list[Row] = found if isinstance(found, list) else []
-    print_list(args, response, rows, _columns())
-    if not rows and not prints_json(args):
+    response = call(url, path, answer=checkpoints.CheckpointsResponse)
+    print_list(args, response, response.checkpoints, _columns())
+    if not response.checkpoints and not prints_json(args):
         print_notice(f"job {job_id} has no checkpoints")
     return DONE
 
 
 def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
-    response = call(url, path, {})
+    response = call(url, path, {}, answer=checkpoints.RequestCheckpointResponse)
     if prints_json(args):
         print_json(args, response)
     else:
@@ -227,36 +225,34 @@ def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
 
 
 def _delete(args: Namespace, url: str, path: str) -> int:
-    def request(name: str) -> Row:
-        return call(url, f"{path}/{quote(name, safe='')}", method="DELETE")
+    def request(name: str) -> checkpoints.DeleteCheckpointResponse:
+        return call(url, f"{path}/{quote(name, safe='')}", answer=checkpoints.DeleteCheckpointResponse, method="DELETE")
 
-    def render(name: str, _: Row) -> str:
+    def render(name: str, _: checkpoints.DeleteCheckpointResponse) -> str:
         return f"{name}  deleted"
 
     return _request_each(args, args.delete, request, render, id_member="checkpointId", list_member="deleted")
 
 
-def _columns() -> list[Column]:
-    present = now()
-
+def _columns() -> list[Column[checkpoints.CheckpointResponse]]:
     return [
-        text_column("ID", "id"),
-        text_column("NAME", "name", elastic=True),
+        text_column("ID", lambda checkpoint: checkpoint.id),
+        text_column("NAME", lambda checkpoint: checkpoint.name, elastic=True),
         Column(title="TYPE", full=_type),
-        Column(title="SIZE", full=lambda row: str(row.get("sizeBytes", "")), short=_size, right=True),
-        text_column("EPOCH", "epoch", right=True),
-        text_column("STEP", "step", right=True),
-        time_column("MADE", "createdAt", present=present),
+        Column(title="SIZE", full=lambda checkpoint: str(checkpoint.size_bytes), short=_size, right=True),
+        text_column("EPOCH", lambda checkpoint: checkpoint.epoch, right=True),
+        text_column("STEP", lambda checkpoint: checkpoint.step, right=True),
+        time_column("MADE", lambda checkpoint: checkpoint.created_at, present=now()),
     ]
 
 
-def _type(checkpoint: Row) -> str:
-    return f"{checkpoint.get('type', '')}{'' if checkpoint.get('complete') else ' (incomplete)'}"
+def _type(checkpoint: checkpoints.CheckpointResponse) -> str:
+    return f"{checkpoint.type}{'' if checkpoint.complete else ' (incomplete)'}"
 
 
-def _size(checkpoint: Row) -> str:
+def _size(checkpoint: checkpoints.CheckpointResponse) -> str:
     """`512 B`, `1.5 GiB`."""
-    size, unit = checkpoint["sizeBytes"], 0
+    size, unit = float(checkpoint.size_bytes), 0
     while size >= KIB and unit < len(UNITS) - 1:
         size, unit = size / KIB, unit + 1
     return f"{size:.3g} {UNITS[unit]}"

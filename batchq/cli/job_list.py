@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from batchq.cli.config import defaults
-from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row, status
+from batchq.cli.http_client import url_of
+from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row
 from batchq.cli.job_selection import (
+    STATES,
     Filters,
     add_reason_filter,
     add_selection_flags,
@@ -19,25 +22,27 @@ from batchq.cli.job_selection import (
 )
 from batchq.cli.output import is_terminal, print_notice, write_line
 from batchq.cli.quantities import clock_time, local_time, now
-from batchq.cli.server_requests import FINISHED, UNFINISHED, Page, Row, fetch_jobs
-from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
+from batchq.cli.server_requests import fetch_jobs
+from batchq.cli.tables import print_json, print_list, prints_json, text_column
+from batchq.domain.enums import Status
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
+from batchq.ports.responses.jobs import JobRow, SearchResponse
 
 LIMIT = 100  # jobs
 GROUP_LIMIT = 10_000  # jobs that are counted with --group-by
 RECENT = timedelta(hours=1)  # in which a job must have ended to be listed without a filter of states or times
 WATCH_INTERVAL = 2.0  # seconds
 CLEAR = "\x1b[H\x1b[2J"
-#: Of each value of --group-by: the member of a row that is its group.
-GROUPS: Mapping[str, str] = {
-    "name": "jobName",
-    "queue": "jobQueue",
-    "user": "user",
-    "account": "account",
-    "definition": "jobDefinition",
-    "state": "status",
-    "reason": "statusReason",
+#: Of each value of --group-by: the group of a row.
+GROUPS: Mapping[str, Callable[[JobRow], str]] = {
+    "name": lambda job: job.job_name,
+    "queue": lambda job: job.job_queue,
+    "user": lambda job: job.user,
+    "account": lambda job: job.account,
+    "definition": lambda job: job.job_definition,
+    "state": lambda job: job.status,
+    "reason": reason_of_row,
 }
 
 
@@ -64,8 +69,6 @@ def add_list(command: ArgumentParser) -> None:
     )
     command.add_argument("--ids", action="store_true", help="print complete ids only, one a line")
     command.add_argument("--watch", action="store_true", help="print the list again every 2 seconds, until Ctrl-C")
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_list(args: Namespace) -> int:
@@ -85,17 +88,17 @@ def run_list(args: Namespace) -> int:
         time.sleep(WATCH_INTERVAL)
 
 
-def _search(args: Namespace, url: str) -> Page:
+def _search(args: Namespace, url: str) -> SearchResponse:
     """The jobs of all searches that the flags require, newest first, as one response."""
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
     searched = GROUP_LIMIT if args.reasons else limit
     pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, selection_of(args, url))]
-    jobs = [job for page in pages for job in page["jobs"] if matches_reason(args, job)]
+    jobs = [job for page in pages for job in page.jobs if matches_reason(args, job)]
+    is_complete = len(jobs) <= limit and all(page.complete for page in pages)
     if len(pages) == 1:
-        return pages[0] | {"jobs": jobs[:limit]} | ({"complete": False} if len(jobs) > limit else {})
-    jobs.sort(key=lambda row: row.get("createdAt", 0), reverse=True)
-    is_complete = len(jobs) <= limit and all("nextToken" not in page for page in pages)
-    return {"jobs": jobs[:limit], "complete": is_complete}
+        return replace(pages[0], jobs=tuple(jobs[:limit]), complete=is_complete)
+    jobs.sort(key=lambda job: job.created_at, reverse=True)
+    return SearchResponse(jobs=tuple(jobs[:limit]), complete=is_complete)
 
 
 def _requests(args: Namespace, filters: Filters) -> list[Filters]:
@@ -107,18 +110,21 @@ def _requests(args: Namespace, filters: Filters) -> list[Filters]:
     if args.all or args.jobs or args.states or args.since or args.until or args.held or args.environments:
         return [filters]
     recent = milliseconds(now() - RECENT)
-    return [filters | {"jobStatuses": UNFINISHED}, filters | {"jobStatuses": FINISHED, "endedAfter": recent}]
+    return [
+        filters | {"jobStatuses": STATES["PENDING"] + STATES["RUNNING"]},
+        filters | {"jobStatuses": STATES["FINISHED"], "endedAfter": recent},
+    ]
 
 
-def _print(args: Namespace, page: Page) -> None:
-    jobs: list[Row] = page["jobs"]
+def _print(args: Namespace, page: SearchResponse) -> None:
+    jobs = page.jobs
     if args.group_by:
         _print_groups(args, jobs)
     elif prints_json(args):
         print_json(args, page)
     elif args.ids:
         for job in jobs:
-            write_line(str(job["jobId"]), flush=False)
+            write_line(job.job_id, flush=False)
     else:
         print_list(args, page, jobs, job_columns(now(), _column_names(args)))
     _print_remarks(args, page)
@@ -130,33 +136,30 @@ def _column_names(args: Namespace) -> Sequence[str]:
     return args.columns or (configured and parse_names(configured)) or DEFAULT_COLUMNS
 
 
-def _print_remarks(args: Namespace, page: Page) -> None:
+def _print_remarks(args: Namespace, page: SearchResponse) -> None:
     """Print on stderr what the list does not show."""
-    back = local_time(page.get("searchedBackTo"))
-    if "nextToken" in page or page.get("complete") is False:
+    back = local_time(page.searched_back_to)
+    if not page.complete:
         until = f", searched back to {clock_time(back)}" if back else ""
         print_notice(f"more jobs may match{until}; --limit prints more")
-    elif not page["jobs"] and not prints_json(args):
+    elif not page.jobs and not prints_json(args):
         print_notice("no job matches")
 
 
-def _print_groups(args: Namespace, jobs: list[Row]) -> None:
-    member = GROUPS[args.group_by]
+def _print_groups(args: Namespace, jobs: Sequence[JobRow]) -> None:
+    group_of = GROUPS[args.group_by]
     counts: dict[str, Counter[str]] = {}
     for job in jobs:
-        text = reason_of_row(job) if args.group_by == "reason" else str(job.get(member, ""))
-        counts.setdefault(text, Counter())[status(job)] += 1
-    rows = [
+        counts.setdefault(group_of(job), Counter())[job.status] += 1
+    rows: list[Mapping[str, object]] = [
         {"group": group, "jobs": count.total(), **count}
-        for group, count in sorted(counts.items(), key=lambda count: -count[1].total())
+        for group, count in sorted(counts.items(), key=lambda item: -item[1].total())
     ]
-    statuses = [text for text in (*UNFINISHED, *FINISHED) if any(text in row for row in rows)]
-    numbers = [
-        Column(title=other_status, full=_number(other_status), right=True) for other_status in ("jobs", *statuses)
-    ]
-    columns = [Column(title=args.group_by.upper(), full=lambda row: str(row["group"]), elastic=True), *numbers]
+    members = ("jobs", *(status for status in Status if any(status in row for row in rows)))
+    numbers = [text_column(member, _number(member), right=True) for member in members]
+    columns = [text_column(args.group_by.upper(), lambda row: row["group"], elastic=True), *numbers]
     print_list(args, {"groups": rows}, rows, columns)
 
 
-def _number(member: str) -> Callable[[Row], str]:
-    return lambda row: str(row.get(member, 0))
+def _number(member: str) -> Callable[[Mapping[str, object]], object]:
+    return lambda row: row.get(member, 0)

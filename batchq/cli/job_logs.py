@@ -7,15 +7,18 @@ from threading import Thread
 
 from msgspec import Struct
 
-from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
+from batchq.cli.http_client import TIMEOUT, Patience, url_of
 from batchq.cli.job_selection import add_selection_flags, selected_ids
-from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
-from batchq.cli.server_requests import ACTIVE, Page, Row, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
+from batchq.cli.server_requests import fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
 from batchq.cli.tables import add_color_flag
+from batchq.domain.enums import ACTIVE, in_order
 from batchq.domain.ids import short_id
 from batchq.domain.times import milliseconds
 from batchq.errors import BatchqError, NotFound, UsageError
+from batchq.ports.responses.jobs import JobRow
+from batchq.ports.responses.records import GetJobLogResponse, LogLineResponse
 from batchq.system.escapes import escape, split_colours
 
 LONG_POLL = 20  # seconds that the server waits for further lines
@@ -54,12 +57,13 @@ def add_logs(command: ArgumentParser) -> None:
         "--raw", action="store_true", help="print the output unchanged; a terminal otherwise gets text and colours only"
     )
     add_color_flag(command)
-    add_server_flags(command)
 
 
 def run_logs(args: Namespace) -> int:
     if args.tail is not None and args.tail < 0:
         raise UsageError("--tail must not be negative")
+    if args.follow:
+        exit_with_reader()
     url = url_of(args)
     selected = _selected(args, url)
     if args.follow and len(selected) > 1:
@@ -79,63 +83,62 @@ def _selected(args: Namespace, url: str) -> list[Log]:
         raise UsageError(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
     color = uses_color(args.color)
     return [
-        Log(job_id=str(row["jobId"]), prefix=_prefix(row, number, color=color) if len(rows) > 1 else "")
+        Log(job_id=row.job_id, prefix=_prefix(row, number, color=color) if len(rows) > 1 else "")
         for number, row in enumerate(rows)
     ]
 
 
-def _with_children(row: Row, url: str) -> Sequence[Row]:
+def _with_children(row: JobRow, url: str) -> Sequence[JobRow]:
     """The job; of an array, its running children. Raises NotFound if none runs."""
-    if "arraySize" not in row:
+    if row.array_size is None:
         return [row]
-    page = fetch_jobs(url, {"parentId": row["jobId"], "jobStatuses": ACTIVE}, limit=MAX_FOLLOWED)
-    if not page["jobs"]:
-        raise NotFound(f"no child of the array {row['jobId']} runs; give a child, as {short_id(row['jobId'])}:0")
-    if "nextToken" in page:
+    filters = {"parentId": row.job_id, "jobStatuses": in_order(ACTIVE)}
+    page = fetch_jobs(url, filters, limit=MAX_FOLLOWED)
+    if not page.jobs:
+        raise NotFound(f"no child of the array {row.job_id} runs; give a child, as {short_id(row.job_id)}:0")
+    if page.next_token is not None:
         print_notice(f"more than {MAX_FOLLOWED} children run; the output of {MAX_FOLLOWED} is printed")
-    children: list[Row] = page["jobs"]
-    return sorted(children, key=lambda child: int(child.get("arrayIndex", 0)))
+    return sorted(page.jobs, key=lambda child: child.array_index or 0)
 
 
-def _prefix(row: Row, number: int, *, color: bool) -> str:
-    text = escape(f"{row.get('jobName')}{str(row['jobId'])[36:]}|")
+def _prefix(row: JobRow, number: int, *, color: bool) -> str:
+    text = escape(f"{row.job_name}{row.job_id[36:]}|")
     return f"{paint(text, PREFIX_STYLES[number % len(PREFIX_STYLES)] if color else '')} "
 
 
-def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
+def _pages(args: Namespace, url: str, log: Log) -> Iterator[Sequence[LogLineResponse]]:
     """The lines of a log, a response at a time; with `--follow` until no more can come, else the present ones."""
     patience, wait = Patience(), LONG_POLL if args.follow else 0
     since = None if args.since is None else milliseconds(args.since)
 
-    def read(**parameters: object) -> Page:
+    def read(**parameters: object) -> GetJobLogResponse:
         chosen = {"attempt": args.attempt, "container": args.container, "since": since}
         return patience.call(lambda: fetch_log_lines(url, log.job_id, timeout=TIMEOUT + wait, **chosen, **parameters))
 
     position, tail, present, is_incomplete = None, args.tail, None, False
     while True:
         page = read(after=position, wait=wait, limit=PAGE_SIZE, tail=tail)
-        lines: list[Row] = page["lines"]
-        is_incomplete = is_incomplete or page.get("incomplete", False)
-        yield lines
-        if page.get("over") or (not args.follow and not lines):
+        is_incomplete = is_incomplete or page.incomplete
+        yield page.lines
+        if page.over or (not args.follow and not page.lines):
             break
-        if not args.follow and present is None and len(lines) == PAGE_SIZE:
+        if not args.follow and present is None and len(page.lines) == PAGE_SIZE:
             present = fetch_server_time(url)
-        if present is not None and lines[-1]["at"] > present:  # a job that writes faster than it is read
+        if present is not None and page.lines[-1].at > present:  # a job that writes faster than it is read
             break
-        position, tail = page["next"], None
+        position, tail = page.next, None
     if is_incomplete:
         print_notice(INCOMPLETE.format(job=log.job_id))
 
 
-def _print(args: Namespace, log: Log, lines: Sequence[Row]) -> None:
+def _print(args: Namespace, log: Log, lines: Sequence[LogLineResponse]) -> None:
     in_terminal = is_terminal() and not args.raw
     color = uses_color(args.color)
     for line in lines:
-        text = str(line.get("message", ""))
-        if args.grep and args.grep not in text:
+        if args.grep and args.grep not in line.message:
             continue
-        write_line(f"{log.prefix}{printable(text, color=color) if in_terminal else text}", flush=False)
+        text = printable(line.message, color=color) if in_terminal else line.message
+        write_line(f"{log.prefix}{text}", flush=False)
     if lines:
         write_line("", end="")
 
@@ -155,7 +158,7 @@ def printable(text: str, *, color: bool) -> str:
 
 def _follow_together(args: Namespace, url: str, selected: Sequence[Log]) -> None:
     """Follow several logs, each in a thread; all lines are printed by this one. Raises the error of a thread."""
-    arrived: Queue[tuple[Log, list[Row]] | BatchqError | None] = Queue(maxsize=len(selected))
+    arrived: Queue[tuple[Log, Sequence[LogLineResponse]] | BatchqError | None] = Queue(maxsize=len(selected))
 
     def follow(log: Log) -> None:
         try:

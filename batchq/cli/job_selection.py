@@ -21,9 +21,11 @@ from msgspec import Struct
 
 from batchq.cli.job_columns import reason_of_row
 from batchq.cli.quantities import parse_time
-from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, WAITING, Row, fetch_jobs
+from batchq.cli.server_requests import fetch_jobs
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, in_order
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound, UsageError
+from batchq.ports.responses.jobs import JobRow
 from batchq.system.escapes import escape
 
 LATEST = "@"
@@ -44,11 +46,11 @@ HELP_ONE = (
 HELP = f"{HELP_ONE}; several jobs: JOB,JOB, children JOB:190-194, or - for those that stdin lists"
 #: The statuses of AWS Batch that a value of `--state` stands for.
 STATES: Mapping[str, tuple[str, ...]] = {
-    "PENDING": WAITING,
-    "RUNNING": ACTIVE,
-    "FINISHED": FINISHED,
-    "ALL": (*UNFINISHED, *FINISHED),
-    **{text: (text,) for text in ("SUBMITTED", "RUNNABLE", "STARTING", *FINISHED)},
+    "PENDING": in_order(QUEUED),
+    "RUNNING": in_order(ACTIVE),
+    "FINISHED": in_order(FINISHED),
+    "ALL": tuple(Status),
+    **{text: (text,) for text in ("SUBMITTED", "RUNNABLE", "STARTING", "SUCCEEDED", "FAILED")},
 }
 ABBREVIATIONS = {"PD": "PENDING", "R": "RUNNING", "CD": "SUCCEEDED", "F": "FAILED"}
 MAX_EXIT_CODE = 2**32 - 1
@@ -120,29 +122,28 @@ def _latest(url: str) -> str:
     found = _search(url, limit=1, mine=True)
     if not found:
         raise NotFound("you have no job that @ could stand for")
-    return str(found[0]["jobId"])
+    return found[0].job_id
 
 
 def _named(url: str, name: str) -> str:
     """The only job of this name, or the only unfinished one."""
-    found = [row for row in _search(url, jobNames=[name]) if row.get("jobName") == name]
+    found = [row for row in _search(url, jobNames=[name]) if row.job_name == name]
     if not found:
         raise NotFound(f"no job has the name {name!r}, or an id that begins so")
-    unfinished = [row for row in found if row.get("status") not in FINISHED]
+    unfinished = [row for row in found if row.status not in FINISHED]
     return _single(name, unfinished if len(unfinished) == 1 else found)
 
 
-def _single(handle: str, found: list[Row]) -> str:
+def _single(handle: str, found: list[JobRow]) -> str:
     if len(found) == 1:
-        return str(found[0]["jobId"])
-    listed = ", ".join(f"{row['jobId']} ({row['jobName']}, {row['status']})" for row in found[:MAX_LISTED])
+        return found[0].job_id
+    listed = ", ".join(f"{row.job_id} ({row.job_name}, {row.status})" for row in found[:MAX_LISTED])
     more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
     raise UsageError(f"{handle!r} is ambiguous: {listed}{more}; give a complete id")
 
 
-def _search(url: str, *, limit: int = MAX_CANDIDATES, **filters: object) -> list[Row]:
-    rows: list[Row] = fetch_jobs(url, filters, limit=limit)["jobs"]
-    return rows
+def _search(url: str, *, limit: int = MAX_CANDIDATES, **filters: object) -> list[JobRow]:
+    return list(fetch_jobs(url, filters, limit=limit).jobs)
 
 
 class FilterFlag(NamedTuple):
@@ -251,9 +252,9 @@ def selected_ids(args: Namespace, url: str, default: Filters) -> list[str]:
     page = fetch_jobs(
         url, (default if not selection.keys() & {"jobs", "jobStatuses"} else {}) | selection, limit=MAX_IDS
     )
-    if "nextToken" in page:
+    if page.next_token is not None:
         raise UsageError(f"more than {MAX_IDS} jobs match; use further filters")
-    return [str(row["jobId"]) for row in page["jobs"]]
+    return [row.job_id for row in page.jobs]
 
 
 def has_selection(args: Namespace) -> bool:
@@ -262,14 +263,14 @@ def has_selection(args: Namespace) -> bool:
     return any(getattr(args, name, None) for name in names)
 
 
-def matches_reason(args: Namespace, row: Row) -> bool:
+def matches_reason(args: Namespace, row: JobRow) -> bool:
     """Whether the row matches `--reason`, which the server does not know as a filter.
 
     Words that end with a digit match whole numbers: `exit code 1` does not match `exit code 137`.
     """
     if not args.reasons:
         return True
-    texts = [escape(text).casefold() for text in (reason_of_row(row), str(row.get("statusReason", "")))]
+    texts = [escape(text).casefold() for text in (reason_of_row(row), row.status_reason or "")]
     words = [reason.casefold() for reason in chain.from_iterable(args.reasons)]
     patterns = [re.escape(word) + (r"(?!\d)" if word[-1].isdigit() else "") for word in words]
     return any(re.search(pattern, text) for pattern in patterns for text in texts)

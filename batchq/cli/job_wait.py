@@ -6,12 +6,14 @@ Other commands that wait for a job use its exit status, and the sentence about i
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from batchq.cli.http_client import Patience, add_server_flags, url_of
-from batchq.cli.job_columns import reason_of_row, status
+from msgspec import Struct
+
+from batchq.cli.http_client import Patience, url_of
+from batchq.cli.job_columns import ended_reason, reason_of_row
 from batchq.cli.job_selection import (
+    STATES,
     add_reason_filter,
     add_selection_flags,
     has_selection,
@@ -30,12 +32,13 @@ from batchq.cli.output import (
     print_notice,
 )
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
-from batchq.cli.server_requests import ACTIVE, FINISHED, UNFINISHED, Row, fetch_jobs, fetch_rows
-from batchq.cli.tables import add_output_flags, print_json, prints_json
+from batchq.cli.server_requests import fetch_jobs, fetch_rows
+from batchq.cli.tables import print_json, prints_json
+from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
 from batchq.errors import ServerUnavailable, UsageError
+from batchq.ports.responses.batch import JobDetail
+from batchq.ports.responses.jobs import JobRow
 
-#: A job as DescribeJobs returns it.
-Job = dict[str, Any]
 TIME_LIMIT = "Job attempt duration exceeded timeout"  # AWS's statusReason
 HIGHEST_EXIT_CODE = 255
 
@@ -62,8 +65,6 @@ def add_wait(command: ArgumentParser) -> None:
     command.add_argument(
         "--timeout", type=parse_duration, metavar="DURATION", help="end with status 124 after this time: 90s, 15m, 1h"
     )
-    add_output_flags(command)
-    add_server_flags(command)
 
 
 def run_wait(args: Namespace) -> int:
@@ -86,22 +87,22 @@ def run_wait(args: Namespace) -> int:
     return _report(rows, is_over=is_over)
 
 
-def _selected(args: Namespace, url: str) -> dict[str, Row]:
+def _selected(args: Namespace, url: str) -> dict[str, JobRow]:
     """The jobs by id. Raises NotFound for a job that does not exist, UsageError for too many."""
     filters = selection_of(args, url)
     if args.jobs:
         rows = fetch_rows(url, filters["jobs"])
     else:
         if not (args.states or args.since or args.until):
-            filters["jobStatuses"] = UNFINISHED
+            filters["jobStatuses"] = STATES["PENDING"] + STATES["RUNNING"]
         page = fetch_jobs(url, filters, limit=MAX_JOBS)
-        if "nextToken" in page:
+        if page.next_token is not None:
             raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
-        rows = [job for job in page["jobs"] if matches_reason(args, job)]
-    return {str(row["jobId"]): row for row in rows}
+        rows = [job for job in page.jobs if matches_reason(args, job)]
+    return {row.job_id: row for row in rows}
 
 
-def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | None) -> bool:
+def _wait(args: Namespace, url: str, rows: dict[str, JobRow], deadline: float | None) -> bool:
     """Read the rows again until the condition of the flags holds. False if the deadline passes before."""
     patience, pause, line = Patience(deadline=deadline), FIRST_PAUSE, StatusLine(delay=INTERVAL)
     while True:
@@ -115,27 +116,27 @@ def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | Non
             return False
         time.sleep(min(pause, remaining))
         pause = min(1.5 * pause, LONGEST_PAUSE)
-        unfinished = [job_id for job_id, row in rows.items() if status(row) not in FINISHED]
-        rows.update({str(row["jobId"]): row for row in patience.call(lambda: fetch_rows(url, unfinished))})  # noqa: B023
+        unfinished = [job_id for job_id, row in rows.items() if row.status not in FINISHED]
+        rows.update({row.job_id: row for row in patience.call(lambda: fetch_rows(url, unfinished))})  # noqa: B023
 
 
-def _is_over(args: Namespace, rows: Sequence[Row]) -> bool:
+def _is_over(args: Namespace, rows: Sequence[JobRow]) -> bool:
     """Whether all jobs have ended; with `--any` one of them; with `--fail-fast` one that failed."""
-    ended = [row for row in rows if status(row) in FINISHED]
-    failed = args.fail_fast and any(status(row) == "FAILED" for row in ended)
+    ended = [row for row in rows if row.status in FINISHED]
+    failed = args.fail_fast and any(row.status is Status.FAILED for row in ended)
     return bool(failed or (args.any and ended) or len(ended) == len(rows))
 
 
-def _report(rows: dict[str, Row], *, is_over: bool) -> int:
+def _report(rows: dict[str, JobRow], *, is_over: bool) -> int:
     """Print the ends of the jobs on stderr, and return the exit status."""
-    ended = [row for row in rows.values() if status(row) in FINISHED]
-    failed = [row for row in ended if status(row) == "FAILED"]
-    for row in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
-        print_notice(outcome_line(row))
+    ended = [end_of_row(row) for row in rows.values() if row.status in FINISHED]
+    failed = [end for end in ended if end.status is Status.FAILED]
+    for end in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
+        print_notice(outcome_line(end))
     if len(rows) > 1:
         others = len(rows) - len(ended)
         numbers = f"{len(ended) - len(failed)} SUCCEEDED, {len(failed)} FAILED"
-        children = sum((_children(row) for row in rows.values()), Counter())
+        children = sum((_children_of(row) for row in rows.values()), Counter())
         print_notice(numbers + (f", {others} unfinished" if others else "") + _children_text(children))
     if not is_over:
         return print_error("the time limit of --timeout has passed", TIMED_OUT)
@@ -144,80 +145,106 @@ def _report(rows: dict[str, Row], *, is_over: bool) -> int:
     return REFUSED if failed else DONE
 
 
-def _progress(rows: Sequence[Row]) -> str:
+def _progress(rows: Sequence[JobRow]) -> str:
     """`112/200 ended, 3 FAILED: grid`: jobs, with the children of an array in its place."""
-    counts = sum((_children(row) or Counter({status(row): 1}) for row in rows), Counter[str]())
-    failed = [row for row in rows if status(row) == "FAILED" or _children(row)["FAILED"]]
-    last = f", {counts['FAILED']} FAILED: {failed[-1].get('jobName')}" if counts["FAILED"] else ""
+    counts = sum((_children_of(row) or Counter({row.status: 1}) for row in rows), Counter[str]())
+    failed = [row for row in rows if row.status is Status.FAILED or _children_of(row)["FAILED"]]
+    last = f", {counts['FAILED']} FAILED: {failed[-1].job_name}" if counts["FAILED"] else ""
     running = sum(counts[text] for text in ACTIVE)
-    active = f", {running} running" if running and any(map(_children, rows)) else ""
+    active = f", {running} running" if running and any(map(_children_of, rows)) else ""
     return f"{counts['SUCCEEDED'] + counts['FAILED'] + counts[NOT_CREATED]}/{counts.total()} ended{last}{active}"
 
 
-def _children(row: Row) -> Counter[str]:
+def _children_of(row: JobRow) -> Counter[str]:
+    return _count_children(row.status, row.array_size, row.status_summary or {})
+
+
+def _count_children(status: Status, size: int | None, summary: Mapping[Status, int]) -> Counter[str]:
     """The number of children of an array in each status; those that its end kept from being created: NOT_CREATED."""
-    size, statuses = row.get("arraySize", 0), row.get("statusSummary", {})
-    counts = Counter({other_status: statuses[other_status] for other_status in statuses if statuses[other_status]})
-    if not statuses or not size:
+    counts = Counter[str]({child_status: count for child_status, count in summary.items() if count})
+    if not summary or not size:
         return Counter()
-    rest = NOT_CREATED if status(row) in FINISHED else status(row)
+    rest = NOT_CREATED if status in FINISHED else status
     return counts + Counter({rest: size - counts.total()})
 
 
 def _children_text(counts: Counter[str]) -> str:
     """`; children: 112 SUCCEEDED, 3 FAILED`; empty without children."""
-    order = (*FINISHED, *UNFINISHED, NOT_CREATED)
-    parts = [f"{counts[count]} {count}" for count in sorted(counts, key=order.index)]
+    order = (*STATES["FINISHED"], *STATES["PENDING"], *STATES["RUNNING"], NOT_CREATED)
+    parts = [f"{counts[status]} {status}" for status in sorted(counts, key=order.index)]
     return f"; children: {', '.join(parts)}" if parts else ""
 
 
-def is_array(job: Job) -> bool:
-    return "size" in job.get("arrayProperties", {})
+class JobEnd(Struct, frozen=True, kw_only=True):
+    """How a job has ended."""
+
+    name: str
+    status: Status
+    #: AWS's statusReason; empty without one.
+    status_reason: str
+    #: Why it has the status, in a sentence; empty for a job that SUCCEEDED.
+    why: str
+    started_at: int | None
+    stopped_at: int | None
+    #: Of the last attempt; None: there was none, or it has no exit code.
+    exit_code: int | None
+    is_array: bool
+    was_terminated: bool
+    #: The children of an array in each status.
+    children: Counter[str]
 
 
-def to_row(job: Job, *, sentence: str) -> Row:
-    """The members that `exit_status_of` and `outcome_line` read. `sentence`: the server's explanation; empty: none."""
-    copied = ("jobId", "jobName", "status", "statusReason", "startedAt", "stoppedAt")
-    members = {
-        **{text: job.get(text) for text in copied},
-        "exitCode": _exit_code(job),
-        "arraySize": job.get("arrayProperties", {}).get("size"),
-        "statusSummary": job.get("arrayProperties", {}).get("statusSummary"),
-        "stopOrder": {"kind": "TERMINATE"} if job.get("isTerminated") else None,
-        "why": {"sentence": sentence} if sentence else None,
-    }
-    return {member: value for member, value in members.items() if value is not None}
+def end_of_row(row: JobRow) -> JobEnd:
+    return JobEnd(
+        name=row.job_name,
+        status=row.status,
+        status_reason=row.status_reason or "",
+        why=reason_of_row(row),
+        started_at=row.started_at,
+        stopped_at=row.stopped_at,
+        exit_code=row.exit_code,
+        is_array=row.array_size is not None,
+        was_terminated=row.stop_order is not None and row.stop_order.kind is StopKind.TERMINATE,
+        children=_children_of(row),
+    )
 
 
-def _exit_code(job: Job) -> int | None:
-    """The exit code of the last attempt; None if there was no attempt, or it has none."""
-    attempts = job.get("attempts", [])
-    code = attempts[-1]["container"].get("exitCode") if attempts else None
-    return code if isinstance(code, int) else None
+def end_of(job: JobDetail, *, sentence: str) -> JobEnd:
+    """`sentence`: the server's explanation; empty: none."""
+    code, array = job.attempts[-1].container.exit_code if job.attempts else None, job.array_properties
+    return JobEnd(
+        name=job.job_name,
+        status=job.status,
+        status_reason=job.status_reason or "",
+        why=sentence or ended_reason(job.status, code, job.status_reason),
+        started_at=job.started_at,
+        stopped_at=job.stopped_at,
+        exit_code=code,
+        is_array=array.size is not None,
+        was_terminated=job.is_terminated,
+        children=_count_children(job.status, array.size, array.status_summary),
+    )
 
 
-def exit_status_of(job: Row) -> int:
+def exit_status_of(end: JobEnd) -> int:
     """The exit status of a command that waits for this finished job.
 
     The job's own exit code; TIMED_OUT if its time limit ended it; NO_EXIT_CODE if it never started or was stopped. An
     array has no exit code: DONE or REFUSED.
     """
-    if status(job) == "SUCCEEDED":
+    if end.status is Status.SUCCEEDED:
         return DONE
-    if "arraySize" in job:
+    if end.is_array:
         return REFUSED
-    if str(job.get("statusReason", "")).startswith(TIME_LIMIT):
+    if end.status_reason.startswith(TIME_LIMIT):
         return TIMED_OUT
-    order, code = job.get("stopOrder"), job.get("exitCode")
-    was_terminated = isinstance(order, dict) and order.get("kind") == "TERMINATE"
-    if was_terminated or not isinstance(code, int) or not 0 < code <= HIGHEST_EXIT_CODE:
+    if end.was_terminated or end.exit_code is None or not 0 < end.exit_code <= HIGHEST_EXIT_CODE:
         return NO_EXIT_CODE
-    return code
+    return end.exit_code
 
 
-def outcome_line(job: Row) -> str:
+def outcome_line(end: JobEnd) -> str:
     """`train FAILED after 11 min 57 s: exit code 1: Essential container in task exited`, and children of an array."""
-    started, stopped = local_time(job.get("startedAt")), local_time(job.get("stoppedAt"))
+    started, stopped = local_time(end.started_at), local_time(end.stopped_at)
     took = f" after {format_long_duration(stopped - started)}" if started and stopped else ""
-    why = reason_of_row(job)
-    return f"{job.get('jobName')} {status(job)}{took}{why and f': {why}'}{_children_text(_children(job))}"
+    return f"{end.name} {end.status}{took}{end.why and f': {end.why}'}{_children_text(end.children)}"

@@ -1,4 +1,7 @@
-"""The command line. Each command is declared by a function, which adds its flags and sets `run`, its implementation."""
+"""The command line: the parsers of the commands of `command_table`, and their exit statuses.
+
+The function `add_NAME` of a command adds its flags, and sets `run`, its implementation.
+"""
 
 import argparse
 import gc
@@ -9,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from batchq import __version__
+from batchq.cli.command_table import COMMANDS, TOPICS, Output, Target
 from batchq.cli.output import (
     DONE,
     EXIT_STATUSES,
@@ -24,63 +28,6 @@ from batchq.cli.output import (
     print_error,
 )
 from batchq.errors import BatchqError, ServerUnavailable, UsageError
-
-#: The commands by topic. Each command: the module and function that declare it, and its line in `batchq --help`. The
-#: module is imported when the command is called, since that of `serve` takes a second.
-TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
-    "jobs": {
-        "run": ("submit:add_run", "submit a job, follow its output, and end with its exit code"),
-        "submit": ("submit:add_submit", "submit a job from an image, a job definition or a script"),
-        "rerun": ("rerun:add_rerun", "submit finished jobs again"),
-        "list": ("job_list:add_list", "list jobs, by default yours that are unfinished"),
-        "show": ("job_detail:add_show", "print a job with all its details"),
-        "why": ("job_detail:add_why", "print why a job waits, or has failed"),
-        "history": ("job_detail:add_history", "print the states of a job, with times"),
-        "logs": ("job_logs:add_logs", "print the output of jobs, or follow it"),
-        "console": ("server_commands:add_console", "open the web console in a browser, logged in"),
-        "top": ("top:add_top", "show queues, capacity and jobs, refreshed"),
-        "events": ("events:add_events", "print status changes of jobs, or follow them"),
-        "wait": ("job_wait:add_wait", "wait until jobs have ended"),
-        "cancel": ("bulk_stop:add_cancel", "cancel jobs: they do not start, or are not retried"),
-        "terminate": ("bulk_stop:add_terminate", "terminate jobs, also running ones"),
-        "ccancel": ("ccancel:add_ccancel", "terminate jobs with the flags of CraneSched's ccancel"),
-        "hold": ("job_holds:add_hold", "keep queued jobs from starting"),
-        "release": ("job_holds:add_release", "let held jobs start again"),
-        "pause": ("job_holds:add_pause", "stop running jobs with a checkpoint, and hold them"),
-        "resume": ("job_holds:add_resume", "let paused jobs start again from their checkpoint"),
-        "checkpoints": ("job_holds:add_checkpoints", "list, request and delete the checkpoints of a job"),
-        "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),
-    },
-    "queues and definitions": {
-        "queue": ("catalog:add_queue", "list, show, enable and disable job queues"),
-        "drain": ("job_holds:add_drain", "let job queues accept jobs and start none"),
-        "env": ("catalog:add_env", "list and show compute environments"),
-        "def": ("catalog:add_def", "list and show job definitions"),
-        "resource": ("catalog:add_resource", "list and show consumable resources"),
-    },
-    "users": {
-        "whoami": ("server_commands:add_whoami", "print your user, account and role on the server"),
-        "account": ("accounts:add_account", "manage accounts, container policies and limits"),
-        "cost": ("cost:add_cost", "print what jobs cost, by job, account, user, queue or definition"),
-        "budget": ("cost:add_budget", "list, set and remove budgets of accounts and queues"),
-        "user": ("accounts:add_user", "manage users and their roles"),
-        "key": ("accounts:add_key", "manage access keys"),
-        "audit": ("audit:add_audit", "print the audit log"),
-        "completion": ("completion:add_completion", "print the script that completes words in a shell"),
-    },
-    "the server": {
-        "serve": ("serve:add_serve", "run the server"),
-        "settings": ("server_settings:add_settings", "print the settings of the server, and where each comes from"),
-        "doctor": ("doctor:add_doctor", "find problems and recommend remedies"),
-        "backup": ("database:add_backup", "copy the database, also of a running server"),
-        "check": ("database:add_check", "check the database, or a backup, for damage"),
-        "restore": ("database:add_restore", "replace the database by a backup"),
-        "leave-safe-mode": ("server_commands:add_leave_safe_mode", "start jobs again after a restore"),
-    },
-}
-COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    name: command for topic in TOPICS.values() for name, command in topic.items()
-}
 
 _EXAMPLE = re.compile(r"^(batchq )", re.MULTILINE)  # an example of a docstring that has no other text to indent it
 COMPLETION_REQUEST = "_ARGCOMPLETE"  # set by the script of `batchq completion`
@@ -151,10 +98,10 @@ class Parser(argparse.ArgumentParser):
 class CommandParser(Parser):
     """The parser of one command: imports the command's module when it parses."""
 
-    def __init__(self, *, declared_by: str | None = None, **options: Any) -> None:  # noqa: ANN401 - argparse's own
-        """`declared_by`: MODULE:FUNCTION; None for a subcommand, as `add` in `batchq user add`."""
+    def __init__(self, *, declares: str | None = None, **options: Any) -> None:  # noqa: ANN401 - argparse's own
+        """`declares`: the name of the command; None for a subcommand, as `add` in `batchq user add`."""
         super().__init__(**options, formatter_class=argparse.RawDescriptionHelpFormatter)
-        self._declared_by = declared_by
+        self._declares = declares
         self.set_defaults(parser=self)
         #: Whether the words behind `--` are the program of a job: the attribute `program`, None without `--`.
         self.takes_program = False
@@ -181,15 +128,44 @@ class CommandParser(Parser):
 
     def declare(self) -> None:
         """Import the command's module, and add its flags; without effect if this is done already."""
-        if self._declared_by is None:
+        name, self._declares = self._declares, None
+        if name is None:
             return
-        module, _, function = self._declared_by.partition(":")
-        self._declared_by = None
+        command = COMMANDS[name]
         gc.disable()  # imported objects stay: a collection during the import would free nothing
-        declare = getattr(import_module(f"batchq.cli.{module}"), function)
+        declare = getattr(import_module(f"batchq.cli.{command.module}"), f"add_{name.replace('-', '_')}")
         gc.enable()
         self.description = _EXAMPLE.sub(r"  \1", cleandoc(declare.__doc__ or ""))
         declare(self)
+        _add_output_flags(self, command.output)
+        if command.target is Target.SERVER:
+            _add_server_flags(self)
+
+
+def _add_output_flags(parser: argparse.ArgumentParser, output: Output) -> None:
+    from batchq.cli.tables import add_json_flags, add_output_flags  # noqa: PLC0415 - the help needs none
+
+    match output:
+        case Output.LIST:
+            add_output_flags(parser)
+        case Output.JSON:
+            add_json_flags(parser)
+        case Output.OWN:
+            pass
+
+
+def _add_server_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a server to the command or, if it has subcommands, to each of them."""
+    from batchq.cli.http_client import add_server_flags  # noqa: PLC0415 - the help needs none
+
+    for command in subparsers_of(parser).values() or (parser,):
+        add_server_flags(command)
+
+
+def subparsers_of(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """The parsers of the subcommands, by name."""
+    actions = parser._actions  # noqa: SLF001 - argparse has no other access to them
+    return next((action.choices for action in actions if isinstance(action, argparse._SubParsersAction)), {})  # noqa: SLF001
 
 
 def render_json_error(message: str, status: int) -> str:
@@ -223,8 +199,8 @@ def parser() -> argparse.ArgumentParser:
         parser_class=CommandParser,
         help="`batchq COMMAND --help` describes a command",
     )
-    for name, (declared_by, _) in COMMANDS.items():
-        commands.add_parser(name, declared_by=declared_by)
+    for name in COMMANDS:
+        commands.add_parser(name, declares=name)
     return top
 
 
@@ -234,7 +210,7 @@ def _command_list() -> str:
     return "\n".join(
         line
         for topic, commands in TOPICS.items()
-        for line in (f"{topic}:", *(f"  {name:{width}}  {summary}" for name, (_, summary) in commands.items()))
+        for line in (f"{topic}:", *(f"  {name:{width}}  {command.summary}" for name, command in commands.items()))
     )
 
 

@@ -2,10 +2,13 @@
 
 import io
 import os
+import select
 import shutil
+import stat
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from threading import Thread
 from typing import Literal, TextIO
 
 from batchq.cli.quantities import elapsed
@@ -116,6 +119,24 @@ def confirm(action: str) -> None:
     print(f"batchq: {action}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise Declined("nothing is changed")
+
+
+def exit_with_reader() -> None:
+    """End the process with the status REFUSED as soon as the reader of stdout has closed it.
+
+    A write reports a closed pipe too. But a command that waits for a server's next response writes nothing meanwhile.
+    """
+    with suppress(OSError):  # stdout is closed
+        mode = os.fstat(STDOUT).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            Thread(target=_await_closed_output, daemon=True).start()
+
+
+def _await_closed_output() -> None:
+    output = select.poll()
+    output.register(STDOUT, 0)  # the system reports POLLERR and POLLHUP in any case
+    output.poll()
+    os._exit(REFUSED)
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:

@@ -8,22 +8,19 @@ from collections.abc import Iterable, Sequence
 from json import dumps
 from uuid import uuid4
 
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import Document, url_of
 from batchq.cli.job_flags import Request, add_change_flags, changes
 from batchq.cli.job_selection import (
+    STATES,
     add_reason_filter,
     add_selection_flags,
     has_selection,
     matches_reason,
     selection_of,
 )
-from batchq.cli.job_wait import Job
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, print_notice, write_line
 from batchq.cli.server_requests import (
-    FINISHED,
-    Content,
-    Row,
     fetch_caller,
     fetch_definitions,
     fetch_job_documents,
@@ -31,7 +28,10 @@ from batchq.cli.server_requests import (
     fetch_rows,
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
+from batchq.cli.tables import json_of
+from batchq.domain.enums import FINISHED, Status
 from batchq.errors import UsageError
+from batchq.ports.responses.jobs import JobRow
 from batchq.services.client_requests import (
     LeftOut,
     foreign_authors,
@@ -69,7 +69,6 @@ def add_rerun(command: CommandParser) -> None:
     add_change_flags(command)
     command.add_argument("--new-queue", metavar="QUEUE", help="queue of the new jobs (that of the old ones)")
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
-    add_server_flags(command)
 
 
 def run_rerun(args: Namespace) -> int:
@@ -83,7 +82,7 @@ def run_rerun(args: Namespace) -> int:
     if not rows:
         print_notice("nothing is submitted" if any(left_out) else "no job matches")
         return DONE
-    requests = _requests(url, fetch_job_documents(url, [str(row["jobId"]) for row in rows]), changed)
+    requests = _requests(url, fetch_job_documents(url, [row.job_id for row in rows]), changed)
     if args.dry_run:
         for request in requests:
             write_line(dumps({"submitJob": request}))
@@ -102,7 +101,7 @@ def _requested_changes(args: Namespace) -> Request:
     return changes(args, command=args.program or ()) | queue
 
 
-def _selected(url: str, args: Namespace) -> tuple[Sequence[Row], LeftOut]:
+def _selected(url: str, args: Namespace) -> tuple[Sequence[JobRow], LeftOut]:
     """The finished jobs that the arguments name, and how many `--failed` leaves out.
 
     For `--failed` the failed children stand in place of their arrays.
@@ -110,22 +109,20 @@ def _selected(url: str, args: Namespace) -> tuple[Sequence[Row], LeftOut]:
     rows, left_out = _named(url, args), LeftOut()
     if args.failed:
         rows, left_out = select_failed(
-            {str(child["jobId"]): child for row in rows for child in _failed(url, row)}.values(),
-            is_stopped=lambda row: bool(row.get("stoppedByUser")),
-            is_repeated=lambda other_row: "resubmittedAs" in other_row,
+            {child.job_id: child for row in rows for child in _failed(url, row)}.values(),
+            is_stopped=lambda row: row.stopped_by_user,
+            is_repeated=lambda row: row.resubmitted_as is not None,
             also_stopped=args.also_stopped,
         )
-    elif unfinished := [one_row for one_row in rows if one_row["status"] not in FINISHED]:
+    elif unfinished := [row for row in rows if row.status not in FINISHED]:
         first = unfinished[0]
-        raise UsageError(
-            escape(f"{first['jobName']} {first['jobId']} is {first['status']}; only finished jobs are rerun")
-        )
+        raise UsageError(escape(f"{first.job_name} {first.job_id} is {first.status}; only finished jobs are rerun"))
     if len(rows) > MAX_JOBS:
         raise UsageError(f"{len(rows)} jobs are selected; one command takes at most {MAX_JOBS}")
     return rows, left_out
 
 
-def _named(url: str, args: Namespace) -> Sequence[Row]:
+def _named(url: str, args: Namespace) -> Sequence[JobRow]:
     """The jobs of the arguments, in their order, or those that the filters match. Raises UsageError, NotFound."""
     if not has_selection(args):
         raise UsageError("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
@@ -133,27 +130,22 @@ def _named(url: str, args: Namespace) -> Sequence[Row]:
     if filters.keys() == {"jobs"} and not args.reasons:
         return fetch_rows(url, filters["jobs"])
     if "jobStatuses" not in filters:
-        filters["jobStatuses"] = ["FAILED"] if args.failed else list(FINISHED)
+        filters["jobStatuses"] = ["FAILED"] if args.failed else STATES["FINISHED"]
     page = fetch_jobs(url, filters, limit=MAX_JOBS)
-    if "nextToken" in page:
+    if page.next_token is not None:
         raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
-    return [job for job in page["jobs"] if matches_reason(args, job)]
+    return [job for job in page.jobs if matches_reason(args, job)]
 
 
-def _failed(url: str, row: Row) -> Sequence[Row]:
+def _failed(url: str, row: JobRow) -> Sequence[JobRow]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
-    if "arraySize" not in row:
-        return [row] if row["status"] == "FAILED" else []
-    page = fetch_jobs(url, {"parentId": row["jobId"], "jobStatuses": ["FAILED"]}, limit=MAX_JOBS + 1)
-    return sorted(page["jobs"], key=_index)
+    if row.array_size is None:
+        return [row] if row.status is Status.FAILED else []
+    page = fetch_jobs(url, {"parentId": row.job_id, "jobStatuses": ["FAILED"]}, limit=MAX_JOBS + 1)
+    return sorted(page.jobs, key=lambda child: child.array_index or 0)
 
 
-def _index(row: Row) -> int:
-    index: int = row["arrayIndex"]
-    return index
-
-
-def _requests(url: str, jobs: Sequence[Job], changed: Request) -> list[Request]:
+def _requests(url: str, jobs: Sequence[Document], changed: Request) -> list[Request]:
     """The requests of the new jobs. Raises UsageError for a change that a job cannot have.
 
     A notice names the other users who wrote what the jobs run, where they may limit the new jobs.
@@ -161,10 +153,10 @@ def _requests(url: str, jobs: Sequence[Job], changed: Request) -> list[Request]:
     if "containerOverrides" in changed and (others := [job for job in jobs if not has_one_container(job)]):
         raise UsageError(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
     definitions = _definitions(url, {job["jobDefinition"] for job in jobs})
-    for sentence in foreign_authors(jobs, definitions.values(), caller=fetch_caller(url)):
+    for sentence in foreign_authors(jobs, definitions.values(), caller=json_of(fetch_caller(url))):
         print_notice(sentence)
     return [with_changes(repeat(job, definitions.get(job["jobDefinition"], {})), changed) for job in jobs]
 
 
-def _definitions(url: str, arns: Iterable[str]) -> dict[str, Content]:
+def _definitions(url: str, arns: Iterable[str]) -> dict[str, Document]:
     return {definition["jobDefinitionArn"]: definition for definition in fetch_definitions(url, sorted(arns))}

@@ -21,6 +21,7 @@ from batchq.cli.server_settings import add_setting_flags, settings_of
 from batchq.server.bootstrap import serving
 from batchq.settings import LogFormat, LogLevel, Settings, check_variables
 from batchq.system.escapes import ESCAPES, escape
+from batchq.system.service_manager import notify
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +74,10 @@ async def serve(settings: Settings) -> int:
     async with serving(settings) as server:
         for url in server.urls:
             write_line(f"batchq is ready at {url}")
+        notify("READY=1")
         watch = asyncio.ensure_future(_exit_when_lost(server.wait_until_lost))
         await stopped.wait()
+        notify("STOPPING=1")
         watch.cancel()
     return 0
 

@@ -8,11 +8,15 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from batchq.cli.http_client import Response, add_server_flags, call, is_unix_url, url_of
+from batchq.cli.http_client import call, is_unix_url, url_of
 from batchq.cli.job_selection import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
+from batchq.cli.tables import json_of
 from batchq.domain.ids import job_path
+from batchq.ports.responses.accounts import CallerResponse
+from batchq.ports.responses.jobs import ForceFailResponse
+from batchq.ports.responses.server import CreateConsoleLoginResponse, EmptyResponse
 from batchq.system.escapes import escape
 from batchq.system.private_file import replace_file
 
@@ -36,25 +40,19 @@ LINK_PAGE = """<!DOCTYPE html>
 def add_whoami(command: ArgumentParser) -> None:
     """Print which user the server associates with your access key."""
     command.set_defaults(run=run_whoami)
-    add_server_flags(command)
     command.add_argument("--json", action="store_true", help="print all details as JSON")
 
 
 def run_whoami(args: Namespace) -> int:
-    identity = call(url_of(args), WHO_AM_I, {})
-    print(json.dumps(identity, indent=2) if args.json else escape(_render_identity(identity)))
+    caller = call(url_of(args), WHO_AM_I, {}, answer=CallerResponse)
+    print(json.dumps(json_of(caller), indent=2) if args.json else escape(_render_caller(caller)))
     return 0
 
 
-def _render_identity(identity: Response) -> str:
-    coordinates, queues = (_joined(identity.get(text)) for text in ("coordinates", "queues"))
-    role = f"{identity.get('role')}, coordinator of {coordinates}" if coordinates else f"{identity.get('role')}"
-    visible = "all queues" if identity.get("queues") is None else f"queues {queues or 'none'}"
-    return f"{identity.get('user')} of account {identity.get('account')}, {role}; {visible}"
-
-
-def _joined(names: object) -> str:
-    return ",".join(map(str, names)) if isinstance(names, list) else ""
+def _render_caller(caller: CallerResponse) -> str:
+    role = f"{caller.role}, coordinator of {','.join(caller.coordinates)}" if caller.coordinates else caller.role
+    visible = "all queues" if caller.queues is None else f"queues {','.join(caller.queues) or 'none'}"
+    return f"{caller.user} of account {caller.account}, {role}; {visible}"
 
 
 def add_force_fail(command: ArgumentParser) -> None:
@@ -67,14 +65,13 @@ def add_force_fail(command: ArgumentParser) -> None:
     command.set_defaults(run=run_force_fail)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
-    add_server_flags(command)
 
 
 def run_force_fail(args: Namespace) -> int:
     url = url_of(args)
     path = f"{job_endpoint(resolve_job(url, args.job))}/forcefail"
-    job = call(url, path, {"reason": args.reason})
-    print(escape(f"job {job.get('jobId')} is {job.get('status')}: {job.get('statusReason')}"))
+    job = call(url, path, {"reason": args.reason}, answer=ForceFailResponse)
+    print(escape(f"job {job.job_id} is {job.status}: {job.status_reason}"))
     return 0
 
 
@@ -88,11 +85,11 @@ def add_leave_safe_mode(command: ArgumentParser) -> None:
     command.add_argument(
         "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
     )
-    add_server_flags(command)
 
 
 def run_leave_safe_mode(args: Namespace) -> int:
-    call(url_of(args), LEAVE_SAFE_MODE, {"purge": args.purge, "newEngine": args.new_engine})
+    request = {"purge": args.purge, "newEngine": args.new_engine}
+    call(url_of(args), LEAVE_SAFE_MODE, request, answer=EmptyResponse)
     print("the container engine is accepted" if args.new_engine else "jobs are started again")
     return 0
 
@@ -109,15 +106,14 @@ def add_console(command: ArgumentParser) -> None:
     command.set_defaults(run=console)
     command.add_argument("job", nargs="?", metavar="JOB", help=HELP_ONE)
     command.add_argument("--print", action="store_true", help="print the link, and open no browser")
-    add_server_flags(command)
 
 
 def console(args: Namespace) -> int:
     url = url_of(args)
     page = OVERVIEW_PAGE if args.job is None else job_path(resolve_job(url, args.job))
-    made = call(url, CREATE_LOGIN, {"page": page})
+    made = call(url, CREATE_LOGIN, {"page": page}, answer=CreateConsoleLoginResponse)
     # By TCP the server may have another URL here, as behind a proxy.
-    link = str(made["url"]) if is_unix_url(url) else f"{url}{made['path']}"
+    link = made.url if is_unix_url(url) else f"{url}{made.path}"
     if args.print or not open_browser(link):
         write_line(link)
     else:

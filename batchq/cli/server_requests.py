@@ -4,101 +4,104 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import TypeVar
 from urllib.parse import quote, urlencode
 
-from batchq.cli.http_client import call
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.cli.http_client import Document, call, stream_responses, to_answer
 from batchq.cli.quantities import now
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
+from batchq.ports.responses.accounts import CallerResponse
+from batchq.ports.responses.batch import DescribeJobsResponse, JobDetail, RegisteredDefinition, SubmittedJob
+from batchq.ports.responses.jobs import JobExplanationResponse, JobRow, SearchResponse
+from batchq.ports.responses.records import GetJobLogResponse
+from batchq.ports.responses.server import OverviewResponse
+from batchq.ports.responses.stops import CountsLine, JobLine
 
 LIST_JOBS = "/v1/batchq/listjobs"
 OVERVIEW = "/v1/batchq/overview"
 PAGE_SIZE = 1000  # rows of one response
 MAX_PAGES = 100  # of one search: a page may be empty, since the server bounds the work for each
 WHO_AM_I = "/v1/batchq/whoami"
-Row = Mapping[str, Any]
-Page = dict[str, Any]
 SUBMIT_JOB = "/v1/submitjob"
 STRICT = "x-batchq-strict"  # the header of a SubmitJob that the server refuses instead of accepting it with a warning
 DESCRIBE_JOBS = "/v1/describejobs"
 REGISTER_JOB_DEFINITION = "/v1/registerjobdefinition"
 DESCRIBE_JOB_DEFINITIONS = "/v1/describejobdefinitions"
 MAX_DESCRIBED = 100  # jobs or definitions of one request
-#: The statuses of AWS Batch.
-WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
-ACTIVE = ("STARTING", "RUNNING")
-UNFINISHED = (*WAITING, *ACTIVE)
-FINISHED = ("SUCCEEDED", "FAILED")
-#: The JSON of a request or a response.
-Content = dict[str, Any]
+Answer = TypeVar("Answer")
 
 
-def fetch_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
+def fetch_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> SearchResponse:
     """The response of listjobs with up to `limit` rows, from as many pages as are needed.
 
-    `nextToken` is present if further jobs may match. An empty list of `jobs` matches none.
+    `next_token` is set if further jobs may match. An empty list of `jobs` matches none.
     """
-    if filters.get("jobs") == []:  # no job is selected; the server would search all
-        return {"jobs": []}
-    rows: list[Row] = []
-    page: Page = {}
+    rows: list[JobRow] = []
+    page = SearchResponse(jobs=(), complete=True)
     content = dict(filters)
+    if filters.get("jobs") == []:  # no job is selected; the server would search all
+        return page
     for _ in range(MAX_PAGES):
-        page = dict(call(url, LIST_JOBS, content | {"maxResults": min(limit - len(rows), PAGE_SIZE)}))
-        rows += page["jobs"]
-        token = page.get("nextToken")
-        if token is None or len(rows) >= limit:
+        content["maxResults"] = min(limit - len(rows), PAGE_SIZE)
+        page = call(url, LIST_JOBS, content, answer=SearchResponse)
+        rows += page.jobs
+        if page.next_token is None or len(rows) >= limit:
             break
-        content["nextToken"] = token
-    return page | {"jobs": rows}
+        content["nextToken"] = page.next_token
+    return replace(page, jobs=tuple(rows))
 
 
-def fetch_rows(url: str, ids: Sequence[str]) -> list[Row]:
+def fetch_rows(url: str, ids: Sequence[str]) -> list[JobRow]:
     """The rows of jobs, children and nodes, in the order of their ids. Raises Invalid for one that does not exist."""
     jobs = {identifier: identifier.partition("#")[0] for identifier in ids}
-    wanted = list(dict.fromkeys(jobs.values()))
-    found: dict[str, Row] = {}
-    for start in range(0, len(wanted), PAGE_SIZE):
-        chunk = wanted[start : start + PAGE_SIZE]
+    unread = list(dict.fromkeys(jobs.values()))
+    rows: dict[str, JobRow] = {}
+    for start in range(0, len(unread), PAGE_SIZE):
+        chunk = unread[start : start + PAGE_SIZE]
         page = fetch_jobs(url, {"jobs": chunk}, limit=PAGE_SIZE)
-        found |= {str(job["jobId"]): job for job in page["jobs"]}
-    for job in wanted:
-        if job not in found:  # the server knows why, or it is a child that its array has not created yet
-            found[job] = fetch_job_detail(url, job)["job"]
-    return [{**found[job], "jobId": key} for key, job in jobs.items()]
+        rows |= {job.job_id: job for job in page.jobs}
+    for job_id in unread:
+        if job_id not in rows:  # the server knows why, or it is a child that its array has not created yet
+            rows[job_id] = fetch_job(url, job_id, "", answer=_JobRowResponse).job
+    return [replace(rows[job_id], job_id=key) for key, job_id in jobs.items()]
 
 
-def fetch_job_detail(url: str, job_id: str) -> Page:
-    """The response of `GET /v1/batchq/jobs/{id}`."""
-    return dict(call(url, job_endpoint(job_id)))
+class _JobRowResponse(Struct, frozen=True, kw_only=True):
+    """The response of GetJob, without what a row of a list does not have."""
+
+    job: JobRow
 
 
-def fetch_explanation(url: str, job_id: str) -> Page:
+def fetch_job(url: str, job_id: str, view: str, *, answer: type[Answer]) -> Answer:
+    """The response of `GET /v1/batchq/jobs/{id}`, or with a view as `/history` of the resource below the job."""
+    return call(url, f"{job_endpoint(job_id)}{view}", answer=answer)
+
+
+def fetch_explanation(url: str, job_id: str) -> JobExplanationResponse:
     """The response of `GET /v1/batchq/jobs/{id}/why`."""
-    return dict(call(url, f"{job_endpoint(job_id)}/why"))
+    return fetch_job(url, job_id, "/why", answer=JobExplanationResponse)
 
 
-def fetch_history(url: str, job_id: str) -> Page:
-    """The response of `GET /v1/batchq/jobs/{id}/history`."""
-    return dict(call(url, f"{job_endpoint(job_id)}/history"))
-
-
-def fetch_log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> Page:
+def fetch_log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> GetJobLogResponse:
     """The response of `GET /v1/batchq/jobs/{id}/log`. Parameters that are None are not sent."""
-    given = {name: value for name, value in parameters.items() if value is not None}
-    return dict(call(url, f"{job_endpoint(job_id)}/log?{urlencode(given)}", timeout=timeout))
+    query = urlencode({name: value for name, value in parameters.items() if value is not None})
+    return call(url, f"{job_endpoint(job_id)}/log?{query}", answer=GetJobLogResponse, timeout=timeout)
 
 
-def fetch_overview(url: str) -> Page:
+def fetch_overview(url: str) -> OverviewResponse:
     """The response of `POST /v1/batchq/overview`."""
-    return dict(call(url, OVERVIEW, {}))
+    return call(url, OVERVIEW, {}, answer=OverviewResponse)
 
 
-def fetch_caller(url: str) -> Page:
-    """The caller on the server: `user`, `account` and `role`. Raises Unavailable if the response has no user name."""
-    caller = dict(call(url, WHO_AM_I, {}))
-    if not isinstance(caller.get("user"), str) or not caller["user"]:
+def fetch_caller(url: str) -> CallerResponse:
+    """The caller on the server. Raises Unavailable if the response has no user name."""
+    caller = call(url, WHO_AM_I, {}, answer=CallerResponse)
+    if not caller.user:
         raise Unavailable(f"the response of {url} does not contain your user name")
     return caller
 
@@ -106,10 +109,9 @@ def fetch_caller(url: str) -> Page:
 def fetch_server_time(url: str) -> int:
     """The time of the server, in milliseconds since the epoch; that of this machine from a server without overview."""
     try:
-        at = fetch_overview(url).get("at")
+        return fetch_overview(url).at
     except Invalid:
-        at = None
-    return at if isinstance(at, int) else milliseconds(now())
+        return milliseconds(now())
 
 
 def job_endpoint(job_id: str) -> str:
@@ -117,60 +119,75 @@ def job_endpoint(job_id: str) -> str:
     return f"/v1/batchq/jobs/{quote(job_id, safe='')}"
 
 
-def fetch_pages(url: str, path: str, content: Mapping[str, object]) -> Iterator[Page]:
-    """The responses of a POST, from the first page to the last one, which has no `nextToken`."""
+def fetch_pages(url: str, path: str, content: Mapping[str, object]) -> Iterator[Document]:
+    """The responses of a POST to AWS Batch, from the first page to the last one, which has no `nextToken`."""
     token: Mapping[str, object] = {}
     while True:
-        page = dict(call(url, path, {**content, **token}))
+        page = call(url, path, {**content, **token}, answer=Document)
         yield page
         if "nextToken" not in page:
             return
         token = {"nextToken": page["nextToken"]}
 
 
-class Submitted(NamedTuple):
-    """A job that the server has accepted."""
+def send_submission(
+    url: str, request: Mapping[str, object], *, invocation: str, strict: bool = False
+) -> tuple[str, str]:
+    """Submit a job. Returns its id, and why no compute environment of its queue could hold it; empty: one could.
 
-    job_id: str
-    #: Why no compute environment of its queue could hold the job; empty: one could.
-    warning: str
-
-
-def send_submission(url: str, request: Mapping[str, object], *, invocation: str, strict: bool = False) -> Submitted:
-    """Submit a job. A repetition with the same `invocation` within 15 minutes returns the same id.
-
+    A repetition with the same `invocation` within 15 minutes returns the same id.
     `strict`: the server refuses a job that no compute environment of its queue could hold; Invalid.
     """
     headers = {STRICT: "true"} if strict else {}
-    made: Any = call(url, SUBMIT_JOB, request, invocation=invocation, headers=headers)
-    return Submitted(str(made["jobId"]), str(made.get("batchq", {}).get("warning", "")))
+    made = call(url, SUBMIT_JOB, request, answer=SubmittedJob, invocation=invocation, headers=headers)
+    return made.job_id, made.batchq.warning if made.batchq else ""
 
 
-def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Content]:
-    """The jobs that exist and that the caller may see, in the order of `ids`."""
-    found: dict[str, Content] = {}
+def fetch_job_documents(url: str, ids: Sequence[str]) -> list[Document]:
+    """The jobs as DescribeJobs returns them, in the order of `ids`, without those that the caller may not see."""
+    documents: dict[str, Document] = {}
     for start in range(0, len(ids), MAX_DESCRIBED):
-        page: Any = call(url, DESCRIBE_JOBS, {"jobs": list(ids[start : start + MAX_DESCRIBED])})
-        found |= {job["jobId"]: job for job in page["jobs"]}
-    return [found[identifier] for identifier in ids if identifier in found]
+        page = call(url, DESCRIBE_JOBS, {"jobs": list(ids[start : start + MAX_DESCRIBED])}, answer=Document)
+        documents |= {job["jobId"]: job for job in page["jobs"]}
+    return [documents[identifier] for identifier in ids if identifier in documents]
+
+
+def fetch_described(url: str, ids: Sequence[str]) -> list[JobDetail]:
+    """As `fetch_job_documents`, without what only a new request needs."""
+    return list(to_answer({"jobs": fetch_job_documents(url, ids)}, DescribeJobsResponse, url=url).jobs)
 
 
 def send_definition(url: str, definition: Mapping[str, object]) -> str:
     """Register a revision and return `name:revision`."""
-    made = call(url, REGISTER_JOB_DEFINITION, definition)
-    return f"{made['jobDefinitionName']}:{made['revision']}"
+    made = call(url, REGISTER_JOB_DEFINITION, definition, answer=RegisteredDefinition)
+    return f"{made.job_definition_name}:{made.revision}"
 
 
-def fetch_active_revisions(url: str, name: str) -> Iterable[Content]:
+def fetch_active_revisions(url: str, name: str) -> Iterable[Document]:
     """The active revisions of a job definition, in the server's order."""
     for page in fetch_pages(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitionName": name, "status": "ACTIVE"}):
         yield from page["jobDefinitions"]
 
 
-def fetch_definitions(url: str, arns: Sequence[str]) -> list[Content]:
+def fetch_definitions(url: str, arns: Sequence[str]) -> list[Document]:
     """The revisions with these ARNs that are stored and that the caller may see, active or not."""
-    found: list[Content] = []
+    documents: list[Document] = []
     for start in range(0, len(arns), MAX_DESCRIBED):
-        page: Any = call(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitions": list(arns[start : start + MAX_DESCRIBED])})
-        found += page["jobDefinitions"]
-    return found
+        request = {"jobDefinitions": list(arns[start : start + MAX_DESCRIBED])}
+        documents += call(url, DESCRIBE_JOB_DEFINITIONS, request, answer=Document)["jobDefinitions"]
+    return documents
+
+
+@contextmanager
+def stream_stops(
+    url: str, path: str, content: Mapping[str, object], *, timeout: float
+) -> Iterator[Iterator[JobLine | CountsLine]]:
+    """The lines of the response to a bulk stop, each as soon as it arrives. `timeout`: as of `stream_responses`."""
+    with stream_responses(url, path, content, timeout=timeout) as documents:
+        yield (_to_line(document, url) for document in documents)
+
+
+def _to_line(document: Document, url: str) -> JobLine | CountsLine:
+    if "counts" in document:
+        return to_answer(document, CountsLine, url=url)
+    return to_answer(document, JobLine, url=url)

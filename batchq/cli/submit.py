@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from batchq.cli.attach import add_stop_flag, attend
 from batchq.cli.config import defaults
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import Document, url_of
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_selection import resolve_job
 from batchq.cli.main import CommandParser
@@ -20,7 +20,6 @@ from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, is_terminal, pr
 from batchq.cli.quantities import parse_count
 from batchq.cli.server_commands import job_url
 from batchq.cli.server_requests import (
-    Content,
     fetch_active_revisions,
     fetch_caller,
     fetch_definitions,
@@ -28,6 +27,7 @@ from batchq.cli.server_requests import (
     send_submission,
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
+from batchq.cli.tables import json_of
 from batchq.domain.ids import short_id
 from batchq.errors import Invalid, UsageError
 from batchq.services.client_requests import (
@@ -109,7 +109,6 @@ def declare_submission(command: CommandParser) -> None:
     command.add_argument(
         "--strict", action="store_true", help="refuse a job that no compute environment of its queue could ever hold"
     )
-    add_server_flags(command)
 
 
 def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
@@ -121,7 +120,7 @@ def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
     request: Request | None = None
     try:
         request = plan.resolved(url)
-        made = send_submission(url, request, invocation=str(uuid4()), strict=plan.strict)
+        job_id, warning = send_submission(url, request, invocation=str(uuid4()), strict=plan.strict)
     except KeyboardInterrupt:
         if request is None:
             print_notice("nothing is submitted")
@@ -129,9 +128,9 @@ def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
             name = shlex.quote(str(request["jobName"]))
             print_notice(f"the server may have accepted the job: batchq list -n {name} --since 5m shows it")
         raise
-    if made.warning:
-        print_notice(f"warning: {made.warning}")
-    return request, made.job_id
+    if warning:
+        print_notice(f"warning: {warning}")
+    return request, job_id
 
 
 def run_submit(args: Namespace) -> int:
@@ -223,7 +222,7 @@ def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str])
 def find_or_register(url: str, *, image: str, volumes: Sequence[Volume], user: str | None) -> str:
     """The `name:revision` of the definition for this image. Raises Invalid, and ServerUnavailable."""
     properties = container_properties(image=image, volumes=volumes, user=user)
-    name, caller = image_definition_name(image, properties), fetch_caller(url)
+    name, caller = image_definition_name(image, properties), json_of(fetch_caller(url))
     try:
         return _find(url, name, properties, caller) or _register(url, name, properties)
     except Invalid:  # the name belongs to a user of another account, or the image is not allowed
@@ -238,16 +237,16 @@ def _name_author(url: str, definition: str) -> None:
     else:
         found = sorted(fetch_active_revisions(url, definition), key=lambda revision: int(revision["revision"]))[-1:]
     if found:
-        for sentence in foreign_authors([], found, caller=fetch_caller(url)):
+        for sentence in foreign_authors([], found, caller=json_of(fetch_caller(url))):
             print_notice(sentence)
 
 
-def _find(url: str, name: str, properties: Content, caller: Content) -> str | None:
+def _find(url: str, name: str, properties: Document, caller: Document) -> str | None:
     """The newest active revision with exactly this content; None without one."""
     return equal_revision(fetch_active_revisions(url, name), name, properties, caller=caller)
 
 
-def _register(url: str, name: str, properties: Content) -> str:
+def _register(url: str, name: str, properties: Document) -> str:
     return send_definition(url, image_definition(name, properties))
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from batchq.cli.job_flags import Request
 from batchq.cli.job_selection import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
-from batchq.cli.server_requests import Submitted, fetch_job_documents, fetch_server_time, send_submission
+from batchq.cli.server_requests import fetch_described, fetch_server_time, send_submission
 from batchq.errors import BatchqError, ServerUnavailable, UsageError
 
 DEFAULT_REQUESTS = 4  # at the same time
@@ -127,7 +127,7 @@ def submit_sweep(
     return DONE
 
 
-def _submit(url: str, member: SweepMember, stopped: Event, *, strict: bool) -> Submitted:
+def _submit(url: str, member: SweepMember, stopped: Event, *, strict: bool) -> tuple[str, str]:
     """Submit a job. An unavailable server, or a rate limit, is tried again RETRIES times, unless `stopped` is set."""
     for failures in range(1, RETRIES + 1):
         try:
@@ -140,7 +140,7 @@ def _submit(url: str, member: SweepMember, stopped: Event, *, strict: bool) -> S
 
 def _report(line: StatusLine, url: str, ids: Sequence[str], *, began: int) -> None:
     """Print how many jobs are new: the server has recognized the others as repeated requests."""
-    earlier = sum(document["createdAt"] < began for document in fetch_job_documents(url, ids))
+    earlier = sum(job.created_at < began for job in fetch_described(url, ids))
     if earlier:
         again = "; another --name submits them again" if earlier == len(ids) else ""
         line.notice(f"{len(ids) - earlier} submitted; {earlier} were submitted before, by the same command{again}")

@@ -8,23 +8,23 @@ import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from batchq.cli.output import is_terminal, paint, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, iso_text, local_time
 from batchq.errors import UsageError
 from batchq.system.escapes import escape
 
-Row = Mapping[str, Any]
+Row = TypeVar("Row")
 LABEL_WIDTH = 13
 #: A label and a value.
 Field = tuple[str, str]
 
 
-class Column(Struct, frozen=True, kw_only=True):
-    """A column of a list."""
+class Column(Struct, Generic[Row], frozen=True, kw_only=True):
+    """A column of a list of rows of one type."""
 
     #: The header.
     title: str
@@ -40,19 +40,42 @@ class Column(Struct, frozen=True, kw_only=True):
     right: bool = False
 
 
-def text_column(title: str, member: str, *, elastic: bool = False, right: bool = False) -> Column:
-    """A column of the values of a member; empty where a row has none."""
-    return Column(title=title, full=lambda row: str(row.get(member, "")), elastic=elastic, right=right)
+def text_column(
+    title: str, read: Callable[[Row], object], *, elastic: bool = False, right: bool = False
+) -> Column[Row]:
+    """A column of the values that `read` returns; empty for None."""
+
+    def text(row: Row) -> str:
+        value = read(row)
+        return "" if value is None else str(value)
+
+    return Column(title=title, full=text, elastic=elastic, right=right)
 
 
-def time_column(title: str, member: str, *, present: datetime | None = None) -> Column:
-    """A column of times. On a terminal they are relative to `present`; None: times of the clock."""
+def time_column(title: str, read: Callable[[Row], int | None], *, present: datetime | None = None) -> Column[Row]:
+    """A column of times in milliseconds. On a terminal they are relative to `present`; None: times of the clock."""
 
     def short(row: Row) -> str:
-        at = local_time(row.get(member))
+        at = local_time(read(row))
         return clock_time(at) if present is None else ago(at, present)
 
-    return Column(title=title, full=lambda other_row: iso_text(local_time(other_row.get(member))), short=short)
+    return Column(title=title, full=lambda row: iso_text(local_time(read(row))), short=short)
+
+
+def add_parser(
+    subcommands: Any,  # noqa: ANN401 - argparse's
+    name: str,
+    summary: str,
+    run: Callable[[Namespace], int],
+    *,
+    prints_list: bool = False,
+) -> ArgumentParser:
+    """Add a subcommand. `prints_list`: with the flags of a list."""
+    command: ArgumentParser = subcommands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(run=run)
+    if prints_list:
+        add_output_flags(command)
+    return command
 
 
 def add_output_flags(command: ArgumentParser) -> None:
@@ -85,11 +108,16 @@ def prints_json(args: Namespace) -> bool:
 
 def print_json(args: Namespace, response: object) -> None:
     """Print the response, or what `--query` selects from it, as JSON."""
-    selected = args.query(response) if args.query else response
-    write_line(json.dumps(selected, indent=2))
+    document = json_of(response)
+    write_line(json.dumps(args.query(document) if args.query else document, indent=2))
 
 
-def print_list(args: Namespace, response: object, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+def json_of(response: object) -> Any:  # noqa: ANN401 - any JSON
+    """The JSON of a response as lists and objects, as `json.loads` returns it."""
+    return json.loads(json.dumps(to_builtins(response)))
+
+
+def print_list(args: Namespace, response: object, rows: Sequence[Row], columns: Sequence[Column[Row]]) -> None:
     """Print the rows in the form that the flags and stdout require; as JSON, the whole response."""
     if prints_json(args):
         print_json(args, response)
@@ -99,7 +127,7 @@ def print_list(args: Namespace, response: object, rows: Sequence[Row], columns: 
         print_lines(rows, columns, header=args.header, color=uses_color(args.color))
 
 
-def print_rows(rows: Sequence[Row], columns: Sequence[Column], *, color: bool) -> None:
+def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bool) -> None:
     """Print a table of the terminal's width: elastic columns are narrowed, and cut values end with an ellipsis.
 
     Without a row nothing is printed.
@@ -111,7 +139,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column], *, color: bool) -
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    def value(column: Column, row: Row) -> Text:
+    def value(column: Column[Row], row: Row) -> Text:
         style = column.style(row) if column.style else ""
         return Text(escape((column.short or column.full)(row)), style=style, no_wrap=True, overflow="ellipsis", end="")
 
@@ -129,10 +157,10 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column], *, color: bool) -
     Console(no_color=not color, force_terminal=color, highlight=False, markup=False, emoji=False).print(table)
 
 
-def print_lines(rows: Sequence[Row], columns: Sequence[Column], *, header: bool, color: bool) -> None:
+def print_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, header: bool, color: bool) -> None:
     """Print a line for each row, with TABs between the complete values. `header`: begin with the titles."""
 
-    def value(column: Column, row: Row) -> str:
+    def value(column: Column[Row], row: Row) -> str:
         text = escape(column.full(row))
         return paint(text, column.style(row)) if color and column.style else text
 

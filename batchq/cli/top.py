@@ -3,7 +3,7 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import job_columns
 from batchq.cli.job_selection import Filters, add_selection_flags, selection_of
 from batchq.cli.output import is_terminal, write_line
@@ -24,7 +24,6 @@ def add_top(command: ArgumentParser) -> None:
     """
     filters = ("names", "users", "accounts", "queues", "environments", "definitions")
     add_selection_flags(command, filters=filters, times=False)
-    add_server_flags(command)
     command.set_defaults(run=run_top)
 
 

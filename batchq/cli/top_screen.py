@@ -14,12 +14,12 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, Label, Static
 
-from batchq.cli.job_columns import job_columns, status
+from batchq.cli.job_columns import job_columns
 from batchq.cli.job_selection import Filters
 from batchq.cli.quantities import now
-from batchq.cli.server_requests import Row
 from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
+from batchq.ports.responses.jobs import JobRow
 from batchq.system.escapes import escape
 
 Stop = tuple[str, str]  # the operation, cancel or terminate, and the reason
@@ -55,13 +55,13 @@ class StopDialog(ModalScreen[Stop | None]):
         "terminate": "If it waits, it does not start. If it runs: SIGTERM now, SIGKILL after its grace period.",
     }
 
-    def __init__(self, operation: str, job: Row) -> None:
+    def __init__(self, operation: str, job: JobRow) -> None:
         super().__init__()
         self._operation, self._job = operation, job
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            name = escape(f"{self._job.get('jobName')} {self._job.get('jobId')} ({status(self._job)})")
+            name = escape(f"{self._job.job_name} {self._job.job_id} ({self._job.status})")
             yield Label(Text(f"{self._operation.capitalize()} {name}"))
             yield Label(Text(self.EFFECTS[self._operation]))
             yield Input(placeholder="the reason; Enter carries it out, Escape goes back", max_length=1024)
@@ -97,7 +97,7 @@ class TopApp(App[None]):
         super().__init__()
         self.state = TopState(selection)
         self._server = server
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, JobRow] = {}
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -145,7 +145,7 @@ class TopApp(App[None]):
         self._show_heading()
         table = self.query_one(DataTable)
         selected = self._selected_id()
-        self._rows = {str(row["jobId"]): row for row in snapshot.rows}
+        self._rows = {row.job_id: row for row in snapshot.rows}
         columns = job_columns(present)
         table.clear(columns=True)
         table.add_columns(*(column.title for column in columns))
@@ -170,7 +170,7 @@ class TopApp(App[None]):
             return None
         return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
 
-    def _selected(self) -> Row | None:
+    def _selected(self) -> JobRow | None:
         return self._rows.get(self._selected_id() or "")
 
     # --------------------------------------------------------------------------------------------------------- keys
@@ -208,12 +208,12 @@ class TopApp(App[None]):
             self._fetch_text(what, job)
 
     @work(thread=True, group="text")
-    def _fetch_text(self, what: str, job: Row) -> None:
+    def _fetch_text(self, what: str, job: JobRow) -> None:
         try:
-            lines = self._server.describe(what, str(job["jobId"]))
+            lines = self._server.describe(what, job.job_id)
         except BatchqError as failure:
             lines = [str(failure)]
-        self.call_from_thread(self.push_screen, TextScreen(f"{what} {job.get('jobName')}", lines))
+        self.call_from_thread(self.push_screen, TextScreen(f"{what} {job.job_name}", lines))
 
     async def action_stop(self, operation: str) -> None:
         job = self._selected()
@@ -222,7 +222,7 @@ class TopApp(App[None]):
 
         def carry_out(stop: Stop | None) -> None:
             if stop is not None:
-                self._stop(*stop, str(job["jobId"]))
+                self._stop(*stop, job.job_id)
 
         await self.push_screen(StopDialog(operation, job), carry_out)
 

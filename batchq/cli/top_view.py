@@ -3,24 +3,19 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from batchq.cli.http_client import call
+from batchq.cli.http_client import Document, call
 from batchq.cli.job_selection import Filters
 from batchq.cli.quantities import format_duration, local_time
-from batchq.cli.server_requests import (
-    ACTIVE,
-    WAITING,
-    Page,
-    Row,
-    fetch_explanation,
-    fetch_job_detail,
-    fetch_jobs,
-    fetch_log_lines,
-    fetch_overview,
-)
+from batchq.cli.server_requests import fetch_explanation, fetch_job, fetch_jobs, fetch_log_lines, fetch_overview
+from batchq.cli.tables import json_of
+from batchq.domain.enums import ACTIVE, QUEUED, State, Status, in_order
+from batchq.ports.responses import server
+from batchq.ports.responses.job_details import JobResponse
+from batchq.ports.responses.jobs import JobRow
 
 FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes, and otherwise
 CALM_AFTER = 5  # equal responses after which the interval is SLOW
@@ -41,16 +36,19 @@ class View(StrEnum):
     FAILED = "failed"
 
 
-STATUSES: Mapping[View, tuple[str, ...]] = {View.RUNNING: ACTIVE, View.WAITING: WAITING, View.FAILED: ("FAILED",)}
+STATUSES: Mapping[View, tuple[Status, ...]] = {
+    View.RUNNING: in_order(ACTIVE),
+    View.WAITING: in_order(QUEUED),
+    View.FAILED: (Status.FAILED,),
+}
 
 
 class TopSnapshot(Struct, frozen=True, kw_only=True):
     """The responses of one refresh."""
 
-    #: The response of `overview`.
-    overview: Page
+    overview: server.OverviewResponse
     #: The rows of `listjobs`.
-    rows: tuple[Row, ...]
+    rows: tuple[JobRow, ...]
 
 
 class TopServer(Struct, frozen=True):
@@ -60,23 +58,21 @@ class TopServer(Struct, frozen=True):
 
     def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
         """The overview, and the first `limit` rows of the search."""
-        return TopSnapshot(
-            overview=fetch_overview(self.url), rows=tuple(fetch_jobs(self.url, filters, limit=limit)["jobs"])
-        )
+        return TopSnapshot(overview=fetch_overview(self.url), rows=fetch_jobs(self.url, filters, limit=limit).jobs)
 
     def describe(self, what: str, job_id: str) -> list[str]:
         """Lines of text: `why` is the explanation, `log` the end of the log, `show` the details of the job."""
         if what == "why":
-            return [str(fetch_explanation(self.url, job_id).get("sentence", ""))]
+            return [fetch_explanation(self.url, job_id).sentence]
         if what == "log":
-            lines = fetch_log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES)["lines"]
-            return [str(line["message"]) for line in lines] or ["The job has written nothing yet."]
-        job = fetch_job_detail(self.url, job_id)["job"]
+            lines = fetch_log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES).lines
+            return [line.message for line in lines] or ["The job has written nothing yet."]
+        job = json_of(fetch_job(self.url, job_id, "", answer=JobResponse).job)
         return [f"{name:<18} {value}" for name, value in job.items() if not isinstance(value, list | dict)]
 
     def stop(self, operation: str, job_id: str, reason: str) -> None:
         """Cancel or terminate one job."""
-        call(self.url, STOP_PATHS[operation], {"jobId": job_id, "reason": reason})
+        call(self.url, STOP_PATHS[operation], {"jobId": job_id, "reason": reason}, answer=Document)
 
 
 class TopState:
@@ -115,7 +111,7 @@ class TopState:
 
     def received(self, snapshot: TopSnapshot) -> None:
         """Record a response: without a change the requests become rarer."""
-        seen = ({name: value for name, value in snapshot.overview.items() if name != "at"}, snapshot.rows)
+        seen = replace(snapshot.overview, at=0), snapshot.rows
         self._equal = self._equal + 1 if seen == self._last else 0
         self._last = seen
 
@@ -125,22 +121,20 @@ class TopState:
         return SLOW if self._equal >= CALM_AFTER else FAST
 
 
-def summary_lines(overview: Page, present: datetime) -> list[str]:
+def summary_lines(overview: server.OverviewResponse, present: datetime) -> list[str]:
     """The lines above the table: the engine, the queues, the capacity and the failures. Not yet escaped."""
-    engine = overview.get("engine", {})
-    head = f"{engine.get('sentence', '')}  {overview.get('user', '')} ({str(overview.get('role', '')).lower()})"
     return [
-        head.strip(),
-        *queue_lines(overview.get("queues", []), present),
-        *capacity_lines(overview.get("capacity", [])),
-        *failure_lines(overview.get("failed", {})),
+        f"{overview.engine.sentence}  {overview.user} ({overview.role.lower()})",
+        *queue_lines(overview.queues, present),
+        *capacity_lines(overview.capacity),
+        *failure_lines(overview.failed),
     ]
 
 
-def queue_lines(queues: Sequence[Row], present: datetime) -> list[str]:
+def queue_lines(queues: Sequence[server.QueueResponse], present: datetime) -> list[str]:
     """A line for each queue, the busiest first: running and waiting jobs, the oldest, and why its first job waits."""
     busiest = sorted(
-        queues, key=lambda queue: (-_sum(queue, View.RUNNING) - _sum(queue, View.WAITING), str(queue["jobQueue"]))
+        queues, key=lambda queue: (-_sum(queue, View.RUNNING) - _sum(queue, View.WAITING), queue.job_queue)
     )
     lines = [_queue_line(row, present) for row in busiest[:MAX_QUEUES]]
     if len(busiest) > MAX_QUEUES:
@@ -148,52 +142,43 @@ def queue_lines(queues: Sequence[Row], present: datetime) -> list[str]:
     return lines
 
 
-def _queue_line(queue: Row, present: datetime) -> str:
-    oldest = local_time(queue.get("oldestRunnableAt"))
+def _queue_line(queue: server.QueueResponse, present: datetime) -> str:
+    oldest = local_time(queue.oldest_runnable_at)
     waited = f" ({format_duration(present - oldest)})" if oldest else ""
-    why = str(queue.get("why", {}).get("sentence", ""))
-    state = "" if queue.get("state") == "ENABLED" else " DISABLED"
-    state += " DRAINED" if queue.get("drained") else ""
+    why = "" if queue.why is None else queue.why.sentence
+    state = "" if queue.state is State.ENABLED else " DISABLED"
+    state += " DRAINED" if queue.drained else ""
     counts = f"{_sum(queue, View.RUNNING):>6} running {_sum(queue, View.WAITING):>8} waiting{waited}"
-    return f"{queue['jobQueue']!s:<16}{state}{counts}  {why}".rstrip()
+    return f"{queue.job_queue:<16}{state}{counts}  {why}".rstrip()
 
 
-def _sum(queue: Row, view: View) -> int:
-    counts = queue.get("counts", {})
-    return sum(int(counts.get(status, 0)) for status in STATUSES[view])
+def _sum(queue: server.QueueResponse, view: View) -> int:
+    return sum(queue.counts.get(status, 0) for status in STATUSES[view])
 
 
-def capacity_lines(environments: Sequence[Row]) -> list[str]:
+def capacity_lines(environments: Sequence[server.EnvironmentResponse]) -> list[str]:
     """A line for each compute environment: vCPUs; and one for the machine: memory and GPUs, which all of them share."""
-    lines = [
-        f"{environment['computeEnvironment']!s:<16} vCPUs {_usage(environment['vcpus'])}"
-        for environment in environments
-        if environment.get("vcpus")
-    ]
+    lines = [f"{environment.compute_environment:<16} vCPUs {_usage(environment.vcpus)}" for environment in environments]
     if environments:
-        memory, gpus = environments[0].get("memoryMiB", {}), environments[0].get("gpus", {})
-        parts = [f"memory {_usage({name: value / MIB for name, value in memory.items()})} GiB"]
-        parts += [f"GPUs {_usage(gpus)}"] if gpus.get("limit") else []
+        memory, gpus = environments[0].memory_mib, environments[0].gpus
+        parts = [f"memory {_usage(memory, unit=MIB)} GiB", *([f"GPUs {_usage(gpus)}"] if gpus.limit else [])]
         lines.append(f"{'machine':<16} {'   '.join(parts)}")
     return lines
 
 
-def _usage(amounts: Mapping[str, Any]) -> str:
+def _usage(amounts: server.VcpusResponse | server.CapacityResponse, *, unit: int = 1) -> str:
     """`6.5 of 8 [########..]`; without a known limit, only what is requested."""
-    requested, limit = float(amounts.get("requested", 0)), amounts.get("limit")
+    requested, limit = amounts.requested / unit, amounts.limit
     if not limit:
         return f"{requested:.3g}"
-    filled = min(BAR_WIDTH, round(BAR_WIDTH * requested / float(limit)))
-    return f"{requested:.3g} of {float(limit):.3g} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}]"
+    filled = min(BAR_WIDTH, round(BAR_WIDTH * amounts.requested / limit))
+    return f"{requested:.3g} of {limit / unit:.3g} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}]"
 
 
-def failure_lines(failed: Row) -> list[str]:
+def failure_lines(failed: server.FailuresResponse) -> list[str]:
     """One line about the failures of the last 24 hours; none without a failure."""
-    if not failed.get("count"):
+    if not failed.count:
         return []
-    groups = [
-        f"{group['count']} {group['jobDefinition']} {group['reason']}"
-        for group in failed.get("groups", [])[:MAX_FAILURES]
-    ]
-    at_least = "more than " if failed.get("more") else ""
-    return [f"{'failed, 24 h':<16} {at_least}{failed['count']}: {'; '.join(groups)}"]
+    groups = [f"{group.count} {group.job_definition} {group.reason}" for group in failed.groups[:MAX_FAILURES]]
+    at_least = "more than " if failed.more else ""
+    return [f"{'failed, 24 h':<16} {at_least}{failed.count}: {'; '.join(groups)}"]

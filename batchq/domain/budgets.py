@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, UserName
 from batchq.domain.cost import rounded
+from batchq.domain.enums import BudgetLimit, BudgetPeriod, StopKind
 from batchq.domain.ids import QueueName
 from batchq.domain.job_selection import JobSelection
-from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid
 
 MAX_AMOUNT = Decimal(10**9)
@@ -28,22 +28,6 @@ class BudgetScope(StrEnum):
 
     ACCOUNT = "ACCOUNT"
     QUEUE = "QUEUE"
-
-
-class BudgetPeriod(StrEnum):
-    """The time whose cost counts."""
-
-    #: From the first job on.
-    WHOLE = "WHOLE"
-    #: The calendar month in UTC.
-    MONTH = "MONTH"
-
-
-class BudgetLimit(StrEnum):
-    """The limits of a budget, the lower one first."""
-
-    SOFT = "SOFT"
-    HARD = "HARD"
 
 
 class BudgetKey(Struct, frozen=True, order=True):

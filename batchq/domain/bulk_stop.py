@@ -6,42 +6,19 @@ starts.
 
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from enum import StrEnum
 
 from msgspec import Struct
 
 from batchq.domain.access.audit import AuditRecord
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Outcome, Status, StopKind
 from batchq.domain.ids import JobId, container_id
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.task import TaskContainer
 
 NO_DIRECTORY = "without a final checkpoint: the job has no checkpoint directory"
-
-
-class Outcome(StrEnum):
-    """The outcome of the order for one job. The last four change nothing."""
-
-    #: A queued job was cancelled: it is FAILED.
-    CANCELLED = "CANCELLED"
-    #: A queued job was terminated: it is FAILED.
-    TERMINATED = "TERMINATED"
-    #: The job ends when its containers, or its children, have ended.
-    STOPPING = "STOPPING"
-    #: An active job was cancelled: its attempt continues, and is not retried if it fails.
-    NOT_RETRIED = "NOT_RETRIED"
-    #: A container of a task stops; the job and its other containers continue.
-    CONTAINER_STOPPING = "CONTAINER_STOPPING"
-    #: A container of a task was named, which cannot be stopped alone at present.
-    REFUSED = "REFUSED"
-    #: The job, or the container, had finished already.
-    ALREADY_FINISHED = "ALREADY_FINISHED"
-    #: The job was named, but does not match the filter.
-    NOT_MATCHED = "NOT_MATCHED"
-    #: The job was named, but does not exist, or the caller may not see it.
-    NOT_FOUND = "NOT_FOUND"
 
 
 Target = tuple[int, int]

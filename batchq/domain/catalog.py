@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, merge_pairs
+from batchq.domain.enums import State
 from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.task import Nodes, Task
@@ -27,13 +28,6 @@ PolicyName = NewType("PolicyName", str)
 Tags = tuple[tuple[str, str], ...]
 MAX_TAGS = 50  # AWS: of one resource
 MAX_UNITS = 2**63 - 1  # AWS: a long
-
-
-class State(StrEnum):
-    """Whether a queue accepts jobs, or an environment starts them. Running jobs are not affected."""
-
-    ENABLED = "ENABLED"
-    DISABLED = "DISABLED"
 
 
 class DefinitionStatus(StrEnum):
@@ -190,6 +184,33 @@ class JobQueue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
 
 
+class RangeTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the overrides of the nodes of one range depend on, beside the task of the nodes."""
+
+    #: AWS's targetNodes, as registered.
+    target: str
+    #: Whether the nodes have ecsProperties; else they have one container.
+    has_task: bool = False
+    #: As in OverrideTerms.
+    older_members: tuple[str, ...] = ()
+    #: The consumable resources of each node.
+    needs: tuple[ConsumableRequirement, ...] = ()
+
+
+class OverrideTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What SubmitJob's overrides of a job definition depend on, beside its containers."""
+
+    #: Whether the resources of a job must be a size of Fargate.
+    fargate: bool = False
+    #: The attributes of Resources that AWS's older members `vcpus` and `memory` set. Those of a request override no
+    #: others.
+    older_members: tuple[str, ...] = ()
+    #: Of a multi-node definition: the consumable resources that do not depend on the number of nodes.
+    needs: tuple[ConsumableRequirement, ...] = ()
+    #: The ranges of a multi-node definition, in the order of its nodes; empty: closed ranges with one container each.
+    ranges: tuple[RangeTerms, ...] = ()
+
+
 class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One revision of a job definition. Only its status and tags change; it is never deleted."""
 
@@ -206,6 +227,7 @@ class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: timedelta | None = None
     scheduling_priority: int | None = None
     propagate_tags: bool = False
+    terms: OverrideTerms = OverrideTerms()
     #: The registered JSON, as text.
     document: str
     tags: Tags = ()
@@ -225,6 +247,13 @@ def require_free_name(name: str, taken: Collection[str]) -> None:
     """Raises Invalid if the name is taken."""
     if name in taken:
         raise Invalid("Object already exists")
+
+
+def require_unique(values: Iterable[object], what: str) -> None:
+    """Raises Invalid if a value appears twice. `what` describes the values, for the error text."""
+    listed = list(values)
+    if len(set(listed)) != len(listed):
+        raise Invalid(f"{what} must not be named more than once.")
 
 
 def require_existing(kind: str, names: Iterable[str], known: Collection[str]) -> None:

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.container import Resources
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.job import Attempt, Job
 from batchq.domain.prices import Prices
 from batchq.domain.training import MetricValue
 

@@ -1,4 +1,4 @@
-"""Identifiers: ids of jobs, children and nodes, tags of containers, names of log streams, paths of pages. Pure."""
+"""Identifiers: of jobs, children, nodes, requests and containers, names of log streams, paths of pages. Pure."""
 
 from functools import lru_cache
 from hashlib import sha1
@@ -74,6 +74,17 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
             own = self.job_id.replace(":", "_")
             return own if self.node in {"", "0"} else f"{own}#{self.node}"
         return _hex(f"{self.job_id}/{self.attempt}/{self.node}") if self.container_key else self.log_id
+
+
+class SubmissionKey(Struct, frozen=True, kw_only=True):
+    """The idempotency key of a SubmitJob request: a retry by the client's SDK has the same key."""
+
+    #: The caller.
+    principal: str
+    #: The header `amz-sdk-invocation-id` of the request.
+    invocation_id: str
+    #: SHA-256 of the request body, in hexadecimal digits.
+    body_sha256: str
 
 
 def stream_name(definition_name: str, tag: Tag) -> str:

@@ -4,46 +4,17 @@ They have no behaviour: `lifecycle` has the rules that change them.
 """
 
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from msgspec import Struct
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
+from batchq.domain.enums import FINISHED, QUEUED, Action, AttemptContainerState, DependencyType, Status, StopKind
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.prices import Prices
-from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, StopKind, StopOrder, StopSequence
+from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, StopOrder, StopSequence
 from batchq.domain.task import Nodes, Task, resources_of
 from batchq.domain.training import CheckpointRules, MetricRule, MetricValue, TrainingPlan
-
-
-class Status(StrEnum):
-    """AWS Batch's seven job statuses, in the order in which a job passes through them."""
-
-    SUBMITTED = "SUBMITTED"
-    PENDING = "PENDING"
-    RUNNABLE = "RUNNABLE"
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-
-
-#: The job has no attempt under way.
-QUEUED = frozenset({Status.SUBMITTED, Status.PENDING, Status.RUNNABLE})
-
-#: The job has an attempt under way and holds resources.
-ACTIVE = frozenset({Status.STARTING, Status.RUNNING})
-
-#: The final statuses.
-FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
-
-
-class Action(StrEnum):
-    """The action of an entry of evaluateOnExit: retry the job, or fail it."""
-
-    RETRY = "RETRY"
-    EXIT = "EXIT"
 
 
 class ExitRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,13 +37,6 @@ class RetryStrategy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = 1
     #: Rules for an attempt that failed: the first that matches decides. AWS: none matches, the job is retried.
     evaluate_on_exit: tuple[ExitRule, ...] = ()
-
-
-class DependencyType(StrEnum):
-    """AWS's dependency types of array jobs."""
-
-    SEQUENTIAL = "SEQUENTIAL"
-    N_TO_N = "N_TO_N"
 
 
 class Dependency(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,17 +126,6 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def sequential(self) -> bool:
         """Whether each child of the array waits for the one before it."""
         return any(dependency.job_id is None for dependency in self.depends_on)
-
-
-class AttemptContainerState(StrEnum):
-    """The state of one container of an attempt with several."""
-
-    #: It waits for another container, or for the main node.
-    WAITING = "WAITING"
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    #: It has exited, or will never start.
-    ENDED = "ENDED"
 
 
 class AttemptContainer(StopSequence, frozen=True, kw_only=True, omit_defaults=True):

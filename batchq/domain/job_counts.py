@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from batchq.domain.access.accounts import AccountName, UserName
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 
 
 class JobGroup(NamedTuple):

@@ -3,8 +3,8 @@
 from msgspec import Struct
 
 from batchq.domain.access.accounts import Visibility
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
 from batchq.domain.ids import JobId, node_of, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 
 UNFINISHED = frozenset(Status) - FINISHED
 MAX_PATTERNS = 100  # names, definitions or exit codes: each is compared with every row of a search

@@ -9,19 +9,18 @@ from datetime import timedelta
 from msgspec import Struct
 
 from batchq.domain.bulk_stop import (
-    Outcome,
     has_children,
     note,
     standing_order,
     stop_outcome,
     unfinished_children,
 )
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status, StopKind
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.escalation import ladder
 from batchq.domain.stop_messages import consequences_of_cancel, consequences_of_terminate, node_note
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.domain.wording import counted, duration_words, number
 
 _SECOND = timedelta(seconds=1)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import UserName
-from batchq.domain.stop_values import StopKind
+from batchq.domain.enums import StopKind
 from batchq.errors import Invalid
 
 FORCE_ALONE = "Force sends SIGKILL at once: it excludes a final checkpoint, a signal and a grace period."

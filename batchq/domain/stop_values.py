@@ -4,28 +4,12 @@
 """
 
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import UserName
-
-
-class StopKind(StrEnum):
-    """The origin of a stop order, in the order in which a later one may follow an earlier one."""
-
-    #: A user's request to pause the job. It stops one attempt, and does not end the job.
-    PAUSE = "PAUSE"
-    #: A CancelJob, or the action of a queue's jobStateTimeLimitActions.
-    CANCEL = "CANCEL"
-    #: A TerminateJob.
-    TERMINATE = "TERMINATE"
-    #: The job's timeout.
-    TIMEOUT = "TIMEOUT"
-    #: An administrator's `batchq force-fail`.
-    FORCE_FAIL = "FORCE_FAIL"
-
+from batchq.domain.enums import StopKind, StopProgress
 
 #: The orders that stop the attempt under way: the containers get a stop signal, and are killed after the grace period.
 STOPS_ATTEMPT = frozenset({StopKind.PAUSE, StopKind.TERMINATE, StopKind.TIMEOUT})
@@ -103,23 +87,6 @@ class StopOrder(StopSequence, frozen=True, kw_only=True, omit_defaults=True):
     def longest(self) -> timedelta:
         """The time from the first signal to SIGKILL if no step ends early."""
         return sum((step.wait for step in self.steps), timedelta())
-
-
-class StopProgress(StrEnum):
-    """How far a stop order has come."""
-
-    #: The order was accepted, and applies to the job.
-    ORDERED = "ORDERED"
-    #: The checkpoint signal was first sent.
-    CHECKPOINT_REQUESTED = "CHECKPOINT_REQUESTED"
-    #: The final checkpoint was seen.
-    CHECKPOINT_SEEN = "CHECKPOINT_SEEN"
-    #: The stop signal was first delivered.
-    SIGNALLED = "SIGNALLED"
-    #: The order was forced.
-    FORCED = "FORCED"
-    #: A container was first killed.
-    KILLED = "KILLED"
 
 
 class StopStep(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,7 +20,6 @@ from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import (
     Budget,
     BudgetKey,
-    BudgetLimit,
     BudgetScope,
     Crossing,
     ExhaustedBudget,
@@ -38,6 +37,7 @@ from batchq.domain.budgets import (
     stop_reason,
 )
 from batchq.domain.cost import ZERO, Spending, charged_until_seen, hourly, spending_of
+from batchq.domain.enums import BudgetLimit
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, JobSpec
 from batchq.domain.stop_request import StopRequest

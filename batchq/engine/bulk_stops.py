@@ -19,7 +19,6 @@ from batchq.domain.bulk_stop import (
     BulkStop,
     Candidates,
     JobOutcome,
-    Outcome,
     Progress,
     StopTarget,
     children_count,
@@ -30,6 +29,7 @@ from batchq.domain.bulk_stop import (
     standing_order,
     stop_outcome,
 )
+from batchq.domain.enums import Outcome
 from batchq.domain.ids import JobId, container_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job

@@ -20,8 +20,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
+from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import FINISHED, Attempt, Job
+from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.container_rules import leading_tag
 from batchq.domain.lifecycle.escalation import awaits_checkpoint, may_repeat_at
 from batchq.domain.lifecycle.reconcile import ladder_of

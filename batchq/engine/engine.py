@@ -15,7 +15,7 @@ from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import SchedulerState
-from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
+from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.job_selection import JobSelection
@@ -40,7 +40,7 @@ from batchq.errors import BatchqError, StaleRead
 from batchq.ports.catalog import CatalogView, Snapshot, network_on, oci_runtime_on
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import JobStore, SubmissionKey
+from batchq.ports.jobs import JobStore
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 

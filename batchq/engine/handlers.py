@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import State
-from batchq.domain.ids import JobId, QueueName, Tag, parent_of
+from batchq.domain.enums import State
+from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
@@ -43,7 +43,7 @@ from batchq.engine.state import EngineState
 from batchq.engine.unit_of_work import UnitOfWork, array_of_unspawned_child, will_be_spawned
 from batchq.errors import Invalid, StateChanged
 from batchq.ports.catalog import CatalogView
-from batchq.ports.jobs import JobStore, SubmissionKey
+from batchq.ports.jobs import JobStore
 
 HOLDS = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested
 

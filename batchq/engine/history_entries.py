@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.enums import FINISHED, QUEUED, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import steps
 from batchq.domain.stop_values import StopStep
 from batchq.ports.history import HistoryEntry, HoldChange

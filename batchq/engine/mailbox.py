@@ -20,13 +20,12 @@ from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import Candidates, JobOutcome
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId, Tag
+from batchq.domain.ids import JobId, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.training import MetricValue
-from batchq.ports.jobs import SubmissionKey
 from batchq.ports.runtime import RuntimeIdentity
 
 ENOUGH_MESSAGES = 64  # messages among which the fixed cost of a unit of work is divided well enough

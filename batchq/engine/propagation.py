@@ -9,9 +9,10 @@ too. The remaining work is derived from stored data, so it also resumes after a 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from batchq.domain.enums import QUEUED, Status
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
 from batchq.domain.scheduling.dependencies import dependencies_to_read, evaluate_dependencies

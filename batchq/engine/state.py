@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import ACTIVE, QUEUED, Job, Status
+from batchq.domain.enums import ACTIVE, QUEUED, Status
+from batchq.domain.ids import JobId, SubmissionKey, Tag
+from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key, has_task
 from batchq.domain.lifecycle.forced_failure import is_damaged
@@ -19,7 +20,7 @@ from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView
-from batchq.ports.jobs import JobStore, Restoration, SubmissionKey
+from batchq.ports.jobs import JobStore, Restoration
 
 log = logging.getLogger(__name__)
 SUBMISSIONS_KEPT_FOR = timedelta(minutes=15)  # how long a submission is stored under its key

@@ -19,8 +19,9 @@ from batchq.domain.access.audit import DONE, AuditRecord, record_of
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.cost import Spending
-from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
-from batchq.domain.job import ACTIVE, FINISHED, Job, Status
+from batchq.domain.enums import ACTIVE, FINISHED, Status
+from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, child_id, parent_of, stream_name
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import newly_started
@@ -34,7 +35,7 @@ from batchq.engine.history_entries import order_entries, status_entry
 from batchq.engine.mailbox import BulkStopRequest, Message
 from batchq.errors import BatchqError
 from batchq.ports.history import FeedEntry, HistoryEntry
-from batchq.ports.jobs import Changes, Restoration, StatusChanged, SubmissionKey
+from batchq.ports.jobs import Changes, Restoration, StatusChanged
 from batchq.ports.logs import LogStream
 
 MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates

@@ -25,8 +25,8 @@ from batchq.domain.catalog import (
     network_of,
     oci_runtime_of,
 )
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.job import Status
 
 
 class CatalogView(Protocol):

@@ -13,18 +13,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from batchq.domain.enums import CheckpointType
 from batchq.domain.ids import JobId
-
-
-class CheckpointType(StrEnum):
-    """Why a checkpoint was made."""
-
-    #: The program made it by itself.
-    AUTOMATIC = "automatic"
-    #: The first one after a request to make one.
-    MANUAL = "manual"
-    #: The final checkpoint of a stop order.
-    FINAL = "final"
 
 
 class Mark(StrEnum):

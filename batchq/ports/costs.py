@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
-from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -11,6 +10,7 @@ from msgspec import Struct
 from batchq.domain.access.accounts import AccountName, Visibility
 from batchq.domain.budgets import Budget
 from batchq.domain.cost import Amounts
+from batchq.domain.enums import CostGroup
 from batchq.domain.ids import QueueName
 
 
@@ -20,15 +20,6 @@ class SpendingKey(NamedTuple):
     account: AccountName
     queue: QueueName
     currency: str
-
-
-class CostGroup(StrEnum):
-    """What a cost report groups by."""
-
-    ACCOUNT = "ACCOUNT"
-    USER = "USER"
-    QUEUE = "QUEUE"
-    DEFINITION = "DEFINITION"
 
 
 class SpendingQuery(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from batchq.domain.access.accounts import Owner, UserName, Visibility
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName, parent_of
-from batchq.domain.job import Status
 from batchq.domain.stop_values import Hold, StopStep
 
 

@@ -11,8 +11,9 @@ from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, Preview, Progress, StopTarget, Target
 from batchq.domain.cost import Spending
-from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
-from batchq.domain.job import Job, Status
+from batchq.domain.enums import Status
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, SubmissionKey, Tag
+from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -88,17 +89,6 @@ class BulkStopStore(Protocol):
         self, selection: JobSelection, limit: int, after: tuple[int, int | None] | None = None
     ) -> tuple[Preview, ...]:
         """The jobs that `selection` matches now, by order and node: the first `limit` after `after`. Read-only."""
-
-
-class SubmissionKey(Struct, frozen=True, kw_only=True):
-    """The idempotency key of a SubmitJob request: a retry by the client's SDK has the same key."""
-
-    #: The caller.
-    principal: str
-    #: The header `amz-sdk-invocation-id` of the request.
-    invocation_id: str
-    #: SHA-256 of the request body, in hexadecimal digits.
-    body_sha256: str
 
 
 #: The creation time and the name of a log stream: the sort key of a list by age.

@@ -57,6 +57,7 @@ from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService, MetricsService
 from batchq.settings import Runtime, Settings, load_prices
 from batchq.store import inspection, log_files
@@ -283,7 +284,8 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         catalog=catalog,
         engine=engine,
         logs=logs,
-        jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
+        jobs=JobService(engine=engine, store=store, catalog=catalog),
+        submissions=make_submissions(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
         explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=make_bulk_stops(engine, store, directory, catalog),
         job_search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
@@ -338,7 +340,7 @@ def make_engine(
     )
 
 
-def make_jobs(
+def make_submissions(
     settings: Settings,
     ports: Ports,
     *,
@@ -346,11 +348,12 @@ def make_jobs(
     catalog: CatalogService,
     disk_guard: DiskGuard,
     prices: Prices | None,
-) -> JobService:
-    return JobService(
+) -> SubmissionService:
+    return SubmissionService(
         engine=engine,
         store=ports.store,
         catalog=catalog,
+        clock=ports.clock,
         disk_guard=disk_guard,
         checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
         stop_grace=settings.grace,

@@ -25,9 +25,9 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
+from batchq.services.job_views import JobViewService
 from batchq.services.log_windows import LogPages
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
@@ -62,7 +62,8 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
     job_log = LogFollower(store=server.store, logs=server.logs, feed=engine.history_feed, clock=clock)
     return Parts(
         jobs=server.jobs,
-        submissions=DirectSubmissionService(jobs=server.jobs, definitions=server.catalog.definitions, clock=clock),
+        views=make_views(server),
+        submissions=server.submissions,
         catalog=server.catalog,
         search=server.job_search,
         named=named,
@@ -92,6 +93,17 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         keys=keys,
         batch_calls=batch.InProcessCalls,
         states=make_states(server, events),
+    )
+
+
+def make_views(server: ServerParts) -> JobViewService:
+    return JobViewService(
+        jobs=server.jobs,
+        definitions=server.catalog.definitions,
+        explanations=server.explanations,
+        search=server.job_search,
+        costs=server.costs,
+        checkpoints=server.checkpoints,
     )
 
 

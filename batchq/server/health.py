@@ -9,7 +9,7 @@ from batchq import __version__
 from batchq.api.auth.authentication import HealthReport
 from batchq.api.metrics.gauges import Reading
 from batchq.audit import AuditLog
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
@@ -22,6 +22,7 @@ from batchq.services.costs import BudgetService, CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
@@ -40,6 +41,7 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     engine: Engine
     logs: CloudWatchLogs
     jobs: JobService
+    submissions: SubmissionService
     explanations: ExplanationService
     bulk_stops: BulkStopService
     job_search: JobSearchService

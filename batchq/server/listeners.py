@@ -24,12 +24,13 @@ from batchq.api.http.credentials import CredentialVerifier
 from batchq.api.http.tls import Certificate
 from batchq.api.http.unix_socket import OWNER_ONLY, WITH_GROUP, PeerNames, SocketFile, listening
 from batchq.api.serving.server import LIMITS, ConnectionLimits
-from batchq.domain.access.accounts import Role
+from batchq.domain.enums import Role
 from batchq.errors import StartImpossible
 from batchq.ports.clock import Clock
 from batchq.settings import Auth, Settings
 from batchq.system.clock import wall_time
 from batchq.system.host import connection_limit, is_loopback, listen
+from batchq.system.service_manager import inherited_socket
 
 log = logging.getLogger(__name__)
 
@@ -65,15 +66,17 @@ class GatedListener(Struct, frozen=True, kw_only=True):
 def open_listeners(settings: Settings) -> Iterator[Listeners]:
     """The listening sockets. Clients that connect before the server is ready wait until it is.
 
-    Raises StartImpossible for settings that contradict each other; the errors of `listen` and `listening`.
+    A TCP socket of the service manager takes the place of `host` and `port`. Raises StartImpossible for settings that
+    contradict each other; the errors of `listen`, `listening` and `inherited_socket`.
     """
-    check_listen_address(settings)
+    inherited = None if settings.no_tcp else inherited_socket()
+    check_listen_address(settings, settings.host if inherited is None else inherited.getsockname()[0])
     has_accounts = uses_accounts(settings)
     file = socket_file(settings, has_accounts=has_accounts)
     certificate = None if settings.no_tcp else make_certificate(settings)
     with ExitStack() as stack:
         yield Listeners(
-            tcp=None if settings.no_tcp else stack.enter_context(listen(settings.host, settings.port)),
+            tcp=None if settings.no_tcp else stack.enter_context(inherited or listen(settings.host, settings.port)),
             certificate=certificate,
             local=None if file is None else stack.enter_context(listening(file)),
             file=file,
@@ -100,15 +103,15 @@ def with_gates(
         yield GatedListener(listener=listeners.local, gate=local_gate, signed=False, path=listeners.file.path)
 
 
-def check_listen_address(settings: Settings) -> None:
-    """Raise StartImpossible for an address beyond loopback without authentication, unless `insecure_no_auth` is set.
+def check_listen_address(settings: Settings, host: str) -> None:
+    """Raise StartImpossible for a `host` beyond loopback without authentication, unless `insecure_no_auth` is set.
 
     Without authentication every process that can connect to the port may do everything.
     """
     open_to_all = settings.auth is Auth.NONE and not settings.insecure_no_auth
-    if open_to_all and not settings.no_tcp and not is_loopback(settings.host):
+    if open_to_all and not settings.no_tcp and not is_loopback(host):
         raise StartImpossible(
-            f"{settings.host} is not a loopback address, and requests are not authenticated: "
+            f"{host} is not a loopback address, and requests are not authenticated: "
             "listen on 127.0.0.1, or set --auth sigv4, or --insecure-no-auth"
         )
 

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, Directory
 from batchq.domain.bulk_stop import (
     JobOutcome,
-    Outcome,
     Preview,
     container_outcome,
     selected_container,
     standing_order,
     stop_outcome,
 )
+from batchq.domain.enums import FINISHED, Outcome
 from batchq.domain.ids import MAX_DIGITS, JobId, child_id, container_id, node_id, node_of, parent_of
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.job_selection import UNFINISHED, JobSelection
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size

@@ -27,8 +27,8 @@ from batchq.domain.catalog import (
     QuantityOperation,
     ResourceKind,
     SchedulingPolicy,
-    State,
 )
+from batchq.domain.enums import State
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore
@@ -151,17 +151,20 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
 class CatalogService:
     """The catalog: compute environments, job queues, job definitions, scheduling policies, consumable resources."""
 
+    #: How many changes there were since the start, except of job definitions.
+    version = 0
+
     def __init__(
         self, *, store: CatalogStore, jobs: JobStore, clock: Clock, disk_guard: DiskGuard, changed: Callable[[], None]
     ) -> None:
         """`changed` is called after each change, except of job definitions, to schedule again."""
-        self._store, self._jobs, self._clock, write_lock = store, jobs, clock, WriteLock()
+        self._store, self._jobs, self._clock, self._changed, write_lock = store, jobs, clock, changed, WriteLock()
         #: Deletion raises Invalid while the environment is ENABLED or a queue uses it. Its jobs keep running.
         self.compute_environments: ResourceTable[EnvironmentName, ComputeEnvironment] = ResourceTable(
             ComputeEnvironment,
             write_lock=write_lock,
             store=store,
-            changed=changed,
+            changed=self._count_change,
             check_deletion=self._check_environment_deletion,
             tagged=rules.environment_tagged,
         )
@@ -171,7 +174,7 @@ class CatalogService:
             JobQueue,
             write_lock=write_lock,
             store=store,
-            changed=changed,
+            changed=self._count_change,
             check=self._check_queue,
             check_deletion=self._check_queue_deletion,
         )
@@ -180,17 +183,21 @@ class CatalogService:
             SchedulingPolicy,
             write_lock=write_lock,
             store=store,
-            changed=changed,
+            changed=self._count_change,
             check=lambda _, after: rules.require_disjoint_shares(after.shares),
             check_deletion=self._check_policy_deletion,
         )
         self.consumable_resources = ConsumableResourceService(
-            write_lock=write_lock, store=store, clock=clock, changed=changed
+            write_lock=write_lock, store=store, clock=clock, changed=self._count_change
         )
         self.definitions = JobDefinitionService(write_lock=write_lock, store=store, disk_guard=disk_guard)
         #: The tables as `CatalogView` shows them.
         self.environments, self.queues = self.compute_environments.known, self.job_queues.known
         self.policies, self.consumables = self.scheduling_policies.known, self.consumable_resources.known
+
+    def _count_change(self) -> None:
+        self.version += 1
+        self._changed()
 
     async def load(self) -> None:
         """Read the catalog from the store. It is empty before."""

@@ -16,7 +16,7 @@ from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.ids import DefinitionRef
-from batchq.errors import Forbidden, NotFound
+from batchq.errors import DefinitionNotFound, Forbidden, NotFound
 from batchq.ports.catalog import CatalogStore, R
 from batchq.system.host import DiskGuard
 
@@ -39,8 +39,14 @@ class WriteLock:
         """Run `change` once all earlier changes have ended, and return its result. `name`: the name of its task."""
         task = asyncio.create_task(self._in_turn(change), name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end)
         return await asyncio.shield(task)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        """Forget the task. Its error counts as retrieved: a caller that was cancelled does not read it."""
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         async with self._lock:
@@ -255,14 +261,14 @@ class JobDefinitionService:
             await self._cache.put(replace(known, status=DefinitionStatus.INACTIVE), caller=caller)
 
     async def find(self, name: str, revision: int | None, *, caller: Caller) -> JobDefinition:
-        """The definition for a new job. `revision` None: the newest ACTIVE one. Raises NotFound, also if INACTIVE."""
+        """The definition for a new job. `revision` None: the newest ACTIVE one. Raises DefinitionNotFound."""
         if revision is None:
             shown_name, found = name, await self._cache.newest_active(name)
         else:
             ref = DefinitionRef(name=name, revision=revision)
             shown_name, found = str(ref), await self._cache.get(ref)
         if found is None or found.status is not DefinitionStatus.ACTIVE or not caller.may_use(found.owner):
-            raise NotFound(f"JobDefinition name {shown_name} does not exist or is not in ACTIVE status")
+            raise DefinitionNotFound(f"JobDefinition name {shown_name} does not exist or is not in ACTIVE status")
         return found
 
     async def get(self, ref: DefinitionRef) -> JobDefinition | None:

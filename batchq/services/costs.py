@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Caller, Directory, UserName
 from batchq.domain.access.permissions import may_see_account
-from batchq.domain.budgets import Budget, BudgetKey, BudgetPeriod, BudgetScope, check_limits, month_of
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope, check_limits, month_of
 from batchq.domain.cost import ZERO, Amounts, Cost, byte_hours, cost_between, cost_of
+from batchq.domain.enums import ACTIVE, BudgetPeriod, CostGroup
 from batchq.domain.ids import JobId, QueueName, node_of
-from batchq.domain.job import ACTIVE, Job
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.prices import Prices
@@ -26,7 +27,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
-from batchq.ports.costs import CostGroup, SpendingQuery
+from batchq.ports.costs import SpendingQuery
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import JobStore
 from batchq.services.training import MetricsService

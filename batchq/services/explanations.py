@@ -5,17 +5,15 @@ without a wait. So no unit of work waits for an explanation.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import JobQueue
-from batchq.domain.explanation import capacity
+from batchq.domain.enums import Status
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
-from batchq.domain.job import Job, JobSpec, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.scheduling.capacity import is_queued_for_placement
@@ -57,17 +55,6 @@ class ExplanationService:
     async def explain(self, jobs: Sequence[Job], *, caller: Caller) -> Mapping[JobId, Explanation]:
         """The explanations of these jobs, which are visible to the caller; of the first MAX_EXPLAINED of them."""
         return await self._explain(jobs[:MAX_EXPLAINED], caller=caller, failed_child=None)
-
-    def never_fits(self, spec: JobSpec, queue: JobQueue, *, now: datetime, caller: Caller) -> str | None:
-        """Why no compute environment of the queue could hold a new job, as a sentence.
-
-        None if one could, if no environment is enabled, and while the capacity is not known.
-        """
-        cluster = self._engine.cluster()
-        if cluster is None:
-            return None
-        why = capacity.never_fits(spec, queue, cluster, Reader(caller=caller), now=now)
-        return None if why is None else why.sentence
 
     async def heads(self, queues: Sequence[QueueName], *, caller: Caller) -> Mapping[QueueName, Explanation]:
         """For each of these queues with a blocked head that the caller may see: why it waits."""

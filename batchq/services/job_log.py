@@ -7,8 +7,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import JobId, Tag, node_id, node_of, parent_of
-from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.lifecycle.container_rules import keys, spec_of

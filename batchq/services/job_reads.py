@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, UserName, Visibility
 from batchq.domain.access.permissions import may_see_account, may_see_user
+from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.ids import JobId, node_of, parent_of, stream_name
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent, is_passing_hold, size, unspawned_child
 from batchq.domain.lifecycle.reconcile import container_tags

@@ -1,39 +1,31 @@
-"""The job service: submit, describe, list, cancel and terminate.
+"""The job service: describe, list, cancel and terminate.
 
 Users see jobs as they are stored, with two projections at read time: children of a stopped array are shown as ended
 before their rows are updated (decision 0027), and RUNNABLE jobs show why no job starts at present.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
-from uuid import uuid4
 
 from msgspec.structs import replace
 
 from batchq.domain import catalog as rules
 from batchq.domain import events as on
-from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
+from batchq.domain.catalog import Tags
+from batchq.domain.enums import ACTIVE, FINISHED, StopKind
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, Job, JobSpec
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import arrays, views
-from batchq.domain.prices import Prices
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
-from batchq.domain.training import check_mounts
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import ChildRun, JobStore
-from batchq.services import client_requests, submissions
 from batchq.services.catalog import CatalogService
 from batchq.services.job_reads import PendingOrdersView
-from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
-from batchq.system.host import DiskGuard
 
 MAX_CHILDREN_NAMED = 10
 
@@ -48,69 +40,11 @@ class JobService:
     Jobs that are not visible to the caller are treated as missing.
     """
 
-    def __init__(
-        self,
-        *,
-        engine: Engine,
-        store: JobStore,
-        catalog: CatalogService,
-        disk_guard: DiskGuard,
-        checkpoint_guard: DiskGuard,
-        stop_grace: timedelta,
-        prices: Prices | None = None,
-    ) -> None:
-        """`prices`: of new jobs; None: their costs are not known."""
+    def __init__(self, *, engine: Engine, store: JobStore, catalog: CatalogService) -> None:
         self._engine = engine
         self._store = store
         self._projected = PendingOrdersView(store, engine.pending_array_orders, engine.start_obstacle)
         self._catalog = catalog
-        self._disk_guard = disk_guard
-        #: Of the disk of the checkpoint directories.
-        self._checkpoint_guard = checkpoint_guard
-        self._stop_grace = stop_grace
-        self._prices = prices
-
-    async def submit(self, submission: Submission, *, caller: Caller) -> Job:
-        """Create a job. It is durable when this method returns, and may already be in a later status than SUBMITTED.
-
-        Later changes of its definition do not affect the job. Raises Invalid, with AWS's texts; Throttled; Unavailable.
-        """
-        queue = self.check(submission, caller=caller)
-        self._engine.submit_rate.check(caller.account)
-        definition = await self._catalog.definitions.find(
-            submission.definition_name, submission.definition_revision, caller=caller
-        )
-        spec = await self.checked_spec(submission, definition, queue, caller=caller)
-        return await self._engine.submit(
-            job_id=submission.job_id or JobId(str(uuid4())),
-            spec=replace(spec, prices=self._prices),
-            tags=submission.tags,
-            key=submission.key,
-            caller=caller,
-        )
-
-    def check(self, submission: Submission, *, caller: Caller) -> JobQueue:
-        """Return the queue of a submission. Raises the errors of `submit` that do not depend on the job definition."""
-        self._disk_guard.check()
-        check_client_document(submission.client_document)
-        return self._enabled(submission.queue, caller)
-
-    async def checked_spec(
-        self, submission: Submission, definition: JobDefinition, queue: JobQueue, *, caller: Caller
-    ) -> JobSpec:
-        """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
-        spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
-        container_policy.require_allowed_containers(spec, caller)
-        origins = submissions.first_job_ids(submission)
-        first_jobs = await self._visible_jobs(list(origins.values()), caller) if origins else {}
-        authors = submissions.authors_of(submission, definition, first_jobs, owner=caller.owner)
-        spec = replace(spec, authors=authors, rerun_of=origins.get(client_requests.RERUN_OF))
-        container_policy.require_allowed_authors(spec, self._engine.accounts.author_policies(spec.authors))
-        if spec.checkpoints is not None:
-            check_mounts(container_policy.containers_of(spec))
-            self._checkpoint_guard.check()
-        check_share(queue, spec)
-        return spec
 
     async def find(self, job_id: JobId, *, caller: Caller) -> Job | None:
         """A job, a node, or a child, also one that its array has not created yet; None for an unknown id."""
@@ -118,16 +52,10 @@ class JobService:
         job = await self._projected.job(whole, visibility=caller.visibility)
         return None if job is None else _job_or_node(job_id, {whole: job})
 
-    async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
-        """The jobs with these ids, in the given order without duplicates, each with its definition.
-
-        Unknown ids are omitted. The definition is None if it does not exist.
-        """
+    async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[Job, ...]:
+        """The jobs with these ids, in the given order without duplicates. Unknown ids are omitted."""
         jobs = await self._visible_jobs([node_of(job_id)[0] for job_id in ids], caller)
-        found = [job for job_id in dict.fromkeys(ids) if (job := _job_or_node(job_id, jobs)) is not None]
-        refs = {job.spec.definition for job in found}
-        definitions = {ref: await self._catalog.definitions.get(ref) for ref in refs}
-        return tuple((job, definitions[job.spec.definition]) for job in found)
+        return tuple(job for job_id in dict.fromkeys(ids) if (job := _job_or_node(job_id, jobs)) is not None)
 
     async def list(self, query: PageQuery, *, caller: Caller) -> tuple[Job, ...]:
         """The next jobs of a query: as many as it allows, unless fewer match. Raises NotFound for an unknown queue.
@@ -336,14 +264,6 @@ class JobService:
             return "its children; none of them has a container at present"
         more = " and more" if len(found) >= MAX_CHILDREN_NAMED else ""
         return f"its children instead: {', '.join(found)}{more}"
-
-    def _enabled(self, name: QueueName, caller: Caller) -> JobQueue:
-        queue = self._catalog.queues_of(caller).get(name)
-        if queue is None:
-            raise NotFound(f"JobQueue {name} not found.")
-        if queue.state is not State.ENABLED:
-            raise Invalid(f"JobQueue {name} is disabled and accepts no jobs.")
-        return queue
 
 
 def _job_or_node(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:

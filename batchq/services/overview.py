@@ -7,7 +7,6 @@ stored. Jobs that the caller may not see are neither counted nor named.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,8 +14,9 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue
 from batchq.domain.container import Resources
+from batchq.domain.enums import ACTIVE, QUEUED, ServerState, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import ACTIVE, QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
 from batchq.engine.engine import Engine
@@ -28,18 +28,6 @@ from batchq.services.catalog import CatalogService
 LONGEST_RUNNING = 5  # jobs
 MAX_FAILURE_GROUPS = 10
 FAILURE_PERIOD = timedelta(hours=24)
-
-
-class ServerState(StrEnum):
-    """The state of the container engine and of the server's loops."""
-
-    OK = "OK"
-    #: The container engine does not answer, or another engine answers.
-    AWAY = "AWAY"
-    #: The data was restored from a backup: no job starts before `batchq leave-safe-mode`. Decision 0016.
-    SAFE_MODE = "SAFE_MODE"
-    #: The store, or a background loop, fails.
-    FAILING = "FAILING"
 
 
 #: For callers who may not read the error.

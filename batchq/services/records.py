@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from batchq.audit import AuditLog
 from batchq.domain.access.accounts import Caller
 from batchq.domain.access.audit import AuditQuery, StoredAudit
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Status
 from batchq.domain.times import from_microseconds, microseconds
 from batchq.engine.history_feed import HistoryFeed
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage

@@ -1,157 +1,213 @@
-"""Submissions of jobs: the request, the job specification that it and the job definition make, and its checks."""
+"""The submission service: a JobRequest becomes a job, with the definition, the defaults, the policies and all checks.
+
+The job definition is read once for each submission.
+"""
 
 from collections.abc import Mapping
 from datetime import timedelta
+from uuid import uuid4
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Owner
-from batchq.domain.catalog import JobDefinition, JobQueue, Tags
-from batchq.domain.container import (
-    ContainerSpec,
-    Overrides,
-    creates_host_paths,
-    creating_host_paths,
-    effective,
-    merge_pairs,
-)
-from batchq.domain.ids import JobId, QueueName, node_of
-from batchq.domain.job import ConsumableRequirement, Dependency, Job, JobSpec, RetryStrategy
+from batchq.domain.access import container_policy
+from batchq.domain.access.accounts import Caller, Owner
+from batchq.domain.catalog import JobDefinition, JobQueue
+from batchq.domain.container import merge_pairs
+from batchq.domain.enums import State
+from batchq.domain.ids import JobId, node_of
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.job_request import JobRequest
+from batchq.domain.overrides import merge
+from batchq.domain.prices import Prices
 from batchq.domain.scheduling.dependencies import invalid_overrides
-from batchq.domain.task import (
-    Nodes,
-    Task,
-    effective_nodes,
-    effective_task,
-    nodes_creating_host_paths,
-    task_creating_host_paths,
+from batchq.domain.training import (
+    MetricRule,
+    check_mounts,
+    check_rules,
+    checkpoint_rules,
+    metric_rules,
+    training_plan,
 )
-from batchq.domain.training import MetricRule, check_rules, checkpoint_rules, metric_rules, training_plan
-from batchq.errors import Invalid
-from batchq.ports.jobs import SubmissionKey
-from batchq.services.client_requests import ORIGIN_TAGS
+from batchq.engine.engine import Engine
+from batchq.errors import Invalid, NotFound
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import JobStore
+from batchq.services.catalog import CatalogService
+from batchq.services.client_requests import ORIGIN_TAGS, RERUN_OF
+from batchq.services.inline_definitions import InlineDefinitions
+from batchq.services.submit_warnings import SubmitWarnings
 from batchq.services.training import patterns
+from batchq.system.host import DiskGuard
 
 MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
 
 
-class Submission(Struct, frozen=True, kw_only=True):
-    """A SubmitJob request. Where no other meaning is given, None means that the request does not set the member."""
+class SubmissionService:
+    """Submits jobs. The engine's loop creates them, in the order of its commits."""
 
-    name: str
-    queue: QueueName
-    definition_name: str
-    #: None: the newest ACTIVE revision.
-    definition_revision: int | None = None
-    #: All overrides of the request. `task` and `nodes` have them applied already; then only their length is checked.
-    overrides: Overrides
-    #: The container of a job whose request describes it whole, instead of the definition's with `overrides`.
-    container: ContainerSpec | None = None
-    #: The definition's task with the overrides of the request applied.
-    task: Task | None = None
-    #: The definition's nodes with the overrides of the request applied.
-    nodes: Nodes | None = None
-    #: None: not an array.
-    array_size: int | None = None
-    #: Replaces the definition's requirements of consumable resources.
-    needs: tuple[ConsumableRequirement, ...] | None = None
-    parameters: tuple[tuple[str, str], ...] = ()
-    retry: RetryStrategy | None = None
-    timeout: timedelta | None = None
-    depends_on: tuple[Dependency, ...] = ()
-    tags: Tags = ()
-    propagate_tags: bool | None = None
-    share_identifier: str | None = None
-    scheduling_priority: int | None = None
-    #: As in `JobSpec`; at most MAX_CLIENT_DOCUMENT bytes.
-    client_document: str | None = None
-    #: The time between the stop signal and the kill; None: the server's.
-    stop_grace: timedelta | None = None
-    #: How the metrics of the job are found in its log, besides the rules that its tags make.
-    metric_rules: tuple[MetricRule, ...] = ()
-    #: The id of the job, which must be new; None: a random one.
-    job_id: JobId | None = None
-    #: The idempotency key of the request; None: a repeated request submits another job.
-    key: SubmissionKey | None = None
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        store: JobStore,
+        catalog: CatalogService,
+        clock: Clock,
+        disk_guard: DiskGuard,
+        checkpoint_guard: DiskGuard,
+        stop_grace: timedelta,
+        prices: Prices | None = None,
+    ) -> None:
+        """`prices`: of new jobs; None: their costs are not known."""
+        self._engine = engine
+        self._store = store
+        self._catalog = catalog
+        self._inline = InlineDefinitions(definitions=catalog.definitions, clock=clock)
+        self._warnings = SubmitWarnings(engine=engine, catalog=catalog, clock=clock)
+        self._disk_guard = disk_guard
+        #: Of the disk of the checkpoint directories.
+        self._checkpoint_guard = checkpoint_guard
+        self._stop_grace = stop_grace
+        self._prices = prices
+
+    async def submit(self, request: JobRequest, *, caller: Caller, strict: bool = False) -> Job:
+        """Create a job. It is durable when this method returns, and may already be in a later status than SUBMITTED.
+
+        Later changes of its definition do not affect the job. `strict`: refuse a job with a warning. Raises
+        DefinitionNotFound; Invalid, with AWS's texts; Throttled; Unavailable.
+        """
+        if request.inline is None:
+            definition = await self._definition(request, caller)
+            queue = self._queue(request, caller)
+        else:
+            queue = self._queue(request, caller)
+            metric_rules_of(request)  # a refused request registers no definition
+            container_policy.require_allowed_containers(request.inline, caller)
+            definition = await self._inline.find_or_register(request.definition_name, request.inline, caller=caller)
+        self._engine.submit_rate.check(caller.account)
+        spec = await self._checked_spec(request, definition, queue, caller)
+        if strict and (why := self.warning(spec, caller=caller)) is not None:
+            raise Invalid(why)
+        return await self._engine.submit(
+            job_id=request.job_id or JobId(str(uuid4())),
+            spec=replace(spec, prices=self._prices),
+            tags=request.tags,
+            key=request.key,
+            caller=caller,
+        )
+
+    async def check(self, request: JobRequest, unregistered: JobDefinition | None, *, caller: Caller) -> str | None:
+        """Raise the errors of `submit`, without a change. Returns the warning.
+
+        Dependencies, budgets, and the limits of accounts and queues are checked by `submit` alone. `unregistered`: the
+        definition of the job; None: it is registered.
+        """
+        if unregistered is None:
+            definition = await self._definition(request, caller)
+        else:
+            container_policy.require_allowed_containers(unregistered, caller)
+            definition = replace(unregistered, owner=caller.owner)
+        queue = self._queue(request, caller)
+        return self.warning(await self._checked_spec(request, definition, queue, caller), caller=caller)
+
+    def warning(self, spec: JobSpec, *, caller: Caller) -> str | None:
+        """Why no compute environment of its queue could hold the job, as a sentence; None: one could."""
+        return self._warnings.warning(spec, caller=caller)
+
+    async def _definition(self, request: JobRequest, caller: Caller) -> JobDefinition:
+        return await self._catalog.definitions.find(request.definition_name, request.definition_revision, caller=caller)
+
+    def _queue(self, request: JobRequest, caller: Caller) -> JobQueue:
+        """The queue. Raises the errors of `submit` that do not depend on the job definition."""
+        self._disk_guard.check()
+        check_client_document(request.client_document)
+        queue = self._catalog.queues_of(caller).get(request.queue)
+        if queue is None:
+            raise NotFound(f"JobQueue {request.queue} not found.")
+        if queue.state is not State.ENABLED:
+            raise Invalid(f"JobQueue {request.queue} is disabled and accepts no jobs.")
+        return queue
+
+    async def _checked_spec(
+        self, request: JobRequest, definition: JobDefinition, queue: JobQueue, caller: Caller
+    ) -> JobSpec:
+        """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
+        spec = build_spec(request, definition, owner=caller.owner, stop_grace=self._stop_grace)
+        container_policy.require_allowed_containers(spec, caller)
+        origins = first_job_ids(request)
+        first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
+        authors = authors_of(request, definition, first_jobs, owner=caller.owner)
+        spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF))
+        container_policy.require_allowed_authors(spec, self._engine.accounts.author_policies(spec.authors))
+        if spec.checkpoints is not None:
+            check_mounts(container_policy.containers_of(spec))
+            self._checkpoint_guard.check()
+        check_share(queue, spec)
+        return spec
 
 
-def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
-    """The job specification: the definition with the submission's overrides.
+def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
+    """The job specification: the definition with the request's overrides, and the defaults.
 
-    AWS: retryStrategy and timeout replace those of the definition as a whole. Raises Invalid for tags of batchq with an
-    invalid value.
+    AWS: retryStrategy and timeout replace those of the definition as a whole. Raises Invalid, also for tags of batchq
+    with an invalid value.
     """
-    parameters = merge_pairs(definition.parameters, submission.parameters)
-    priority, propagate = submission.scheduling_priority, submission.propagate_tags
-    container, task, gang = _work(submission, definition, parameters)
+    parameters = merge_pairs(definition.parameters, request.parameters)
+    work = merge(request, definition, parameters)
+    if definition.nodes is not None and request.array_size is not None:
+        raise Invalid("A job of a multinode job definition cannot be an array job.")
+    priority, propagate = request.scheduling_priority, request.propagate_tags
     propagate = definition.propagate_tags if propagate is None else propagate
-    tags = merge_pairs(definition.tags, submission.tags) if propagate else ()
+    tags = merge_pairs(definition.tags, request.tags) if propagate else ()
     return JobSpec(
         owner=owner,
-        name=submission.name,
-        queue=submission.queue,
+        name=request.name,
+        queue=request.queue,
         definition=definition.ref,
-        container=container,
-        task=task,
-        nodes=gang,
-        array_size=submission.array_size,
-        needs=definition.needs if submission.needs is None else submission.needs,
-        overrides=submission.overrides,
+        container=work.container,
+        task=work.task,
+        nodes=work.nodes,
+        array_size=request.array_size,
+        needs=work.needs,
+        overrides=work.overrides,
         parameters=parameters,
-        retry=submission.retry or definition.retry,
-        timeout=submission.timeout or definition.timeout,
-        depends_on=submission.depends_on,
+        retry=request.retry or definition.retry,
+        timeout=request.timeout or definition.timeout,
+        depends_on=request.depends_on,
         scheduling_priority=definition.scheduling_priority if priority is None else priority,
-        share_identifier=submission.share_identifier,
+        share_identifier=request.share_identifier,
         propagate_tags=propagate,
-        invalid=invalid_overrides(submission.overrides, len(tags)),
-        client_document=submission.client_document,
-        stop_grace=submission.stop_grace or stop_grace,
-        checkpoints=checkpoint_rules(submission.tags),
-        metric_rules=metric_rules_of(submission),
-        plan=training_plan(submission.tags),
+        invalid=invalid_overrides(work.overrides, len(tags)),
+        client_document=request.client_document,
+        stop_grace=request.stop_grace or stop_grace,
+        checkpoints=checkpoint_rules(request.tags),
+        metric_rules=metric_rules_of(request),
+        plan=training_plan(request.tags),
     )
 
 
-def _work(
-    submission: Submission, definition: JobDefinition, parameters: tuple[tuple[str, str], ...]
-) -> tuple[ContainerSpec, Task | None, Nodes | None]:
-    task, gang = submission.task or definition.task, submission.nodes or definition.nodes
-    task = task and effective_task(task, {}, parameters)
-    gang = gang and effective_nodes(gang, {}, parameters)
-    creates = creates_host_paths(submission.tags)
-    if creates:
-        task, gang = task and task_creating_host_paths(task), gang and nodes_creating_host_paths(gang)
-    several = gang or task
-    if several:
-        return several.leading.spec, task, gang
-    container = submission.container or effective(definition.container, submission.overrides, parameters)
-    return creating_host_paths(container) if creates else container, None, None
-
-
-def first_job_ids(submission: Submission) -> Mapping[str, JobId]:
-    """The jobs that the submission repeats or copies, by the tag that names each."""
-    return {tag: node_of(JobId(value))[0] for tag, value in submission.tags if tag in ORIGIN_TAGS}
+def first_job_ids(request: JobRequest) -> Mapping[str, JobId]:
+    """The jobs that the request repeats or copies, by the tag that names each."""
+    return {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
 
 
 def authors_of(
-    submission: Submission, definition: JobDefinition, first_jobs: Mapping[JobId, Job], *, owner: Owner
+    request: JobRequest, definition: JobDefinition, first_jobs: Mapping[JobId, Job], *, owner: Owner
 ) -> tuple[Owner, ...]:
     """The authors of the new job. `first_jobs`: those of `first_job_ids` that are visible to its owner.
 
     Raises Invalid if one is missing.
     """
     authors = [definition.author]
-    for tag, job_id in first_job_ids(submission).items():
+    for tag, job_id in first_job_ids(request).items():
         if job_id not in first_jobs:
             raise Invalid(f"Job {job_id} of the tag {tag} not found.")
         authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
     return tuple(fromkey for fromkey in dict.fromkeys(authors) if fromkey != owner)
 
 
-def metric_rules_of(submission: Submission) -> tuple[MetricRule, ...]:
+def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:
     """The rules of the request and of its tags. Raises Invalid, also for a regular expression that is not valid."""
-    rules = (*submission.metric_rules, *metric_rules(submission.tags))
+    rules = (*request.metric_rules, *metric_rules(request.tags))
     check_rules(list(rules))
     patterns(rules)
     return rules

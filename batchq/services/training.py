@@ -20,15 +20,16 @@ from msgspec.structs import replace
 from batchq.audit import Journal
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.access.audit import DONE, record_of
+from batchq.domain.enums import ACTIVE, CheckpointType, Status
 from batchq.domain.ids import JobId, node_of
-from batchq.domain.job import ACTIVE, Attempt, Job, Status
+from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.container_rules import leading_tag, spec_of
 from batchq.domain.times import from_microseconds
 from batchq.domain.training import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.logs.service import CloudWatchLogs
-from batchq.ports.checkpoints import Checkpoint, CheckpointStore, CheckpointType
+from batchq.ports.checkpoints import Checkpoint, CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import StoredLine

@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import BatchqError, StoreFailed, StoreRefused
 from batchq.ports.jobs import Restoration
 from batchq.store import catalog, history, integrity, job_writes, rows, statements

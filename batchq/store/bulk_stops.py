@@ -20,9 +20,9 @@ from batchq.domain.bulk_stop import (
     StopTarget,
     Target,
 )
+from batchq.domain.enums import ACTIVE, Status
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.intervals import merged
-from batchq.domain.job import ACTIVE, Status
 from batchq.domain.job_selection import UNFINISHED, JobSelection
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes

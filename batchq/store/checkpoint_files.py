@@ -30,6 +30,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.domain.enums import CheckpointType
 from batchq.domain.ids import JobId
 from batchq.domain.times import from_microseconds
 from batchq.domain.training import (
@@ -43,7 +44,7 @@ from batchq.domain.training import (
     step_of,
 )
 from batchq.errors import Invalid, StoreFailed
-from batchq.ports.checkpoints import Checkpoint, CheckpointType, Moment, PreparedDirectory
+from batchq.ports.checkpoints import Checkpoint, Moment, PreparedDirectory
 from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
 from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
 from batchq.store.log_files import FreeSpace, free

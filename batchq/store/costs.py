@@ -13,8 +13,9 @@ from msgspec.json import Decoder
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.cost import Amounts, Spending
+from batchq.domain.enums import CostGroup
 from batchq.domain.ids import QueueName
-from batchq.ports.costs import CostGroup, GroupSpending, SpendingKey, SpendingPage, SpendingQuery
+from batchq.ports.costs import GroupSpending, SpendingKey, SpendingPage, SpendingQuery
 from batchq.store import rows
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.rows import json_texts

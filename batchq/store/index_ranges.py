@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.job_search import PageQuery, SearchOrder, SearchPosition
 from batchq.store import job_reads, rows

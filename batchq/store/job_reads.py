@@ -13,15 +13,16 @@ from typing import Any, TypeVar
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
+from batchq.domain.enums import Status
 from batchq.domain.explanation.facts import MAX_PLACE, QueuePosition
-from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.job import Job, Status
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, SubmissionKey
+from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.times import EPOCH, from_microseconds, microseconds
 from batchq.errors import Unreadable
-from batchq.ports.jobs import FailureGroup, Failures, Restoration, SubmissionKey, WaitingQuery
+from batchq.ports.jobs import FailureGroup, Failures, Restoration, WaitingQuery
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
 from batchq.store import rows
 from batchq.store.statements import load_statements

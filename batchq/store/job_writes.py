@@ -4,13 +4,14 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.enums import FINISHED
+from batchq.domain.ids import ConsumableName, JobId, SubmissionKey
+from batchq.domain.job import Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.times import microseconds
 from batchq.errors import Conflict
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import Changes, Restoration, SubmissionKey
+from batchq.ports.jobs import Changes, Restoration
 from batchq.store import audit, costs, history, lists, rows
 from batchq.store.statements import Row, execute_each, load_statements
 

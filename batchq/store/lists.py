@@ -15,8 +15,9 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from batchq.domain.access.accounts import Visibility
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Age, ChildRun

@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import DefinitionRef, JobId, QueueName
-from batchq.domain.job import FINISHED, ArrayChild, ArrayState, Job, JobSpec, Status
+from batchq.domain.job import ArrayChild, ArrayState, Job, JobSpec
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.times import EPOCH
 from batchq.errors import Unreadable

@@ -24,7 +24,7 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.ids import JobId, QueueName, SubmissionKey
 from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
@@ -34,7 +34,7 @@ from batchq.domain.times import microseconds, milliseconds
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import Restoration, SubmissionKey
+from batchq.ports.jobs import Restoration
 from batchq.ports.logs import LogStream
 from batchq.store.statements import Row
 

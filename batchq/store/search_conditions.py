@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from batchq.domain.job import FINISHED, QUEUED, Status
+from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import microseconds
 from batchq.ports.job_search import PageQuery, SearchOrder

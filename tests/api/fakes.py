@@ -33,12 +33,13 @@ from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
+from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService
+from batchq.services.submissions import SubmissionService
 from batchq.store import job_reads
 from batchq.system.host import DiskGuard
 from tests.api import modelarts
@@ -220,10 +221,12 @@ class Backend:
             store=self.store, jobs=self.store, clock=self.clock, disk_guard=self.disk_guard, changed=lambda: None
         )
         self.explanations = ExplanationService(engine=self.engine, store=self.store)
-        self.jobs = JobService(
+        self.jobs = JobService(engine=self.engine, store=self.store, catalog=self.catalog)
+        self.submissions = SubmissionService(
             engine=self.engine,
             store=self.store,
             catalog=self.catalog,
+            clock=self.clock,
             disk_guard=self.disk_guard,
             checkpoint_guard=self.disk_guard,
             stop_grace=timedelta(seconds=30),
@@ -238,11 +241,20 @@ class Backend:
         self.searching = JobSearchService(
             engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of
         )
+        self.views = JobViewService(
+            jobs=self.jobs,
+            definitions=self.catalog.definitions,
+            explanations=self.explanations,
+            search=self.searching,
+            costs=None,
+            checkpoints=None,
+        )
         self.overviews = OverviewService(engine=self.engine, store=self.store, catalog=self.catalog, clock=self.clock)
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
         self.parts = make_parts(
             jobs=self.jobs,
-            submissions=DirectSubmissionService(jobs=self.jobs, definitions=self.catalog.definitions, clock=self.clock),
+            views=self.views,
+            submissions=self.submissions,
             catalog=self.catalog,
             search=self.searching,
             overviews=self.overviews,

@@ -5,14 +5,13 @@ from msgspec.structs import replace
 
 from batchq.audit import Journal
 from batchq.domain.access.accounts import Caller, Owner, Role, UserName
-from batchq.domain.container import Overrides
-from batchq.domain.job import Status
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.enums import Status, StopKind
+from batchq.domain.job_request import JobRequest
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.errors import DiskFull, Invalid, NotFound
 from batchq.ports.checkpoints import CheckpointType
 from batchq.ports.jobs import Changes
-from batchq.services.submissions import Submission
 from batchq.services.training import CheckpointService
 from batchq.system.host import DiskGuard
 from tests.api.fakes import Backend
@@ -159,9 +158,9 @@ async def test_jobs_with_checkpoints_are_rejected_while_their_disk_is_nearly_ful
     backend = Backend()
     await backend.create_default_queue()
     await backend.catalog.definitions.register(builders.definition(name="train"), caller=ADMIN)
-    backend.jobs._checkpoint_guard = DiskGuard(free=lambda: 0, min_free=1, directory="checkpoint directory")
-    plain = Submission(name="train", queue="default", definition_name="train", overrides=Overrides())
+    backend.submissions._checkpoint_guard = DiskGuard(free=lambda: 0, min_free=1, directory="checkpoint directory")
+    plain = JobRequest(name="train", queue="default", definition_name="train")
 
-    await backend.jobs.submit(plain, caller=ADMIN)
+    await backend.submissions.submit(plain, caller=ADMIN)
     with pytest.raises(DiskFull, match="checkpoint directory"):
-        await backend.jobs.submit(replace(plain, tags=(("batchq:checkpoints", "true"),)), caller=ADMIN)
+        await backend.submissions.submit(replace(plain, tags=(("batchq:checkpoints", "true"),)), caller=ADMIN)

@@ -8,6 +8,7 @@ from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.describe_jobs import job_detail
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag
+from batchq.services.job_views import JobView
 from tests.api.conftest import ARN, CONTAINER
 from tests.support import builders
 from tests.support.builders import NOON
@@ -187,7 +188,7 @@ async def test_a_job_is_described_after_its_definition_was_deregistered(submit, 
 def test_a_job_without_a_stored_definition_has_its_images():
     lost = builders.job(image="busybox", command=("true",), millicpus=250, memory_mib=64)
 
-    container = job_detail(lost, None, BatchArns(account="123456789012", region="eu-central-1"))["container"]
+    container = job_detail(JobView(job=lost), BatchArns(account="123456789012", region="eu-central-1"))["container"]
 
     assert (container["image"], container["command"]) == ("busybox", ["true"])
     assert container["resourceRequirements"] == [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "64"}]

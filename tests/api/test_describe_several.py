@@ -8,11 +8,13 @@ from msgspec.structs import replace
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.describe_jobs import job_detail
 from batchq.domain import events as on
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag, child_id
-from batchq.domain.job import ArrayChild, ArrayState, AttemptContainer, AttemptContainerState, Status
+from batchq.domain.job import ArrayChild, ArrayState, AttemptContainer
 from batchq.domain.lifecycle import views
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.jobs import Changes
+from batchq.services.job_views import JobView
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.several import DUO, GANG
 from tests.support import builders
@@ -358,9 +360,9 @@ def test_a_job_without_a_stored_definition_has_its_images():
     task = Task(containers=(TaskContainer(name="work", spec=builders.container(image="busybox")),))
     gang = Nodes(count=2, main=0, ranges=(NodeRange(first=0, last=1, task=task),))
 
-    of_task = job_detail(builders.job(task=task), None, arns)
-    of_gang = job_detail(builders.job(nodes=gang), None, arns)
-    of_node = job_detail(views.node_view(builders.job(nodes=gang), 1), None, arns)
+    of_task = job_detail(JobView(job=builders.job(task=task)), arns)
+    of_gang = job_detail(JobView(job=builders.job(nodes=gang)), arns)
+    of_node = job_detail(JobView(job=views.node_view(builders.job(nodes=gang), 1)), arns)
 
     described = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
     containers = [it["ecsProperties"]["taskProperties"][0]["containers"] for it in described]

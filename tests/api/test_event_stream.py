@@ -14,8 +14,8 @@ from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
 from batchq.api.native import long_polls
 from batchq.api.native.long_polls import EncodedEvents
 from batchq.domain.access.accounts import Directory, Owner, User, UserName, Visibility
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Status
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage, HistoryEntry
 from batchq.server.bootstrap import serving
 from batchq.settings import Auth, Runtime, Settings

@@ -4,13 +4,11 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import AccountName, Caller, Role, UserName
-from batchq.domain.container import Overrides
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
+from batchq.domain.job_request import JobRequest
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
-from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid
-from batchq.services.submissions import Submission
 from tests.api.conftest import ARN
 from tests.support import builders
 from tests.support.builders import ADMIN
@@ -187,10 +185,8 @@ async def test_only_a_submitter_who_sees_the_named_job_repeats_it(server, submit
     old = await submit("old")
     stranger = Caller(user=UserName("ada"), account=AccountName("lab"), role=Role.USER)
     tags = (("batchq:rerun-of", old),)
-    again = Submission(
-        name="new", queue=QueueName("default"), definition_name="sleeper", overrides=Overrides(), tags=tags
-    )
+    again = JobRequest(name="new", queue=QueueName("default"), definition_name="sleeper", tags=tags)
 
     with pytest.raises(Invalid, match="not found"):
-        await server.jobs.submit(again, caller=stranger)
-    assert (await server.jobs.submit(again, caller=ADMIN)).spec.rerun_of == old
+        await server.submissions.submit(again, caller=stranger)
+    assert (await server.submissions.submit(again, caller=ADMIN)).spec.rerun_of == old

@@ -423,3 +423,15 @@ async def test_every_job_has_a_checkpoint_directory(server, create):
     _, answer = await create()
 
     assert (await server.engine.job(answer["metadata"]["id"])).spec.checkpoints is not None
+
+
+async def test_the_nodes_of_a_training_job_can_be_overridden_when_its_definition_is_used_again(server, create, http):
+    _, answer = await create(resource={"node_count": 2})
+    definition = (await server.engine.job(answer["metadata"]["id"])).spec.definition
+    changes = [{"targetNodes": "0:1", "containerOverrides": {"command": ["again"]}}]
+    request = {"jobName": "again", "jobQueue": "default", "jobDefinition": str(definition)}
+
+    status, _, again = await http.post("submitjob", request | {"nodeOverrides": {"nodePropertyOverrides": changes}})
+
+    assert status == 200, again
+    assert (await server.engine.job(again["jobId"])).spec.nodes.leading.spec.command == ("again",)

@@ -14,9 +14,9 @@ from batchq.api.training.common.training_jobs import without_root
 from batchq.api.training.modelarts import flavors, job_document, lists, operations
 from batchq.api.training.modelarts.job_document import FAILURES, phases
 from batchq.api.training.modelarts.wire import TrainingEventsQuery
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.explanation.explain import REASONS
-from batchq.domain.job import Status
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.ports.history import HistoryEntry
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation
 from tests.support.builders import ADMIN, NOON, attempt, job

@@ -4,7 +4,7 @@ import pytest
 
 from batchq.api.native import job_search
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.ports.jobs import Changes
 from tests.api.several import DUO, GANG
 from tests.support.builders import ADMIN, NOON, attempt, job, moment

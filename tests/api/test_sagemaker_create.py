@@ -16,8 +16,9 @@ from batchq.api.training.sagemaker.create_job import (
 )
 from batchq.api.training.sagemaker.job_document import described
 from batchq.api.training.sagemaker.wire import ChannelShape, SageMakerCreateTrainingJob
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import AttemptContainer, Status
+from batchq.domain.job import AttemptContainer
 from batchq.engine.containers.translation import launch_spec
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN, NOON, attempt, job
@@ -70,7 +71,7 @@ def made(s3_root=ROOT, *, instances=1, **members):
         **members,
     }
     body, limits = SageMakerCreateTrainingJob.model_validate(request), replace(LIMITS, min_timeout=1, s3_root=s3_root)
-    return sagemaker_submission(body, arn="arn", digest="", share=None, limits=limits, caller=ADMIN)[1]
+    return sagemaker_submission(body, arn="arn", digest="", share=None, limits=limits, caller=ADMIN).inline
 
 
 def files_of(container):

@@ -16,6 +16,7 @@ from batchq.api.batch.submit_job import SubmitJob
 from batchq.api.serving import app as http
 from batchq.cli.serve import tune_gc
 from batchq.domain.access.accounts import Permission, UserName
+from batchq.domain.overrides import merge
 from batchq.system.clock import SystemClock
 from tests.support.builders import definition
 from tests.support.parts import make_parts
@@ -43,7 +44,8 @@ async def shaped(_parts, _call, body: SubmitJob):
 
 
 async def validated(parts, call, body: SubmitJob):
-    submit_job.batch_submission(body, DEFINITION, arns=call.arns, limits=parts.limits, key=call.key)
+    requested = submit_job.to_job_request(body, arns=call.arns, limits=parts.limits, key=call.key)
+    merge(requested, DEFINITION, requested.parameters)
     return ANSWER
 
 

@@ -1,6 +1,7 @@
 """Compute environments, job queues and scheduling policies: creation, changes, deletion and tags."""
 
 import asyncio
+import gc
 import json
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from batchq.domain import catalog as rules
-from batchq.domain.catalog import ComputeEnvironment, ShareWeight, State
+from batchq.domain.catalog import ComputeEnvironment, ShareWeight
+from batchq.domain.enums import State
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.services.catalog import CatalogService
 from tests.catalog.conftest import NoonClock, disabled_queue, make_environment, make_policy, make_queue
@@ -102,6 +104,27 @@ async def test_a_cancelled_caller_leaves_memory_and_store_equal(changed):
 
     assert request.cancelled()
     assert list(catalog.environments.values()) == list(await store.resources(ComputeEnvironment)) == [environment()]
+
+
+async def test_the_error_of_a_change_whose_caller_was_cancelled_is_not_reported_as_unhandled(catalog):
+    reported, begun, goes_on = [], asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+
+    async def fail():
+        begun.set()
+        await goes_on.wait()
+        raise StoreFailed("disk I/O error")
+
+    request = asyncio.ensure_future(catalog.job_queues.write_lock.run("a change", fail))
+    await begun.wait()
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+    goes_on.set()
+    await make_environment(catalog)  # the next change
+    del request  # its traceback refers to the change
+    gc.collect()
+
+    assert reported == []
 
 
 async def test_concurrent_changes_are_all_applied(catalog):

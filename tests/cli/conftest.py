@@ -19,6 +19,7 @@ async def called(server, monkeypatch):
         monkeypatch.setenv("BATCHQ_URL", url)
         server.url = url
         yield server
+    assert server.mistakes == []
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from inspect import isawaitable
 
 from aiohttp import web
 
 from batchq.cli.main import main
+from tests.cli.responses import AT, caller, explanation, line_type, mistakes_in, mistakes_of
 
 DAY = 86_400_000  # milliseconds
 SECOND = 1000  # milliseconds
@@ -36,25 +38,44 @@ JOB = job_id("8f2c51a7")
 def row(name="train", status="RUNNING", **more):
     return {
         "jobId": job_id("8f2c51a7"),
+        "jobArn": f"arn:aws:batch:us-east-1:123456789012:job/{job_id('8f2c51a7')}",
         "jobName": name,
         "jobQueue": "default",
         "jobDefinition": "train:3",
         "status": status,
         "user": "ada",
         "account": "lab",
-        "createdAt": 1_795_000_000_000,
+        "createdAt": AT,
         "attempt": 1,
         "maxAttempts": 1,
     } | more
 
 
-class NativeServer:
+class ScriptedServer:
+    """A server whose responses are of the API's types."""
+
+    def __init__(self):
+        #: What the API would not have answered. The fixtures require that it is empty.
+        self.mistakes = []
+
+    def json(self, request, document):
+        self.mistakes += mistakes_of(request.path, document)
+        return web.json_response(document)
+
+    def lines(self, lines):
+        """The body of the response to a bulk stop."""
+        self.mistakes += [mistake for line in lines for mistake in mistakes_in(line, line_type(line))]
+        return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+class NativeServer(ScriptedServer):
     """Answers listjobs by the filters `idPrefix`, `jobNames` and `jobStatuses` alone, `page_size` rows a page."""
 
     def __init__(self):
+        super().__init__()
         self.rows = []
         self.page_size = 1000
-        #: Responses of other paths, by path without the query: an object, or a function of the query.
+        #: Responses of other paths, by path without the query: an object, or a function of the query, sync or async.
         self.responses = {}
         #: Method, path with query, and content of each request.
         self.requests = []
@@ -73,18 +94,20 @@ class NativeServer:
         content = await request.json() if request.method == "POST" else None
         self.requests.append((request.method, request.path_qs, content))
         if request.path == "/v1/batchq/listjobs":
-            return web.json_response(self._page(content))
+            return self.json(request, self._page(content))
         if request.path not in self.responses:
             return web.json_response({"message": f"{request.path} does not exist."}, status=404)
         response = self.responses[request.path]
-        return web.json_response(response(dict(request.query)) if callable(response) else response)
+        if callable(response):
+            response = response(dict(request.query))
+        return self.json(request, await response if isawaitable(response) else response)
 
     def _page(self, content):
         matching = [it for it in self.rows if self._matches(it, content)]
         start = int(content.get("nextToken", 0))
         end = start + min(self.page_size, content["maxResults"])
-        more = {"nextToken": str(end)} if end < len(matching) else {}
-        return {"jobs": matching[start:end], "searchedBackTo": 1_795_000_000_000 - DAY, "complete": True} | more
+        page = {"jobs": matching[start:end], "complete": end >= len(matching)}
+        return page if page["complete"] else page | {"nextToken": str(end), "searchedBackTo": AT - DAY}
 
     def _matches(self, it, content):
         return (
@@ -98,10 +121,11 @@ def job(outcome, **more):
     return {"jobId": ARRAY, "jobName": "sim", "status": "RUNNABLE", "outcome": outcome} | more
 
 
-class StopServer:
+class StopServer(ScriptedServer):
     """Records requests to stop jobs, and returns the responses that the test sets."""
 
     def __init__(self):
+        super().__init__()
         self.requests = []
         self.jobs = []
         self.refuses = None
@@ -124,7 +148,7 @@ class StopServer:
             return web.json_response({"message": message}, status=status)
         counts = {it["outcome"]: 1 for it in self.jobs}
         lines = [*self.jobs, {"counts": counts, "dryRun": content["dryRun"]}]
-        answer = "".join(f"{json.dumps(it)}\n" for it in lines).encode() if self.answer is None else self.answer
+        answer = self.lines(lines).encode() if self.answer is None else self.answer
         if self.breaks_off or self.holds_after is not None:
             return await self._give_some(request, answer)
         return web.Response(body=answer, content_type=self.media)
@@ -157,12 +181,13 @@ def state(status, *attempts, **more):
     return job | times | ended | reason | more
 
 
-class JobServer:
-    """Each DescribeJobs returns the next state, and the last one again. `lines` are the output of each attempt."""
+class JobServer(ScriptedServer):
+    """Each DescribeJobs returns the next state, and the last one again. `output`: the lines of each attempt."""
 
     def __init__(self):
+        super().__init__()
         self.states = [state("SUCCEEDED", attempt())]
-        self.lines = {1: []}
+        self.output = {1: []}
         self.sentence = None
         #: The number of further requests that are answered with 503.
         self.away = 0
@@ -198,13 +223,13 @@ class JobServer:
 
     async def _register(self, request):
         name = (await request.json())["jobDefinitionName"]
-        return web.json_response({"jobDefinitionName": name, "revision": 1})
+        return self.json(request, {"jobDefinitionName": name, "revision": 1})
 
-    async def _whoami(self, _):
-        return web.json_response({"user": "ada", "account": "lab", "role": "USER"})
+    async def _whoami(self, request):
+        return self.json(request, caller())
 
-    async def _definitions(self, _):
-        return web.json_response({"jobDefinitions": []})
+    async def _definitions(self, request):
+        return self.json(request, {"jobDefinitions": []})
 
     async def _submit(self, request):
         content = await request.json()
@@ -214,29 +239,29 @@ class JobServer:
         self.requested.set()
         if self.is_mute:
             await asyncio.sleep(60)
-        return web.json_response({"jobId": JOB, "jobName": "train"})
+        return self.json(request, {"jobId": JOB, "jobName": "train"})
 
-    async def _describe(self, _):
+    async def _describe(self, request):
         self.described += 1
         current = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         if len(self.states) == 1:
             self.is_followed.set()
-        return web.json_response({"jobs": [current] if current else []})
+        return self.json(request, {"jobs": [current] if current else []})
 
     async def _log(self, request):
         self.log_requests.append(request.match_info["id"])
         if self.log_refusal:
             return web.json_response({"message": self.log_refusal}, status=400)
         number, after = int(request.query["attempt"]), int(request.query.get("after", 0))
-        found = self.lines.get(number, [])[after : after + 2]
-        over = after + len(found) >= len(self.lines.get(number, []))
+        found = self.output.get(number, [])[after : after + 2]
+        over = after + len(found) >= len(self.output.get(number, []))
         lines = [{"at": 0, "message": it} for it in found]
-        return web.json_response({"lines": lines, "next": after + len(found), "over": over})
+        return self.json(request, {"lines": lines, "next": str(after + len(found)), "over": over})
 
-    async def _why(self, _):
+    async def _why(self, request):
         if self.sentence is None:
             return web.json_response({"message": "No such operation."}, status=404)
-        return web.json_response({"jobId": JOB, "code": "ANY", "sentence": self.sentence, "facts": {}})
+        return self.json(request, explanation(self.sentence, jobId=JOB))
 
     async def _stop(self, request):
         verb = request.match_info["verb"].removesuffix("jobs")
@@ -245,5 +270,4 @@ class JobServer:
         if self.stopped is not None:
             self.states = [self.stopped]
         lines = [{"jobId": JOB, "outcome": outcome}, {"counts": {outcome: 1}, "dryRun": False}]
-        body = "".join(f"{json.dumps(it)}\n" for it in lines)
-        return web.Response(text=body, content_type="application/x-ndjson")
+        return web.Response(text=self.lines(lines), content_type="application/x-ndjson")

@@ -11,7 +11,9 @@ import pytest
 
 from batchq.accounts.files import AccessKeyFile, new_key
 from batchq.cli.main import main
+from batchq.domain.enums import KeyState
 from batchq.errors import Unavailable
+from batchq.ports.responses.accounts import NewKeyResponse
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 UNPRIVILEGED = 65534
@@ -139,8 +141,9 @@ def test_an_invalid_key_file_is_reported_in_one_line_without_its_content(tmp_pat
 @pytest.mark.fault("SE36")
 @pytest.mark.parametrize("member", ["id", "secret"])
 def test_a_response_that_is_not_a_key_is_not_printed_for_the_shell(capsys, monkeypatch, member):
-    answer = {"id": "BQIA", "secret": "s3cr3t", "user": "ada", "firstUser": False} | {member: "x;touch pwned"}
-    monkeypatch.setattr("batchq.cli.accounts.perform", lambda *_: answer)
+    key = {"id": "BQIA", "secret": "s3cr3t"} | {member: "x;touch pwned"}
+    made = NewKeyResponse(user="ada", state=KeyState.ACTIVE, created_at=0, first_user=False, **key)
+    monkeypatch.setattr("batchq.cli.accounts.perform", lambda *_, **__: made)
 
     assert main(["key", "create"]) == 1
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.cli.responses import environment, explanation, overview, queue
 from tests.cli.servers import batchq
 
 QUEUES = [
@@ -16,25 +17,11 @@ QUEUES = [
     }
     for name, state, priority in (("default", "ENABLED", 1), ("night", "DISABLED", 5))
 ]
-OVERVIEW = {
-    "queues": [
-        {
-            "jobQueue": "default",
-            "state": "ENABLED",
-            "priority": 1,
-            "counts": {"RUNNING": 2, "STARTING": 1, "RUNNABLE": 4, "FAILED": 9},
-            "why": {"code": "NEXT", "sentence": "needs 4 vCPUs, 1.5 of 8 are free"},
-        }
-    ],
-    "capacity": [
-        {
-            "computeEnvironment": "local",
-            "vcpus": {"limit": 8, "requested": 6.5},
-            "memoryMiB": {"limit": 1024, "requested": 512},
-            "gpus": {"limit": 0, "requested": 0},
-        }
-    ],
-}
+COUNTS = {"RUNNING": 2, "STARTING": 1, "RUNNABLE": 4, "FAILED": 9}
+OVERVIEW = overview(
+    queues=[queue("default", counts=COUNTS, why=explanation("needs 4 vCPUs, 1.5 of 8 are free"))],
+    capacity=[environment()],
+)
 
 
 def definition(name, revision):

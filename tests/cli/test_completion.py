@@ -43,7 +43,9 @@ def complete(tmp_path):
 def catalog(native):
     native.rows = [row(), row("sim", jobId=job_id("77ab01c9"))]
     native.responses |= {
-        "/v1/describejobqueues": {"jobQueues": [{"jobQueueName": it, "state": "ENABLED"} for it in ("default", "gpu")]},
+        "/v1/describejobqueues": {
+            "jobQueues": [{"jobQueueName": it, "state": "ENABLED", "priority": 1} for it in ("default", "gpu")]
+        },
         "/v1/describejobdefinitions": {"jobDefinitions": [{"jobDefinitionName": "train", "revision": 1}]},
     }
     return native

@@ -60,7 +60,7 @@ async def safe_url(app, files):
 
 
 def send(*members, **more):
-    return asyncio.to_thread(call, *members, **more)
+    return asyncio.to_thread(call, *members, answer=dict, **more)
 
 
 async def test_a_call_without_content_is_a_get_and_with_content_a_post(url):
@@ -156,7 +156,7 @@ def test_an_invalid_ca_bundle_is_reported_with_its_path(bundle, monkeypatch):
     monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
 
     with pytest.raises(Invalid, match=f"^{bundle} is not a PEM file of certificates"):
-        call("https://127.0.0.1:9", "/echo")
+        call("https://127.0.0.1:9", "/echo", answer=dict)
 
 
 NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://there:65536", "http://there/é"]

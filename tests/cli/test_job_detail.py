@@ -1,27 +1,22 @@
 """`batchq show`, `why` and `history`: what they print of the responses."""
 
 import json
+import re
 
+from tests.cli.responses import attempt, details, explanation, stop_order
 from tests.cli.servers import batchq, job_id, row
 
 JOB = job_id("8f2c51a7")
 PATH = f"/v1/batchq/jobs/{JOB}"
-DETAIL = row(
-    status="FAILED",
-    statusReason="OutOfMemoryError: Container killed due to memory usage",
-    startedAt=1_795_000_002_000,
-    stoppedAt=1_795_000_719_000,
-    exitCode=137,
-    image="python:3.12",
+RAN = {"startedAt": 1_795_000_002_000, "stoppedAt": 1_795_000_719_000, "exitCode": 137}
+DETAIL = details(
+    row(status="FAILED", statusReason="OutOfMemoryError: Container killed due to memory usage", **RAN),
     command=["python", "my train.py"],
-    vcpus=2,
-    memoryMiB=512,
-    environment={"A": "1"},
-    dependsOn=[{"jobId": job_id("91aa0000"), "jobName": "align", "status": "SUCCEEDED"}],
-    stopOrders=[{"kind": "CANCEL", "user": "cora", "reason": "too hot", "signalledAt": 1_795_000_002_000}],
-    attempts=[
-        {"number": 1, "startedAt": 1_795_000_002_000, "stoppedAt": 1_795_000_719_000, "exitCode": 137, "reason": "OOM"}
-    ],
+    environment=[{"name": "A", "value": "1"}],
+    dependsOn=[{"jobId": job_id("91aa0000"), "type": "N_TO_N"}],
+    dependents=[{"jobId": job_id("77ab01c9"), "jobName": "plot", "status": "PENDING"}],
+    stopOrders=[stop_order("CANCEL", user="cora", signalledAt=1_795_000_002_000)],
+    attempts=[attempt(reason="OOM", **RAN)],
 )
 
 
@@ -38,14 +33,15 @@ async def test_show_prints_a_detail_a_line_into_a_pipe(native, capsys):
     assert fields["requires"] == "2 vCPU, 512 MiB memory"
     assert fields["environment"] == "A=1"
     assert fields["took"] == "11 min 57 s"
-    assert fields["waits for"] == f"{job_id('91aa0000')} (align, SUCCEEDED)"
-    assert fields["stop order"].startswith("cancelled by cora, 'too hot'; signalled at ")
+    assert fields["waits for"] == f"{job_id('91aa0000')} (N_TO_N)"
+    assert fields["waited for by"] == f"{job_id('77ab01c9')} (plot, PENDING)"
+    assert re.fullmatch(r"cancelled by cora at \d\d:\d\d, 'too hot'; signalled at \S+", fields["stop order"])
     assert fields["attempt"].split("\t")[:2] == ["1", "137"]
 
 
 async def test_show_has_the_explanation_of_the_server(native, capsys):
     native.responses[PATH] = {"job": DETAIL}
-    native.responses[f"{PATH}/why"] = {"jobId": JOB, "code": "OUT_OF_MEMORY", "sentence": "Killed for memory."}
+    native.responses[f"{PATH}/why"] = explanation("Killed for memory.", "OUT_OF_MEMORY", jobId=JOB)
 
     assert await batchq("show", JOB) == 0
 
@@ -53,9 +49,8 @@ async def test_show_has_the_explanation_of_the_server(native, capsys):
 
 
 async def test_show_escapes_control_characters(native, capsys):
-    native.responses[PATH] = {
-        "job": DETAIL | {"jobName": "a\x1b[2J", "command": ["\u202e"], "environment": {"\n": "\x07"}}
-    }
+    variable = {"name": "\n", "value": "\x07"}
+    native.responses[PATH] = {"job": DETAIL | {"jobName": "a\x1b[2J", "command": ["\u202e"], "environment": [variable]}}
 
     assert await batchq("show", JOB) == 0
 
@@ -80,7 +75,7 @@ async def test_a_job_that_does_not_exist_is_status_1(native, capsys):
 
 async def test_why_prints_the_sentence(native, capsys):
     native.rows = [row()]
-    native.responses[f"{PATH}/why"] = {"jobId": JOB, "code": "NEXT", "sentence": "Next in queue default.", "facts": {}}
+    native.responses[f"{PATH}/why"] = explanation("Next in queue default.", jobId=JOB)
 
     assert await batchq("why", "train") == 0
 
@@ -88,11 +83,12 @@ async def test_why_prints_the_sentence(native, capsys):
 
 
 async def test_history_prints_each_state_with_its_time(native, capsys):
+    cancelled = stop_order("CANCEL", user="cora", progress="ORDERED")
     native.responses[f"{PATH}/history"] = {
         "jobId": JOB,
         "history": [
             {"at": 1_795_000_000_000, "status": "SUBMITTED"},
-            {"at": 1_795_000_060_000, "status": "SUBMITTED", "stopOrder": {"kind": "CANCEL", "user": "cora"}},
+            {"at": 1_795_000_060_000, "status": "SUBMITTED", "stopOrder": cancelled},
             {"at": 1_795_000_090_000, "status": "FAILED", "reason": "too hot", "attempt": 1},
         ],
     }
@@ -100,9 +96,9 @@ async def test_history_prints_each_state_with_its_time(native, capsys):
     assert await batchq("history", JOB) == 0
 
     lines = [it.split("\t")[1:] for it in capsys.readouterr().out.splitlines()]
+    assert lines.pop(1)[-1].startswith("cancelled by cora at ")
     assert lines == [
         ["SUBMITTED", "1 min 30 s", "", ""],
-        ["SUBMITTED", "", "", "cancelled by cora"],
         ["FAILED", "", "1", "too hot"],
     ]
 

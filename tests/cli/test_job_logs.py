@@ -7,6 +7,7 @@ from aiohttp import web
 
 from batchq.cli import http_client, job_logs
 from batchq.cli.job_logs import printable
+from tests.cli.responses import overview
 from tests.cli.servers import batchq, ended, job_id, row
 
 JOB = job_id("8f2c51a7")
@@ -85,7 +86,7 @@ async def test_a_log_that_grows_while_it_is_read_ends_with_the_lines_that_it_had
         return {"lines": lines, "next": "x", "over": False}
 
     one.responses[LOG] = respond
-    one.responses["/v1/batchq/overview"] = {"at": 4}
+    one.responses["/v1/batchq/overview"] = overview(at=4)
 
     assert await batchq("logs", JOB) == 0
 

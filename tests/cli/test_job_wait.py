@@ -5,6 +5,7 @@ import json
 import pytest
 from aiohttp import web
 
+from tests.cli.responses import stop_order
 from tests.cli.servers import batchq, ended, job_id, row
 
 JOB, OTHER = job_id("8f2c51a7"), job_id("77ab01c9")
@@ -17,8 +18,8 @@ TIMED_OUT, NO_EXIT_CODE = 124, 125
         (row(status="SUCCEEDED", exitCode=0), 0),
         (row(status="FAILED", exitCode=42), 42),
         (row(status="FAILED", exitCode=137, statusReason="Job attempt duration exceeded timeout"), TIMED_OUT),
-        (row(status="FAILED", exitCode=143, stopOrder={"kind": "TERMINATE"}), NO_EXIT_CODE),
-        (row(status="FAILED", exitCode=3, stopOrder={"kind": "CANCEL"}), 3),
+        (row(status="FAILED", exitCode=143, stopOrder=stop_order()), NO_EXIT_CODE),
+        (row(status="FAILED", exitCode=3, stopOrder=stop_order("CANCEL")), 3),
         (row(status="FAILED", statusReason="Dependent Job failed"), NO_EXIT_CODE),
         (row(status="FAILED", arraySize=3, exitCode=1), 1),
         (row(status="SUCCEEDED", arraySize=3), 0),

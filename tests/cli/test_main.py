@@ -1,17 +1,22 @@
 """Behaviour common to all commands: invalid arguments, interruption, closed outputs, and the documentation of flags."""
 
+import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from batchq.cli.main import COMMANDS, TOPICS, main
+from batchq.cli.command_table import COMMANDS, Target
+from batchq.cli.main import main
 from batchq.cli.output import EXIT_STATUSES
+from tests.cli.servers import JOB, row
+from tests.docs.commands import leaves
 
 MISUSED = 2
 DOCS = Path(__file__).parents[2] / "docs"
@@ -72,8 +77,7 @@ def modules_imported_by(*arguments):
 
 
 def module_of(command):
-    declared_by, _ = COMMANDS[command]
-    return f"batchq.cli.{declared_by.partition(':')[0]}"
+    return f"batchq.cli.{COMMANDS[command].module}"
 
 
 @pytest.mark.process
@@ -85,7 +89,10 @@ def test_without_a_command_no_module_of_a_command_is_imported(arguments):
     assert not imported & set(map(module_of, COMMANDS))
 
 
-CALLS_A_SERVER = [*TOPICS["jobs"], *TOPICS["queues and definitions"], "whoami", "leave-safe-mode"]
+#: But `audit` and `doctor`, which read files beside a server.
+CALLS_A_SERVER = [
+    name for name, row in COMMANDS.items() if row.target is Target.SERVER and name not in {"audit", "doctor"}
+]
 
 
 @pytest.mark.process
@@ -96,6 +103,26 @@ def test_a_command_that_calls_a_server_does_not_import_what_serves(command, flag
 
     assert module_of(command) in imported
     assert not imported & (HEAVY | OF_SOME_OUTPUT)
+
+
+def test_a_letter_means_one_thing_in_every_command():
+    """The long names of a letter share a word, as `queue` of `--queue` and `--new-queue`."""
+    meanings = defaultdict(list)
+    for words, command in leaves():
+        for action in command._actions:
+            letters = [name for name in action.option_strings if not name.startswith("--")]
+            long_names = [name for name in action.option_strings if name.startswith("--")]
+            for letter in letters if words != "ccancel" else ():  # the flags of another program
+                meanings[letter].append({word for name in long_names for word in name[2:].split("-")})
+
+    assert {letter: words for letter, words in meanings.items() if not set.intersection(*words)} == {}
+
+
+def test_each_command_on_a_server_has_the_flags_of_a_server():
+    has_url = {words for words, command in leaves() if "--url" in command._option_string_actions}
+
+    targets = {Target.SERVER, Target.SERVER_OR_FILES}
+    assert has_url == {words for words, _ in leaves() if COMMANDS[words.partition(" ")[0]].target in targets}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -185,6 +212,40 @@ def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, close
     )
 
     assert (described.returncode, described.stderr) == end
+
+
+LOG_PAGE = {"lines": [{"at": 0, "message": "one"}], "next": "1.1", "over": False}
+EVENT = {"number": 1, "at": 0, "jobId": JOB, "jobName": "train", "jobQueue": "default", "user": "ada", "account": "lab"}
+EVENTS_PAGE = {"events": [EVENT | {"status": "RUNNING"}], "next": 1, "gap": False}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("command", "path", "page"),
+    [
+        (["logs", JOB, "-f"], f"/v1/batchq/jobs/{JOB}/log", LOG_PAGE),
+        (["events", "-f", "--from", "0"], "/v1/batchq/events", EVENTS_PAGE),
+    ],
+)
+async def test_a_command_that_waits_for_more_output_ends_with_its_reader(native, command, path, page):
+    released = asyncio.Event()
+
+    async def respond(_):
+        if any(path in earlier for _, earlier, _ in native.requests[:-1]):
+            await released.wait()
+        return page
+
+    native.rows = [row()]
+    native.responses[path] = respond
+    piped = asyncio.subprocess.PIPE
+    shell = f"{sys.executable} -m batchq {' '.join(command)} | head -1; echo ${{PIPESTATUS[0]}}"
+    running = await asyncio.create_subprocess_exec("bash", "-c", shell, env=os.environ, stdout=piped, stderr=piped)
+
+    out, err = await running.communicate()
+
+    released.set()
+    assert out.decode().splitlines()[-1] == "1"
+    assert err == b""
 
 
 @pytest.mark.process

@@ -27,9 +27,11 @@ async def run(*words, command="run", **environment):
     return process.returncode, out.decode(), err.decode().splitlines()
 
 
-async def started(*words, command="run", **environment):
+async def started(*words, command="run", under=(), **environment):
+    """The command in a process of its own. `under`: the program that executes it, as nohup."""
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
+        *under,
         sys.executable,
         "-m",
         "batchq",
@@ -80,7 +82,7 @@ async def batchq_run(job_server):
 async def test_the_output_is_printed_from_the_beginning_to_the_end(job_server):
     lines = [f"epoch {number}" for number in range(5)]
     job_server.states = [state("RUNNABLE"), state("STARTING"), state("RUNNING"), state("SUCCEEDED", attempt())]
-    job_server.lines = {1: lines}
+    job_server.output = {1: lines}
 
     status, out, err = await run("busybox", "--name", "train", "--", "python", "train.py")
 
@@ -97,7 +99,7 @@ async def test_the_output_of_each_attempt_is_printed(job_server):
         state("RUNNING", attempt(1, "Host EC2 terminated.")),
         state("SUCCEEDED", attempt(1, "Host EC2 terminated."), attempt(0)),
     ]
-    job_server.lines = {1: ["one"], 2: ["two", "three", "four"]}
+    job_server.output = {1: ["one"], 2: ["two", "three", "four"]}
 
     status, out, err = await run()
 
@@ -146,7 +148,7 @@ async def test_the_explanation_of_a_failure_precedes_its_reason(job_server):
 
 async def test_a_server_that_goes_away_is_waited_for(job_server):
     job_server.states = [state("RUNNING"), state("SUCCEEDED", attempt())]
-    job_server.lines = {1: ["one"]}
+    job_server.output = {1: ["one"]}
     job_server.away = 2
 
     status, out, err = await run()
@@ -171,7 +173,7 @@ async def test_without_a_server_nothing_is_submitted():
 
 async def test_submit_with_wait_prints_the_id_and_no_output(job_server):
     job_server.states = [state("RUNNING"), state("FAILED", attempt(3))]
-    job_server.lines = {1: ["one"]}
+    job_server.output = {1: ["one"]}
 
     status, out, err = await run("busybox", "--wait", command="submit")
 
@@ -193,6 +195,18 @@ async def test_a_signal_leaves_the_job_or_terminates_it(job_server, number, stop
     assert process.returncode == 130
     assert err.decode().splitlines()[-1] == f"batchq: {last}"
     assert job_server.stops == ([("terminate", [JOB])] if stops else [])
+
+
+async def test_under_nohup_the_command_follows_its_job_after_the_terminal_has_closed(job_server):
+    job_server.states = [state("RUNNABLE")]
+    process = await started(under=["nohup"])
+    await job_server.is_followed.wait()
+
+    process.send_signal(signal.SIGHUP)
+    job_server.states = [state("SUCCEEDED", attempt())]
+
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode().splitlines()[-1]) == (0, "batchq: train SUCCEEDED after 3 s")
 
 
 async def test_a_refused_request_has_no_exit_code(job_server, capsys):
@@ -257,7 +271,7 @@ async def test_a_second_ctrl_c_leaves_the_job_running(job_server):
 )
 async def test_the_answer_stops_the_job_and_follows_it_to_its_end(job_server, answer, verb, effect, report):
     job_server.states = [state("RUNNING")]
-    job_server.lines = {1: ["one"]}
+    job_server.output = {1: ["one"]}
     job_server.stopped = state("FAILED", attempt(143, "stopped from batchq run"), isTerminated=True)
 
     seen = await play(("one", CTRL_C), (PROMPT, f"{answer}\r"))
@@ -280,7 +294,7 @@ async def test_back_follows_the_job_again(job_server):
 async def test_the_line_of_a_waiting_job_is_replaced_by_its_output(job_server):
     job_server.states = [state("RUNNABLE"), state("RUNNING"), state("SUCCEEDED", attempt())]
     job_server.sentence = "Next in queue default: " + "very " * 30 + "busy."
-    job_server.lines = {1: ["one"]}
+    job_server.output = {1: ["one"]}
 
     seen = await play()
 
@@ -293,7 +307,7 @@ async def test_the_line_of_a_waiting_job_is_replaced_by_its_output(job_server):
 
 async def test_output_keeps_its_colours_and_no_other_control_sequence(job_server):
     job_server.states = [state("SUCCEEDED", attempt())]
-    job_server.lines = {1: ["\x1b[31mred\x1b[0m \x1b[2J\x1b]0;title\x07 tab\tend"]}
+    job_server.output = {1: ["\x1b[31mred\x1b[0m \x1b[2J\x1b]0;title\x07 tab\tend"]}
 
     seen = await play()
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import pytest
 
-from batchq.domain.bulk_stop import Outcome
+from batchq.domain.enums import Outcome
 from batchq.domain.stop_messages import DONE
 from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, job
 
@@ -26,8 +26,7 @@ OUTCOMES = [
     ("ALREADY_FINISHED", 0, ["is as it is", "1 already finished"]),
     ("NOT_MATCHED", 0, ["is as it is", "1 not matched"]),
     ("NOT_FOUND", 1, ["is as it is", "1 not found"]),
-    ("FORBIDDEN", 1, ["is as it is", "1 forbidden"]),
-    ("OF_LATER", 1, ["is as it is", "1 of later"]),
+    ("REFUSED", 1, ["is as it is", "1 refused"]),
 ]
 
 
@@ -184,6 +183,7 @@ NOT_AN_ANSWER = {
     "not UTF-8": b"\xff\n",
     "not objects": "[]\n1\n",
     "no outcome": "{}\n",
+    "an outcome of another version": LINE.replace("CANCELLED", "OF_LATER") + "\n",
     "no last line": f"{LINE}\n",
     "half of the last line": f"{LINE}\n{LAST[:10]}",
     "one array": f"[{LINE}, {LAST}]\n",

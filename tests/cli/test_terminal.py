@@ -5,15 +5,13 @@ import sys
 
 import pytest
 
+from tests.cli.responses import explanation
 from tests.cli.servers import job, job_id, row
 from tests.cli.terminal_session import on_terminal, session
 
 pytestmark = pytest.mark.process
 
-WHY = {
-    "code": "NEXT",
-    "sentence": "Next in queue default: needs 4 vCPUs, 1.5 of 8 are free. 3 jobs hold the rest of them.",
-}
+WHY = explanation("Next in queue default: needs 4 vCPUs, 1.5 of 8 are free. 3 jobs hold the rest of them.")
 ROWS = [
     row("train", "RUNNABLE", why=WHY),
     row("a-long-name-of-a-job-that-has-failed-already", "FAILED", jobId=job_id("77ab01c9"), exitCode=2, stoppedAt=0),
@@ -139,8 +137,8 @@ async def test_many_jobs_are_stopped_after_a_confirmation(crowd):
     assert shown["status"] == 0
     assert f"batchq: {EFFECT}" in "".join(shown["screen"])
     (_, first), (_, second) = crowd.requests
-    assert first == {"states": ["ALL"], "dryRun": True}
-    assert second == {"states": ["ALL"], "dryRun": False, "jobs": [it["jobId"] for it in crowd.jobs]}
+    assert first == {"jobStatuses": [*UNFINISHED, *FINISHED], "dryRun": True}
+    assert second == {"jobStatuses": [*UNFINISHED, *FINISHED], "dryRun": False, "jobs": [it["jobId"] for it in crowd.jobs]}
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])

@@ -4,45 +4,35 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import convert
 from textual.widgets import DataTable, Input, Static
 
 from batchq.cli.main import main
 from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
 from batchq.cli.top_view import FAST, SLOW, TopServer, TopSnapshot, TopState, View, summary_lines
+from batchq.ports.responses.server import OverviewResponse
+from tests.cli.responses import environment, explanation, overview, queue
 from tests.cli.servers import job_id, row
 from tests.cli.terminal_session import on_terminal
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
-OVERVIEW = {
-    "at": 1,
-    "user": "ada",
-    "role": "ADMIN",
-    "engine": {"state": "UP", "sentence": "Docker answers."},
-    "queues": [
-        {"jobQueue": "night", "state": "DISABLED", "priority": 1, "counts": {"RUNNABLE": 88}},
-        {
-            "jobQueue": "default",
-            "state": "ENABLED",
-            "priority": 1,
-            "counts": {"RUNNING": 12, "STARTING": 1, "RUNNABLE": 1204},
-            "oldestRunnableAt": int((AT - timedelta(minutes=3)).timestamp() * 1000),
-            "why": {"code": "NEXT", "sentence": "Requires 4 vCPUs, 1.5 of 8 are free."},
-        },
+OVERVIEW = overview(
+    queues=[
+        queue("night", "DISABLED", counts={"RUNNABLE": 88}),
+        queue(
+            "default",
+            counts={"RUNNING": 12, "STARTING": 1, "RUNNABLE": 1204},
+            oldestRunnableAt=int((AT - timedelta(minutes=3)).timestamp() * 1000),
+            why=explanation("Requires 4 vCPUs, 1.5 of 8 are free."),
+        ),
     ],
-    "capacity": [
-        {
-            "computeEnvironment": "local",
-            "vcpus": {"limit": 8.0, "requested": 6.5},
-            "memoryMiB": {"limit": 24_576, "requested": 20_480},
-            "gpus": {"limit": 0, "requested": 0},
-        }
-    ],
-    "failed": {
+    capacity=[environment(memory=(24_576, 20_480))],
+    failed={
         "count": 214,
         "more": False,
         "groups": [{"jobDefinition": "train:3", "reason": "exit code 1", "count": 180}],
     },
-}
+)
 TRAIN, BLAST = row(), row("blast", jobId=job_id("77ab01c9"))
 
 
@@ -55,7 +45,7 @@ def top_server(native):
 
 # ---------------------------------------------------------------------------------------------------------- decisions
 def test_the_summary_shows_the_busiest_queue_first_and_what_is_requested_of_each_limit():
-    assert summary_lines(OVERVIEW, AT) == [
+    assert summary_lines(convert(OVERVIEW, OverviewResponse), AT) == [
         "Docker answers.  ada (admin)",
         "default             13 running     1204 waiting (3 min)  Requires 4 vCPUs, 1.5 of 8 are free.",
         "night            DISABLED     0 running       88 waiting",
@@ -69,10 +59,10 @@ def test_equal_responses_make_the_requests_rarer_until_something_changes():
     state = TopState()
     intervals = []
     for at in range(7):
-        state.received(TopSnapshot(overview=OVERVIEW | {"at": at}, rows=(TRAIN,)))
+        state.received(convert({"overview": OVERVIEW | {"at": at}, "rows": [TRAIN]}, TopSnapshot))
         intervals.append(state.interval)
     assert intervals == [FAST] * 5 + [SLOW] * 2
-    state.received(TopSnapshot(overview=OVERVIEW, rows=(TRAIN, BLAST)))
+    state.received(convert({"overview": OVERVIEW, "rows": [TRAIN, BLAST]}, TopSnapshot))
     assert state.interval == FAST
 
 
@@ -143,8 +133,8 @@ async def test_slash_selects_jobs_by_a_part_of_their_name(top_server):
 @pytest.mark.parametrize(
     ("key", "path", "response", "line"),
     [
-        ("w", "why", {"sentence": "Runs since 14:02."}, "Runs since 14:02."),
-        ("l", "log", {"lines": [{"at": 1, "message": "epoch 1"}]}, "epoch 1"),
+        ("w", "why", explanation("Runs since 14:02.", jobId=TRAIN["jobId"]), "Runs since 14:02."),
+        ("l", "log", {"lines": [{"at": 1, "message": "epoch 1"}], "next": "1.1", "over": False}, "epoch 1"),
     ],
 )
 async def test_keys_show_a_text_about_the_selected_job(top_server, key, path, response, line):

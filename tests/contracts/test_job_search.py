@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
-from batchq.domain.job import ACTIVE, FINISHED, ArrayChild, Attempt, Status
+from batchq.domain.job import ArrayChild, Attempt
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import Hold
 from batchq.ports.job_search import PageQuery, SearchOrder

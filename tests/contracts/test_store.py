@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import Hold
 from batchq.errors import Conflict, StoreFailed

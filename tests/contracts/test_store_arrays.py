@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import QUEUED, DependencyType, Status
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import QUEUED, ArrayState, Dependency, DependencyType, Status
+from batchq.domain.job import ArrayState, Dependency
 from batchq.domain.job_selection import JobSelection
 from batchq.errors import Conflict
 from batchq.ports.job_search import PageQuery, SearchPosition

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.bulk_stop import BulkStop, Candidates, Progress
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import child_id, node_id
-from batchq.domain.job import ArrayState, Status
+from batchq.domain.job import ArrayState
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import Hold, StopKind
+from batchq.domain.stop_values import Hold
 from batchq.domain.times import milliseconds
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from batchq.domain.enums import DependencyType, Status
 from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
-from batchq.domain.job import ArrayState, ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.domain.job import ArrayState, ConsumableRequirement, Dependency
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, Owner, Visibility
+from batchq.domain.enums import Status
 from batchq.domain.ids import DefinitionRef
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.job import ConsumableRequirement
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import PageQuery, SearchPosition

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.api.metrics.routes import Metrics
 from tests.demo import stopping
-from tests.docs import explanations, monitoring, recording, settings_table
+from tests.docs import commands, explanations, monitoring, recording, settings_table
 from tests.docs.sweep_times import AWS, PAGE, PART, STEP
 from tests.house import room_graph
 from tests.support.builders import NOON
@@ -26,6 +26,10 @@ def test_the_page_describes_every_room():
     rooms = {it for arrow in room_graph.edges() for it in arrow}
 
     assert [room for room in sorted(rooms) if f"`{room}`" not in text] == []
+
+
+def test_the_page_of_all_commands_is_current():
+    assert commands.PAGE.read_text() == commands.page(), "run: python -m tests.docs.commands"
 
 
 def test_the_table_of_explanations_is_current():

@@ -2,9 +2,9 @@
 
 import pytest
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import child_id, node_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Status
 from batchq.domain.job_selection import JobSelection
 from tests.support.builders import job_id
 

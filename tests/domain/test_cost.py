@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain import budgets, status_reasons
-from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.cost import (
     Amounts,
     byte_hours,
@@ -22,9 +22,9 @@ from batchq.domain.cost import (
     run_time,
     spending_of,
 )
-from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
+from batchq.domain.enums import AttemptContainerState, BudgetLimit, BudgetPeriod, Status, StopKind
+from batchq.domain.job import AttemptContainer
 from batchq.domain.prices import prices_of
-from batchq.domain.stop_values import StopKind
 from batchq.domain.training import MetricValue, TrainingPlan, metric_rules, training_plan
 from batchq.errors import Invalid
 from tests.support.builders import NOON, attempt, job, resources

@@ -5,12 +5,11 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import stop_messages
-from batchq.domain.bulk_stop import Outcome
-from batchq.domain.job import FINISHED, ArrayState, Status
+from batchq.domain.enums import FINISHED, Outcome, Status, StopKind
+from batchq.domain.job import ArrayState
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.stop_forecast import forecast_stop
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.domain.training import CheckpointRules
 from tests.support.builders import NOON, gang, job
 

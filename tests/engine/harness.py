@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass
 
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
-from batchq.domain.job import ACTIVE, Job
+from batchq.domain.enums import ACTIVE
+from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks, Usage

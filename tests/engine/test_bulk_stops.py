@@ -8,11 +8,10 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.bulk_stop import Progress
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import Status
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.engine import bulk_stops, propagation
 from batchq.engine.bulk_stops import CandidateReader
 from batchq.engine.mailbox import BulkStopRequest, ContinueWork

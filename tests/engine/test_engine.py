@@ -6,11 +6,11 @@ import weakref
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import JobOutcome, Outcome
+from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.container import Resources
+from batchq.domain.enums import Outcome, StopKind
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.errors import Invalid, StoreFailed

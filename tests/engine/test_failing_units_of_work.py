@@ -16,12 +16,12 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Account, AccountLimits, Directory, Owner, Visibility
 from batchq.domain.catalog import ResourceKind
+from batchq.domain.enums import ACTIVE, FINISHED, DependencyType, Status, StopKind
 from batchq.domain.ids import child_id
-from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.domain.job import ConsumableRequirement, Dependency
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.engine import bulk_stops, propagation
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.mailbox import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.access.audit import AuditQuery
+from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.domain.job_selection import JobSelection
 from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, UpdateTags

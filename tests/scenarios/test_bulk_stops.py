@@ -6,9 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, Directory, Owner
-from batchq.domain.job import Status
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.errors import StoreFailed
 from tests.support import builders
 from tests.support import world as worlds

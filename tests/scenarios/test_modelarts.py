@@ -6,7 +6,7 @@ from batchq.api.operations.operations import Call
 from batchq.api.training.modelarts import operations
 from batchq.api.training.modelarts.wire import ModelArtsRefusal, TrainingJobAction
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.support.parts import make_parts
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
 from tests.support.world import HOST

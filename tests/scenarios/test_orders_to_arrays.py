@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import FINISHED, Status
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.job_search import PageQuery
 from tests.support.scripts import Script
@@ -31,7 +31,7 @@ async def array_of(world, size, **fields):
 async def shown(world, parent, size):
     """The array and its children as they are shown, without the members that no response contains."""
     ids = [parent, *(child_id(parent, index) for index in range(size))]
-    return [_compared(job) for job, _ in await world.jobs.describe(ids, caller=world.caller)]
+    return [_compared(job) for job in await world.jobs.describe(ids, caller=world.caller)]
 
 
 async def stored(world, parent, size):

@@ -6,11 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.bulk_stop import Outcome
+from batchq.domain.enums import Outcome, Status, StopKind
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import Invalid
 from tests.support.builders import gang, task

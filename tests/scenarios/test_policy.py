@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, ContainerPolicy, Owner, User
 from batchq.domain.catalog import Network
+from batchq.domain.enums import Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import StreamOrder, StreamQuery
 from batchq.services.client_requests import ORIGIN_TAGS, RERUN_OF
@@ -85,7 +85,7 @@ async def test_a_forbidden_submission_is_refused(world, ada):
     world.caller = replace(world.caller, allowance=TIGHT)
 
     with pytest.raises(Invalid, match="is not allowed to account lab"):
-        await world.jobs.submit(submission, caller=world.caller)
+        await world.submissions.submit(submission, caller=world.caller)
     with pytest.raises(Invalid, match="is not allowed to account lab"):
         await world.submission(**AS_ROOT)
 
@@ -109,11 +109,11 @@ BY_ADA = REFUSED.removesuffix(".") + " of ada, who wrote what the job runs."
 async def test_a_job_of_an_admin_has_no_right_that_the_author_of_its_definition_lost(world, ada, array_size):
     submission = replace(await world.submission(Script(), **AS_ROOT), array_size=array_size)
     blocker = await world.start(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
-    job = (await world.jobs.submit(submission, caller=ADMIN)).id
+    job = (await world.submissions.submit(submission, caller=ADMIN)).id
 
     allow(world, TIGHT)
     with pytest.raises(Invalid, match="lab of ada, who wrote what the job runs"):
-        await world.jobs.submit(submission, caller=ADMIN)
+        await world.submissions.submit(submission, caller=ADMIN)
     await world.terminate(blocker)
 
     await world.wait_for(job, Status.FAILED)
@@ -132,7 +132,7 @@ async def test_a_definition_of_an_admin_gives_the_rights_of_the_submitter(world,
     )
     submission = await definition_of(world, ADMIN)
 
-    done = await world.jobs.submit(submission, caller=replace(world.caller, lineage=("lab", "root")))
+    done = await world.submissions.submit(submission, caller=replace(world.caller, lineage=("lab", "root")))
 
     await world.wait_for(done.id, Status.SUCCEEDED)
 
@@ -143,14 +143,14 @@ async def test_a_repeated_job_has_only_the_rights_of_all_authors_of_the_first_jo
     """The authors of a repeated job are those of each job before it."""
     first = await world.submit_held(script=Script(), **AS_ROOT)
     own = await definition_of(world, ADMIN)
-    second = (await world.jobs.submit(replace(own, tags=((tag, first),)), caller=ADMIN)).id
+    second = (await world.submissions.submit(replace(own, tags=((tag, first),)), caller=ADMIN)).id
 
-    third = await world.jobs.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
+    third = await world.submissions.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
     allow(world, TIGHT)
 
     assert [it.user for it in third.spec.authors] == ["ada"]
     with pytest.raises(Invalid, match="of ada, who wrote what the job runs"):
-        await world.jobs.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
+        await world.submissions.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
 
 
 @pytest.mark.fault("SE61")
@@ -161,7 +161,7 @@ async def test_a_tag_that_names_no_visible_job_is_refused(world, ada):
 
     for job in (hidden, job_id(999)):
         with pytest.raises(Invalid, match=f"Job {job} of the tag batchq:rerun-of not found."):
-            await world.jobs.submit(replace(own, tags=((RERUN_OF, job),)), caller=stranger)
+            await world.submissions.submit(replace(own, tags=((RERUN_OF, job),)), caller=stranger)
 
 
 async def definition_of(world, caller):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
-from batchq.domain.job import FINISHED, Status
+from batchq.domain.enums import FINISHED, Status
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
 
@@ -30,7 +30,7 @@ async def test_a_job_passes_from_submitted_to_succeeded(world):
 async def test_a_submission_that_is_too_long_fails_the_job_before_it_starts(world, changes, reason):
     submission = await world.submission(attempts=3)
 
-    job = await world.jobs.submit(replace(submission, **changes), caller=ADMIN)
+    job = await world.submissions.submit(replace(submission, **changes), caller=ADMIN)
 
     await world.wait_for(job.id, Status.FAILED, status_reason=reason, attempts=(), started_at=None)
     assert await world.statuses(job.id) == ["SUBMITTED", "FAILED"]

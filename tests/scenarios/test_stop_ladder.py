@@ -4,11 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.bulk_stop import NO_DIRECTORY, Outcome
+from batchq.domain.bulk_stop import NO_DIRECTORY
+from batchq.domain.enums import Outcome, Status, StopKind, StopProgress
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind, StopProgress
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
 from tests.support.scripts import Script, contained, lasting

@@ -3,10 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import Status, StopKind, StopProgress
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind, StopProgress
 from tests.support.builders import ADMIN
 from tests.support.scripts import IGNORES_SIGTERM, Script
 

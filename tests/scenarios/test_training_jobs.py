@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from batchq.compute.simulated.script import script_variable
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.prices import Prices
 from tests.support.scripts import IMAGE, LASTING, Script, command, lasting
 from tests.support.training_client import TrainingClient
@@ -158,7 +158,7 @@ async def test_an_unknown_job_is_not_found(training, path):
 
 async def test_metrics_progress_and_cost_are_shown(world, training):
     world.prices = PRICES
-    world.jobs = world.server.job_service(stop_grace=world.clock.now() - world.clock.now(), prices=PRICES)
+    world.submissions = world.server.submission_service(stop_grace=world.clock.now() - world.clock.now(), prices=PRICES)
     script = lasting(output=("epoch=1 step=50 loss=0.9 f1=0.5", "epoch=1 step=100 loss=0.4 f1=0.7"))
     rules = [{"name": it, "regex": f"{it}=([0-9.]+)"} for it in ("epoch", "step", "loss", "f1")]
     job = await create(training, script, metrics=rules, progress={"totalSteps": 400})
@@ -180,7 +180,7 @@ async def test_metrics_progress_and_cost_are_shown(world, training):
 
 
 async def test_the_estimate_of_a_new_job_is_that_of_its_whole_duration(world, training):
-    world.jobs = world.server.job_service(stop_grace=world.clock.now() - world.clock.now(), prices=PRICES)
+    world.submissions = world.server.submission_service(stop_grace=world.clock.now() - world.clock.now(), prices=PRICES)
 
     answer = await training.ask("POST", "", request(Script(seconds=0), maxDuration="2h"))
 

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.access.accounts import Account, AccountLimits, Caller, ContainerPolicy, User
-from batchq.domain.catalog import EnvironmentName, QuantityOperation, State
+from batchq.domain.catalog import EnvironmentName, QuantityOperation
 from batchq.domain.container import Resources
+from batchq.domain.enums import DependencyType, State, Status
 from batchq.domain.ids import ConsumableName, QueueName, child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.job import Dependency
 from batchq.errors import NotFound
 from batchq.ports.jobs import Changes, Restoration
 from tests.support import builders
@@ -246,9 +247,7 @@ async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
 
 async def warning(world, job_id):
     """The warning of a submission like that of the job."""
-    spec = (await world.job(job_id)).spec
-    queue = world.catalog.queues_of(world.caller)[spec.queue]
-    return world.server.explanations.never_fits(spec, queue, now=world.clock.now(), caller=world.caller)
+    return world.submissions.warning((await world.job(job_id)).spec, caller=world.caller)
 
 
 async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
@@ -263,6 +262,20 @@ async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
     assert await warning(world, job) == why.sentence
 
     assert why.facts == {"jobQueue": "default", "required": 16.0, "limit": 4.0}
+
+
+async def test_the_warning_of_a_submission_follows_changes_of_the_environments(world):
+    job = await world.run(millicpus=3000)
+    warnings = []
+
+    for vcpus in (4, 2, 3):
+        await world.catalog.compute_environments.update(
+            LOCAL, lambda it, vcpus=vcpus: replace(it, max_millicpus=vcpus * 1000), caller=ADMIN
+        )
+        warnings.append([await warning(world, job) for _ in range(2)])
+
+    assert warnings[0] == warnings[2] == [None, None]
+    assert all("requires 3 vCPUs" in it for it in warnings[1])
 
 
 async def test_a_job_with_more_memory_than_the_host_cannot_start(world):

@@ -9,8 +9,9 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.container import Overrides
+from batchq.domain.enums import Action, Status
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.job import ExitRule
 from batchq.domain.status_reasons import UNREADABLE
 from batchq.errors import ImageUnavailable, StartRefused
 from tests.support.builders import ADMIN, task
@@ -471,7 +472,7 @@ async def test_a_force_failed_job_shows_the_reason(world):
 async def test_an_invalid_submission_is_explained(world):
     submission = replace(await world.submission(), overrides=Overrides(environment=(("TEXT", "x" * 9000),)))
 
-    job = (await world.jobs.submit(submission, caller=ADMIN)).id
+    job = (await world.submissions.submit(submission, caller=ADMIN)).id
 
     sentence = "Not valid: Container Overrides length must be at most 8192."
     await world.wait_for_why(job, "INVALID", sentence)

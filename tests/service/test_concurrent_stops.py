@@ -103,7 +103,7 @@ class Many:
         self._request("terminatejob", jobId=job_id, reason="all of them")
 
     def _request(self, operation, **content):
-        return call(self._service.url, f"/v1/{operation}", content)
+        return call(self._service.url, f"/v1/{operation}", content, answer=dict)
 
 
 @pytest.fixture(

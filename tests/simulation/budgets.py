@@ -12,8 +12,6 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.budgets import (
     Budget,
     BudgetKey,
-    BudgetLimit,
-    BudgetPeriod,
     BudgetScope,
     Crossing,
     present_crossings,
@@ -22,10 +20,10 @@ from batchq.domain.budgets import (
     stop_reason,
 )
 from batchq.domain.cost import cost_of, hourly, run_time
+from batchq.domain.enums import FINISHED, BudgetLimit, BudgetPeriod, StopKind
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.prices import Prices
-from batchq.domain.stop_values import StopKind
 from batchq.engine.budgets import OPERATIONS
 from batchq.engine.loop import EngineLoop
 from batchq.ports.jobs import Changes

@@ -6,13 +6,13 @@ from random import Random
 
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import WHOLE, JobOutcome, Outcome
+from batchq.domain.bulk_stop import WHOLE, JobOutcome
+from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status, StopKind
 from batchq.domain.ids import JobId, node_of
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from tests.simulation.run_log import Checks, RunLog
 from tests.simulation.signal_checks import how
 from tests.simulation.submissions import ENVIRONMENTS, QUEUES

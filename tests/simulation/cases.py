@@ -10,10 +10,11 @@ from typing import Any
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Dependency, Job, RetryStrategy, Status
+from batchq.domain.job import Dependency, Job, RetryStrategy
+from batchq.domain.job_request import JobRequest
 from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
-from batchq.services.submissions import Submission
 from tests.simulation import final_checks
 from tests.simulation.container_records import ContainerRecord
 from tests.simulation.planned_faults import PlannedFaults
@@ -76,7 +77,7 @@ class CaseRun:
         """Submit a job, until that is acknowledged."""
         overrides = Overrides(environment=(script_variable(*scripts),), **{"millicpus": 250} | fields.pop("room", {}))
         depends_on = () if after is None else (Dependency(job_id=self.ids[after]),)
-        submission = Submission(
+        submission = JobRequest(
             **{"definition_name": "plain", "retry": RetryStrategy(attempts=1)} | fields,
             overrides=overrides,
             name=name,

@@ -11,23 +11,15 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.catalog import (
-    EnvironmentName,
-    PolicyName,
-    QuantityOperation,
-    ResourceKind,
-    ShareWeight,
-    State,
-    TimeLimit,
-)
-from batchq.domain.ids import ConsumableName, JobId, QueueName
+from batchq.domain.catalog import EnvironmentName, PolicyName, QuantityOperation, ResourceKind, ShareWeight, TimeLimit
+from batchq.domain.enums import State, StopKind
+from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey
+from batchq.domain.job import Job
+from batchq.domain.job_request import JobRequest
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import SubmissionKey
-from batchq.services.submissions import Submission
 from tests.simulation import budgets, bulk_stops, holds
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import Invariants
@@ -79,7 +71,8 @@ class Client:
         self._users = cycle([ADMIN, replace(ADMIN, user=UserName("cora"))])
         self._keys = 0
         self._changed: set[str] = set()
-        self.known: dict[JobId, Submission] = {}
+        self._registered: set[str] = set()
+        self.known: dict[JobId, JobRequest] = {}
         self._submissions = SubmissionGenerator(choices.client, self.known, self.key, ladders=choices.ladders)
 
     async def create_catalog(self) -> None:
@@ -160,7 +153,7 @@ class Client:
         else:
             await self._until_acknowledged(lambda: self._request_terminate(job_id, **how))
 
-    async def submit_until_acknowledged(self, submission: Submission) -> JobId:
+    async def submit_until_acknowledged(self, submission: JobRequest) -> JobId:
         """Submit a job, until that is acknowledged."""
         return await self._until_acknowledged(lambda: self._request_submit(submission))
 
@@ -207,14 +200,21 @@ class Client:
         if len({it for it in answers if isinstance(it, str)}) > 1:
             self._run_log.fail("I2 a repeated submission is the same job", submission.name)
 
-    async def _request_submit(self, submission: Submission, caller: Caller = ADMIN) -> JobId:
+    async def _request_submit(self, submission: JobRequest, caller: Caller = ADMIN) -> JobId:
         job = await self.request(
-            lambda it: it.jobs.submit(submission, caller=caller), patience=self._choices.patience()
+            lambda it: self._define_and_submit(it, submission, caller), patience=self._choices.patience()
         )
         self._invariants.submitted(submission.name, job.id)
         self._run_log.write(f"client has {submission.name}")
         self.known.setdefault(job.id, submission)
         return job.id
+
+    async def _define_and_submit(self, server: Server, submission: JobRequest, caller: Caller) -> Job:
+        definition = self._submissions.definitions.get(submission.definition_name)
+        if definition is not None and definition.ref.name not in self._registered:
+            await server.catalog.definitions.register(definition, caller=ADMIN)
+            self._registered.add(definition.ref.name)
+        return await server.submissions.submit(submission, caller=caller)
 
     async def _terminate(self) -> None:
         await self._request_terminate(self._submissions.any_id(), **how(self._choices.ladders))

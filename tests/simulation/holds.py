@@ -5,14 +5,14 @@ from datetime import datetime
 from random import Random
 
 from batchq.domain.catalog import JobQueue
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.ids import JobId, QueueName, child_id
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
+from batchq.domain.job_request import JobRequest
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from batchq.services.jobs import JobService
-from batchq.services.submissions import Submission
 from tests.simulation.resource_checks import CATALOG_DELAY
 from tests.simulation.run_log import Checks, RunLog
 from tests.support.builders import ADMIN
@@ -21,7 +21,7 @@ HOLDS = ("hold", "pause")
 RELEASES = ("release", "resume_job")
 
 
-def request(rng: Random, known: Mapping[JobId, Submission]) -> tuple[str, JobId] | None:
+def request(rng: Random, known: Mapping[JobId, JobRequest]) -> tuple[str, JobId] | None:
     """A request, and the recent job or the child that it names; None before the first job."""
     if not known:
         return None

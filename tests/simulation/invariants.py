@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from batchq.domain.enums import FINISHED, AttemptContainerState, Status, StopKind
 from batchq.domain.ids import JobId, Tag, node_of, parent_of
-from batchq.domain.job import FINISHED, AttemptContainerState, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import main_node
 from batchq.domain.lifecycle.status import EDGES
-from batchq.domain.stop_values import StopKind
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import BudgetChecks

@@ -69,7 +69,7 @@ class Server(InProcessServer):
             ExplanationChecks(self.engine, jobs=invariants.jobs, run_log=run_log),
         )
         self.store.before_commit = self._check_state
-        self.jobs = self.job_service(stop_grace=grace, prices=budgets.prices(choices))
+        self.submissions = self.submission_service(stop_grace=grace, prices=budgets.prices(choices))
 
     def _check_state(self) -> None:
         for checks in self._checks:

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, Directory, Owner
+from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Overrides, Resources
-from batchq.domain.ids import ConsumableName, JobId, QueueName, child_id
-from batchq.domain.job import Action, ConsumableRequirement, Dependency, DependencyType, ExitRule, RetryStrategy
+from batchq.domain.enums import Action, DependencyType
+from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, child_id
+from batchq.domain.job import ConsumableRequirement, Dependency, ExitRule, RetryStrategy
+from batchq.domain.job_request import JobRequest
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
-from batchq.ports.jobs import SubmissionKey
-from batchq.services.submissions import Submission
 from tests.simulation import checkpoints
 from tests.simulation.signal_checks import tags
 from tests.support import builders
@@ -52,18 +53,22 @@ def is_limited(owner: Owner) -> bool:
 
 
 class SubmissionGenerator:
-    """`known` are the submissions so far, by job id."""
+    """`known` are the submissions so far, by job id.
+
+    `definitions`: those of the submitted tasks and gangs by name, which must be registered before a submission.
+    """
 
     def __init__(
-        self, rng: Random, known: Mapping[JobId, Submission], key: Callable[[], SubmissionKey], *, ladders: Random
+        self, rng: Random, known: Mapping[JobId, JobRequest], key: Callable[[], SubmissionKey], *, ladders: Random
     ) -> None:
         self._rng = rng
         self._ladders = ladders
         self._known = known
         self._key = key
         self._count = 0
+        self.definitions: dict[str, JobDefinition] = {}
 
-    def next(self) -> Submission:
+    def next(self) -> JobRequest:
         self._count += 1
         rng = self._rng
         queue = QueueName(rng.choice(list(QUEUES)))
@@ -71,8 +76,8 @@ class SubmissionGenerator:
         fields = {"depends_on": self._after()} | fields
         if queue == FAIR:
             fields |= {"share_identifier": rng.choice(SHARES), "scheduling_priority": rng.randrange(3)}
-        return Submission(
-            **{"overrides": Overrides(), "definition_name": "plain"} | fields,
+        return JobRequest(
+            **{"definition_name": "plain"} | fields,
             name=f"job-{self._count}",
             queue=queue,
             retry=RetryStrategy(attempts=rng.choice([1, 2, 3, 5]), evaluate_on_exit=rng.choice([(), (), RULES])),
@@ -91,8 +96,9 @@ class SubmissionGenerator:
         submission = self._known[job_id]
         if submission.array_size is not None and rng.random() < 0.5:
             return child_id(job_id, rng.randrange(submission.array_size))
-        if submission.nodes is not None and rng.random() < 0.4:
-            return JobId(f"{job_id}#{rng.randrange(submission.nodes.count)}")
+        defined = self.definitions.get(submission.definition_name)
+        if defined is not None and defined.nodes is not None and rng.random() < 0.4:
+            return JobId(f"{job_id}#{rng.randrange(defined.nodes.count)}")
         return job_id
 
     # -------------------------------------------------------------------------------------------------------- kinds
@@ -129,14 +135,19 @@ class SubmissionGenerator:
         return made | {"array_size": size, "depends_on": (*self._after(), *waits)}
 
     def _task(self):
-        return {"task": self._containers(self._rng.choice([1, 2, 3, 4]))}
+        return self._defined(task=self._containers(self._rng.choice([1, 2, 3, 4])))
 
     def _gang(self):
         """A multi-node job; each node has its own task."""
         count = self._rng.choice([1, 2, 3])
         tasks = [self._containers(self._rng.choice([1, 1, 2])) for _ in range(count)]
         ranges = tuple(NodeRange(first=it, last=it, task=task) for it, task in enumerate(tasks))
-        return {"nodes": Nodes(count=count, main=self._rng.randrange(count), ranges=ranges)}
+        return self._defined(nodes=Nodes(count=count, main=self._rng.randrange(count), ranges=ranges))
+
+    def _defined(self, **work):
+        name = f"work-{self._count}"
+        self.definitions[name] = replace(builders.definition(name=name), **work)
+        return {"definition_name": name}
 
     def _containers(self, count: int) -> Task:
         """A task; each container may depend on those before it, and at least one is essential."""

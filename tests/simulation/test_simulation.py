@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from batchq.compute.simulated.script import Script
 from batchq.domain import events as on
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
-from batchq.domain.bulk_stop import JobOutcome, Outcome
-from batchq.domain.job import Status
+from batchq.domain.bulk_stop import JobOutcome
+from batchq.domain.enums import Outcome, Status, StopKind
 from batchq.domain.lifecycle.arrays import begin_array, spawn, step_array
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.engine import loop
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import CURRENCY

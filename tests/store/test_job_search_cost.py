@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.ports.jobs import Changes

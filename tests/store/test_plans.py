@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.catalog import NeedQuery
 from batchq.store import (

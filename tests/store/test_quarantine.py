@@ -7,12 +7,11 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import DefinitionStatus
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import DefinitionRef
-from batchq.domain.job import Status
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.errors import StoreRefused
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes

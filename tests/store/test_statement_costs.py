@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.job import Status
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.engine.mailbox import BulkStopRequest
 from batchq.ports.jobs import Changes
 from batchq.store import job_reads, job_writes, statements

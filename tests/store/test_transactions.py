@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.job_selection import JobSelection
 from batchq.errors import Conflict, StoreFailed, StoreLost
 from batchq.ports.job_search import PageQuery

@@ -14,12 +14,12 @@ from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import ConsumableUpdate, QuantityOperation
 from batchq.domain.cost import Amounts, Spending
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import ConsumableName, child_id
-from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement, Status
+from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Changes, Restoration
 from batchq.store.database import NAME

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import WHOLE, Target, has_children
+from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.ids import DefinitionRef, JobId, node_of
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import milliseconds
 from batchq.ports.catalog import NeedQuery

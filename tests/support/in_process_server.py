@@ -29,6 +29,7 @@ from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import LogFollower
 from batchq.services.jobs import JobService
 from batchq.services.records import EventService
+from batchq.services.submissions import SubmissionService
 from batchq.services.training import MetricsService
 from batchq.system.clock import align
 from tests.support.stubs import BOTTOMLESS, UNLIMITED, NoObserver
@@ -82,6 +83,7 @@ class InProcessServer:
             observer=NoObserver(),
         )
         self.catalog.consumable_resources.usage = self.engine
+        self.jobs = JobService(engine=self.engine, store=store, catalog=self.catalog)
         self.explanations = ExplanationService(engine=self.engine, store=store)
         self.events = EventService(self.engine.history_feed)
         self.job_log = LogFollower(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
@@ -107,13 +109,14 @@ class InProcessServer:
         """End at once, as `kill -9` does: every task is cancelled, and nothing more is saved."""
         await self.engine.tasks.cancel()
 
-    def job_service(self, *, stop_grace: timedelta, prices: Prices | None = None) -> JobService:
-        """The job service with this default of the time between a stop signal and the kill, and these prices."""
+    def submission_service(self, *, stop_grace: timedelta, prices: Prices | None = None) -> SubmissionService:
+        """The submission service with this default of the time between a stop signal and the kill, and these prices."""
         engine = self.engine if self._new_job_id is None else _EngineWithOwnIds(self.engine, self._new_job_id)
-        return JobService(
+        return SubmissionService(
             engine=engine,
             store=self.store,
             catalog=self.catalog,
+            clock=self.clock,
             disk_guard=BOTTOMLESS,
             checkpoint_guard=BOTTOMLESS,
             stop_grace=stop_grace,
@@ -128,7 +131,7 @@ class InProcessServer:
 
 
 class _EngineWithOwnIds:
-    """The engine for a job service; the ids of submitted jobs come from `new_job_id`."""
+    """The engine for a submission service; the ids of submitted jobs come from `new_job_id`."""
 
     def __init__(self, engine: Engine, new_job_id: Callable[[], JobId]) -> None:
         self._engine = engine

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from batchq.api.auth.authentication import open_gate
 from batchq.api.serving import app as api
 from batchq.api.training.rest.operations import dialect
-from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.training import CheckpointService
 from tests.support.described import healthy, watch
@@ -53,9 +52,7 @@ class TrainingClient:
         world, server = self._world, self._world.server
         parts = make_parts(
             jobs=world.jobs,
-            submissions=DirectSubmissionService(
-                jobs=world.jobs, definitions=world.catalog.definitions, clock=world.clock
-            ),
+            submissions=world.submissions,
             search=JobSearchService(
                 engine=world.engine, store=world.store, directory=lambda: world.people, queues=world.catalog.queues_of
             ),

@@ -28,14 +28,15 @@ from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
-from batchq.domain.container import Overrides, Resources
+from batchq.domain.container import Resources
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
-from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, Job, RetryStrategy, Status
+from batchq.domain.job import ConsumableRequirement, Dependency, Job, RetryStrategy
+from batchq.domain.job_request import JobRequest
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.prices import Prices
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.domain.task import Nodes, Task
 from batchq.errors import ContainerGone, NotFound, RuntimeUnknown
 from batchq.ports.checkpoints import CheckpointStore
@@ -43,7 +44,7 @@ from batchq.ports.clock import BootClock
 from batchq.ports.jobs import Changes, Restoration
 from batchq.ports.logs import LogArchive, LogLine
 from batchq.ports.runtime import ContainerRuntime, ContainerState
-from batchq.services.submissions import Submission, build_spec
+from batchq.services.submissions import build_spec
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
@@ -112,7 +113,7 @@ class World:
             new_job_id=self._new_job_id,
         )
         self.engine, self.catalog, self.logs = self.server.engine, self.server.catalog, self.server.logs
-        self.jobs = self.server.job_service(stop_grace=GRACE)
+        self.jobs, self.submissions = self.server.jobs, self.server.submission_service(stop_grace=GRACE)
         self.bulk_stops = self.server.bulk_stops
         await self.server.align()
         await self.server.start()
@@ -238,7 +239,7 @@ class World:
         """Submit `number` jobs of one definition; their ids in the order of submission."""
         submission = await self.submission(script, **fields)
         usual = AMPLE if script is not None and script.on_term is not None else GRACE
-        service = self.server.job_service(stop_grace=usual if grace is None else grace, prices=self.prices)
+        service = self.server.submission_service(stop_grace=usual if grace is None else grace, prices=self.prices)
         return [(await service.submit(submission, caller=self.caller)).id for _ in range(number)]
 
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **fields: Any) -> JobId:
@@ -275,24 +276,22 @@ class World:
         tags: Mapping[str, str] = {},
         later: Sequence[Script] = (),
         **container: Any,
-    ) -> Submission:
+    ) -> JobRequest:
         """`priority` is that within the share; `needs` are units of consumable resources by name."""
         spec = scripts.spec(script or Script(seconds=0), *later, children=children)
         size = Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus)
         defined = f"script-{next(self._definitions)}"
         definition = builders.definition(name=defined)
         await self.catalog.definitions.register(
-            replace(definition, container=replace(spec, resources=size, **container)), caller=self.caller
+            replace(definition, container=replace(spec, resources=size, **container), task=task, nodes=nodes),
+            caller=self.caller,
         )
-        return Submission(
+        return JobRequest(
             name=name or defined,
             queue=QueueName(queue),
             definition_name=defined,
-            overrides=Overrides(),
             retry=RetryStrategy(attempts=attempts, evaluate_on_exit=rules),
             timeout=None if limit is None else timedelta(seconds=limit),
-            task=task,
-            nodes=nodes,
             array_size=array_size,
             tags=tuple(tags.items()),
             share_identifier=share,

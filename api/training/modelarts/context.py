@@ -77,9 +77,9 @@ async def find_modelarts_job(parts: Parts, call: Call[Input]) -> Job:
     named = call.job_id
     whole = node_of(named)[1] is None and parent_of(named) is None
     found = await parts.jobs.describe([named], caller=call.caller) if whole else ()
-    if not found or is_deleted(found[0][0]) or not is_in_project(found[0][0], call.path["project"]):
+    if not found or is_deleted(found[0]) or not is_in_project(found[0], call.path["project"]):
         raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
-    return found[0][0]
+    return found[0]
 
 
 def job_phases(parts: Parts, job: Job, caller: Caller) -> Phases:

@@ -31,12 +31,11 @@ from batchq.api.training.modelarts.wire import (
     ModelArtsRefusal,
     TrainingAlgorithm,
 )
-from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources
+from batchq.domain.container import ContainerSpec, Mount, Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.job import RetryStrategy
+from batchq.domain.job_request import InlineDefinition, JobRequest
 from batchq.domain.training import CHECKPOINTS_TAG
-from batchq.services.direct_submission import InlineDefinition
-from batchq.services.submissions import Submission
 
 HOME = "/home/ma-user"
 MOUNTS = f"{HOME}/modelarts"
@@ -72,8 +71,8 @@ class Channels(Struct, frozen=True, kw_only=True):
 
 def modelarts_submission(
     given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources, share: str | None
-) -> tuple[Submission, InlineDefinition]:
-    """The submission of the requested job, and what the job runs. Raises ModelArtsRefusal.
+) -> JobRequest:
+    """The request for the job. Raises ModelArtsRefusal.
 
     `share`: the share identifier of the job; None in a queue without a policy.
     """
@@ -93,19 +92,18 @@ def modelarts_submission(
     )
     metadata, stop = given.metadata, given.spec.auto_stop
     priority = policy.priority if policy is not None else None
-    submission = Submission(
+    return JobRequest(
         name=metadata.name,
         queue=QueueName(resource.pool_id or DEFAULT_POOL),
         definition_name=definition_prefix(project),
-        overrides=Overrides(),
         retry=RetryStrategy(attempts=1 + _retries(metadata.annotations or {})),
         timeout=None if stop is None else timedelta(hours=stop.duration),
         tags=_tags(project, metadata.description),
         share_identifier=share,
         scheduling_priority=(priority or 1) if share is not None else priority,
         client_document=_document(given, settings),
+        inline=InlineDefinition(container=container, nodes=identical_nodes(container, count)),
     )
-    return submission, InlineDefinition(container=container, nodes=identical_nodes(container, count))
 
 
 def _refuse_unsupported(given: CreateTrainingJob) -> None:

@@ -15,11 +15,11 @@ from batchq.api.training.common.training_jobs import first_start, is_marked, run
 from batchq.api.training.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name, nodes_that_fit
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.explanation.ended import explain_ended
 from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.stop_values import StopKind
+from batchq.domain.job import Attempt, Job
 from batchq.domain.task import Nodes
 from batchq.domain.times import milliseconds
 

@@ -30,10 +30,11 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobSearch,
 )
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import FINISHED, Status, StopProgress
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.job import Attempt, Job
 from batchq.domain.job_selection import JobSelection
-from batchq.domain.stop_values import StopProgress, StopStep
+from batchq.domain.stop_values import StopStep
 from batchq.domain.times import LATEST, milliseconds, optional_rfc3339, rfc3339
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import PageQuery
@@ -95,7 +96,7 @@ async def search_modelarts_jobs(
     limit, offset = body.limit or DEFAULT_LIMIT, body.offset or 0
     page = found[offset * limit : (offset + 1) * limit]
     described = await context.jobs.describe(page, caller=caller)
-    items = tuple(describe_modelarts_job(context, job, caller) for job, _ in described)
+    items = tuple(describe_modelarts_job(context, job, caller) for job in described)
     return TrainingJobsResponse(
         total=len(found),
         count=len(items),

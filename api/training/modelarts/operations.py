@@ -6,7 +6,6 @@ from http import HTTPStatus
 from aiohttp import web
 from msgspec import Struct
 
-from batchq.accounts.wire import EmptyResponse
 from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
@@ -57,13 +56,13 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobUpdate,
 )
 from batchq.domain.access.accounts import Permission
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.ids import QueueName
-from batchq.domain.job import FINISHED, Status
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.errors import LimitExceeded
 from batchq.ports.job_search import PageQuery
+from batchq.ports.responses.server import EmptyResponse
 from batchq.services.job_log import JobLogQuery
 
 PROJECT_HEADER = "X-Project-Id"
@@ -130,17 +129,17 @@ async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) ->
             INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
         )
     share = None if queue.policy is None else account_share(caller, default="modelarts")
-    submission, work = modelarts_submission(
+    requested = modelarts_submission(
         body, project=project, settings=context.state(ModelArtsSettings), capacity=context.capacity(), share=share
     )
     # No two unfinished jobs of a project that the caller sees have the same name.
-    name = submission.name
+    name = requested.name
     with context.names.reserved(project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, call, name):
             raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
             with naming_uris(context.state(ModelArtsSettings).obs_root, OBS):
-                job = await context.submissions.submit(submission, work, caller=caller)
+                job = await context.submissions.submit(requested, caller=caller)
         except LimitExceeded as why:
             raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
     return describe_modelarts_job(context, job, caller)

@@ -179,7 +179,7 @@ async def read_job(context: Parts, job_id: JobId, caller: Caller) -> Job:
     found = await context.jobs.describe([job_id], caller=caller)
     if not found:
         raise training_resource_not_found("job", job_id)
-    job = found[0][0]
+    (job,) = found
     if is_parent(job):
         raise impossible(f"Job {job_id} is an array: name one of its children, {job_id}:0 to {job_id}:{size(job) - 1}.")
     return job

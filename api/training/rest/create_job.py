@@ -29,9 +29,10 @@ from batchq.api.training.rest.figures import EstimatedCost, estimated_cost, leng
 from batchq.api.training.rest.job_answers import DIALECT, VARIABLE, TrainingStatus, status_of
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import Tags
-from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
-from batchq.domain.ids import QueueName
+from batchq.domain.container import ContainerSpec, Resources, TextFile
+from batchq.domain.ids import QueueName, SubmissionKey
 from batchq.domain.job import Job, RetryStrategy
+from batchq.domain.job_request import InlineDefinition, JobRequest
 from batchq.domain.times import rfc3339
 from batchq.domain.training import (
     CHECKPOINTS_TAG,
@@ -46,9 +47,6 @@ from batchq.domain.training import (
     TOTAL_STEPS_TAG,
     MetricRule,
 )
-from batchq.ports.jobs import SubmissionKey
-from batchq.services.direct_submission import InlineDefinition
-from batchq.services.submissions import Submission
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 MAX_RETRIES = 9
@@ -176,11 +174,9 @@ async def create_training_job(context: Parts, call: Call[CreateTrainingJobReques
     if len(content) > MAX_REQUEST:
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
-    submission = training_submission(body, min_timeout=context.limits.min_timeout, key=key, request_digest=digest)
-    job = await context.submissions.submit(
-        submission, InlineDefinition(container=training_container(body)), caller=call.caller
-    )
-    if submission.key is not None and stored_document(job, DIALECT).get("request") != digest:
+    requested = training_submission(body, min_timeout=context.limits.min_timeout, key=key, request_digest=digest)
+    job = await context.submissions.submit(requested, caller=call.caller)
+    if key is not None and stored_document(job, DIALECT).get("request") != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
     return created_answer(job)
 
@@ -198,13 +194,12 @@ def created_answer(job: Job) -> CreatedResponse:
 
 def training_submission(
     body: CreateTrainingJobRequest, *, min_timeout: int, key: SubmissionKey | None, request_digest: str
-) -> Submission:
-    """The submission of the job. Raises InvalidMember. `request_digest` identifies the request of a repeated key."""
-    return Submission(
+) -> JobRequest:
+    """The request for the job. Raises InvalidMember. `request_digest` identifies the request of a repeated key."""
+    return JobRequest(
         name=_matching(_NAME, body.name, "name"),
         queue=QueueName(body.queue),
         definition_name=DIALECT,
-        overrides=Overrides(),
         retry=RetryStrategy(attempts=body.retries + 1),
         timeout=_timeout(body.max_duration, min_timeout),
         tags=(*_tags(body.tags), *_declarations(body)),
@@ -213,6 +208,7 @@ def training_submission(
         scheduling_priority=PRIORITIES[body.priority],
         client_document=_document(body, request_digest),
         key=key,
+        inline=InlineDefinition(container=training_container(body)),
     )
 
 

@@ -8,7 +8,8 @@ from decimal import Decimal
 from msgspec import Struct
 
 from batchq.domain.cost import Amounts, Cost, hourly, rounded
-from batchq.domain.job import FINISHED, Job, JobSpec
+from batchq.domain.enums import FINISHED
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.training import EPOCH, STEP, MetricValue
 
 _LENGTH = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)

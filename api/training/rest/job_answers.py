@@ -21,12 +21,13 @@ from batchq.api.training.rest.figures import (
     size_text,
 )
 from batchq.domain.cost import Cost
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, CheckpointType, Status, StopKind
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.views import shown_status_reason
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.times import optional_rfc3339, rfc3339
 from batchq.domain.training import CheckpointRules, checkpoint_id
-from batchq.ports.checkpoints import Checkpoint, CheckpointType
+from batchq.ports.checkpoints import Checkpoint
 
 
 class TrainingStatus(StrEnum):

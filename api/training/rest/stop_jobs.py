@@ -22,9 +22,9 @@ from batchq.api.training.rest.job_answers import (
     status_of,
 )
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.enums import FINISHED, StopKind
+from batchq.domain.job import Job
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 
 CANCELLABLE = "queued, initializing, running, pausing, paused or cancelling"

@@ -24,13 +24,13 @@ from batchq.api.training.common.training_jobs import (
 from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.wire import validation_exception
 from batchq.domain.access.accounts import Caller
-from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Overrides, Resources, TextFile
+from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Resources, TextFile
+from batchq.domain.enums import Action
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Action, ExitRule, RetryStrategy
+from batchq.domain.job import ExitRule, RetryStrategy
+from batchq.domain.job_request import InlineDefinition, JobRequest
 from batchq.domain.training import MetricRule
-from batchq.services.direct_submission import InlineDefinition
 from batchq.services.job_reads import new_id
-from batchq.services.submissions import Submission
 
 INPUTS = "/opt/ml/input/data"
 CONFIG = "/opt/ml/input/config"
@@ -96,8 +96,8 @@ def sagemaker_submission(
     share: str | None,
     limits: ServerLimits,
     caller: Caller,
-) -> tuple[Submission, InlineDefinition]:
-    """The submission of the requested job, and what the job runs. Raises HttpRefusal.
+) -> JobRequest:
+    """The request for the job. Raises HttpRefusal.
 
     `share`: the share identifier of the job; None in a queue without a policy.
     """
@@ -107,11 +107,10 @@ def sagemaker_submission(
         raise validation_exception(f"MaxRuntimeInSeconds must be at least {limits.min_timeout}.")
     container = _container(body, arn, limits.s3_root)
     stored = None if limits.s3_root is None else artifacts(body)
-    submission = Submission(
+    return JobRequest(
         name=body.TrainingJobName,
         queue=queue_of(body),
         definition_name=DIALECT,
-        overrides=Overrides(),
         retry=_retry(body.RetryStrategy),
         timeout=timedelta(seconds=stopping["MaxRuntimeInSeconds"]),
         tags=_tags(body),
@@ -121,9 +120,10 @@ def sagemaker_submission(
         stop_grace=STOP_GRACE,
         metric_rules=_metric_rules(body.AlgorithmSpecification),
         job_id=new_id(body.TrainingJobName, caller.user),
+        inline=InlineDefinition(
+            container=container, nodes=identical_nodes(container, body.ResourceConfig.InstanceCount)
+        ),
     )
-    nodes = identical_nodes(container, body.ResourceConfig.InstanceCount)
-    return submission, InlineDefinition(container=container, nodes=nodes)
 
 
 def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:

@@ -9,10 +9,10 @@ from enum import StrEnum
 from batchq.api.training.common.training_jobs import first_start, is_marked, stored_document
 from batchq.api.training.sagemaker.create_job import DIALECT
 from batchq.domain.cost import run_time
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.status_reasons import ALGORITHM_ERROR
-from batchq.domain.stop_values import StopKind
 from batchq.domain.training import MetricValue
 from batchq.ports.history import HistoryEntry
 

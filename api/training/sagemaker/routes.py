@@ -42,10 +42,10 @@ from batchq.api.training.sagemaker.job_document import (
 )
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.enums import FINISHED, StopKind
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.stop_values import StopKind
 from batchq.ports.job_search import PageQuery, SearchPosition
 
 DEFAULT_RESULTS = 10  # as in SageMaker
@@ -86,9 +86,7 @@ async def create_sagemaker_job(
         raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
     digest = request_digest(request.invocation, request.body)
     share = None if queue.policy is None else account_share(caller, default=DIALECT)
-    submission, work = sagemaker_submission(
-        body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller
-    )
+    requested = sagemaker_submission(body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller)
     with context.names.reserved(caller.user, name) as is_free:
         existing = await context.named.own(name, caller=caller)
         if existing is not None and digest and request_of(existing) == digest:
@@ -96,7 +94,7 @@ async def create_sagemaker_job(
         if existing is not None or not is_free:
             raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
         with naming_uris(context.limits.s3_root, S3):
-            await context.submissions.submit(submission, work, caller=caller)
+            await context.submissions.submit(requested, caller=caller)
     return {"TrainingJobArn": arn}
 
 

@@ -12,6 +12,7 @@ from typing import NewType
 
 from msgspec import Struct, field
 
+from batchq.domain.enums import Role
 from batchq.domain.ids import QueueName
 from batchq.domain.times import EPOCH
 
@@ -20,14 +21,6 @@ AccountName = NewType("AccountName", str)
 
 ROOT = AccountName("root")
 """The account above all others; it always exists. Without authentication the server's owner belongs to it."""
-
-
-class Role(StrEnum):
-    """The role of a user on the whole server. A coordinator is not a role: `User.coordinates` names its accounts."""
-
-    USER = "USER"
-    OPERATOR = "OPERATOR"
-    ADMIN = "ADMIN"
 
 
 class Permission(StrEnum):

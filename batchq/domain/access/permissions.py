@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import ROOT, Account, AccountName, Caller, Directory, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, Account, AccountName, Caller, Directory, User, UserName
+from batchq.domain.enums import Role
 from batchq.errors import Invalid, NotFound
 
 

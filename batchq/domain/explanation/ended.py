@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from batchq.domain import status_reasons, wording
+from batchq.domain.enums import Action, AttemptContainerState, Status, StopKind
 from batchq.domain.explanation.ended_reasons import (
     BlockedTooLongReason,
     CancelledReason,
@@ -31,13 +32,13 @@ from batchq.domain.explanation.started_reasons import (
     TimeLimitReason,
 )
 from batchq.domain.ids import JobId
-from batchq.domain.job import Action, Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.escalation import under_way
 from batchq.domain.lifecycle.status import evaluate_on_exit
 from batchq.domain.lifecycle.stopping import UNKILLABLE_AFTER, latest_order
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 
 _VERBS = {
     StopKind.PAUSE: "Paused",

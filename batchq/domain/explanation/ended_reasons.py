@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
+from batchq.domain.enums import Status
 from batchq.domain.explanation.explanation import Explanation, Texts
 from batchq.domain.explanation.started_reasons import STOP_FACTS
-from batchq.domain.job import Status
 
 _KILLED_BY_OTHERS = (
     "batchq did not kill it. Likely cause: its memory limit of {memoryLimit}, which the engine does not always report."

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from batchq.domain import wording
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.explanation import capacity_reasons, ended_reasons, queued_reasons, started_reasons
 from batchq.domain.explanation.ended import explain_ended, explain_stopping, order_figures
 from batchq.domain.explanation.ended_reasons import UnreadableReason
@@ -22,7 +23,7 @@ from batchq.domain.explanation.started_reasons import (
     StartingContainersReason,
     StartRefusedReason,
 )
-from batchq.domain.job import Attempt, AttemptContainerState, Job, Status
+from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end

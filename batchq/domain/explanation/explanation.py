@@ -14,7 +14,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from batchq.domain import wording
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 
 #: What a program reads: a datetime or a number, text, or lists and objects of them.
 Fact = str | int | float | bool | datetime | tuple["Fact", ...] | Mapping[str, "Fact"]

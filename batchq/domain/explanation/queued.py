@@ -6,6 +6,7 @@ from batchq.domain import status_reasons, wording
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.budgets import BudgetScope, ExhaustedBudget
 from batchq.domain.catalog import JobQueue
+from batchq.domain.enums import ACTIVE, Status
 from batchq.domain.explanation import capacity
 from batchq.domain.explanation.ended import order_figures, outcome_words
 from batchq.domain.explanation.explanation import Explanation, Fact, Figure, Figures
@@ -29,7 +30,7 @@ from batchq.domain.explanation.queued_reasons import (
     SubmittedReason,
 )
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import ACTIVE, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.scheduling.resources import vcpus_of

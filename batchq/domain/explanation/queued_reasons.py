@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
+from batchq.domain.enums import Status
 from batchq.domain.explanation.explanation import Explanation, Texts
 from batchq.domain.explanation.started_reasons import STOP_FACTS
-from batchq.domain.job import Status
 
 ATTEMPT = "Attempt {attempt} of {attempts} ended with {outcome}."
 ATTEMPT_FACTS = ("attempt", "attempts", "outcome")

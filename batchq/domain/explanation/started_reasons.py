@@ -1,7 +1,7 @@
 """The reasons of jobs with an attempt under way. Pure."""
 
+from batchq.domain.enums import Status
 from batchq.domain.explanation.explanation import Explanation
-from batchq.domain.job import Status
 
 #: The facts of a stop order.
 STOP_FACTS = (

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind
 from batchq.domain.ids import JobId, child_id, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Job, Status
+from batchq.domain.job import ArrayChild, ArrayState, Job
 from batchq.domain.lifecycle import holds, stopping
 from batchq.domain.lifecycle.status import Outcome, move_to, move_to_final, with_history
-from batchq.domain.stop_values import ChildOrder, StopKind, StopOrder
+from batchq.domain.stop_values import ChildOrder, StopOrder
 from batchq.errors import IllegalTransition, Invalid
 
 #: Different orders that an array stores for children that are not spawned yet: every save of the array writes them.

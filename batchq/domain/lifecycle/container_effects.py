@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
+from batchq.domain.enums import AttemptContainerState
 from batchq.domain.ids import Tag
-from batchq.domain.job import AttemptContainer, AttemptContainerState
+from batchq.domain.job import AttemptContainer
 from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.container_rules import YET_TO_COME
 

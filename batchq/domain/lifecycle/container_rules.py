@@ -23,8 +23,9 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.container import ContainerSpec
+from batchq.domain.enums import AttemptContainerState
 from batchq.domain.ids import Tag
-from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
+from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle import escalation, stopping
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.stop_values import SignalStep

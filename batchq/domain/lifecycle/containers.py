@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.enums import AttemptContainerState, Status
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import escalation, holds, status, stopping
 from batchq.domain.lifecycle.container_effects import effects_of_change
 from batchq.domain.lifecycle.container_rules import (

@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain import events as on
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import ArrayState, Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import (
     BEGUN,
     awaited,

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import FINISHED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.enums import FINISHED, AttemptContainerState, Status, StopKind
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import each, ended_container, has_task
 from batchq.domain.lifecycle.reconcile import tags_to_keep, tags_under_way
 from batchq.domain.lifecycle.status import Outcome, attempt_of, move_to_final
 from batchq.domain.lifecycle.stopping import with_order
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.errors import Invalid
 
 

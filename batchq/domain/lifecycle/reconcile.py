@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import AttemptContainerState, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.container_effects import ended_keys, removable
 from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key, has_task

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
+from batchq.domain.enums import FINISHED, Action, Status, StopKind
 from batchq.domain.events import ContainerCreated, ContainerExited
-from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.job import Attempt, AttemptContainer, ExitRule, Job
+from batchq.domain.stop_values import StopOrder
 
 #: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import FINISHED, Attempt, AttemptContainer, Job, Status
+from batchq.domain.enums import FINISHED, Status, StopKind, StopProgress
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import escalation
-from batchq.domain.stop_values import SignalStep, StopKind, StopOrder, StopProgress, StopSequence, StopStep
+from batchq.domain.stop_values import SignalStep, StopOrder, StopSequence, StopStep
 
 FORCED = "forced"  # why a final checkpoint is missing
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE

@@ -31,7 +31,8 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.enums import Status
+from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle import arrays, containers, escalation, forced_failure, holds, stopping
 from batchq.domain.lifecycle.status import (
     Outcome,

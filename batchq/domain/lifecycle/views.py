@@ -20,8 +20,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
+from batchq.domain.enums import QUEUED, AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag, node_id, node_of, stream_name
-from batchq.domain.job import QUEUED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import arrays, stopping
 from batchq.domain.lifecycle.status import Outcome, merge_paths
 from batchq.domain.lifecycle.transitions import step

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import ROOT, AccountName
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
 from batchq.domain.container import Resources
+from batchq.domain.enums import State, Status
 from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import ConsumableRequirement, Job, Status
+from batchq.domain.job import ConsumableRequirement, Job
 from batchq.domain.scheduling.backfill import (
     Ending,
     Reservation,

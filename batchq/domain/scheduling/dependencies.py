@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides, length
+from batchq.domain.enums import FINISHED, DependencyType, Status
 from batchq.domain.ids import JobId, child_id, node_of, parent_of
-from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, JobSpec, Status
+from batchq.domain.job import Dependency, Job, JobSpec
 
 #: The result of `evaluate_dependencies`: an event to apply to the job.
 DependencyEvent = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid

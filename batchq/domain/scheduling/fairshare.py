@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.catalog import SchedulingPolicy
+from batchq.domain.enums import ACTIVE, FINISHED
 from batchq.domain.ids import QueueName
-from batchq.domain.job import ACTIVE, FINISHED, Job
+from batchq.domain.job import Job
 
 MIN_DECAY = timedelta(seconds=600)
 LOOKAHEAD = 0.2  # decay windows to look ahead: more favours large jobs, less makes shares overshoot in turn (measured)

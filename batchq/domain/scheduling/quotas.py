@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Directory
-from batchq.domain.job import FINISHED, QUEUED, Job
+from batchq.domain.enums import FINISHED, QUEUED
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 
 NO_LIMITS = AccountLimits()

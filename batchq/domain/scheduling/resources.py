@@ -14,8 +14,9 @@ from msgspec import Struct
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import ConsumableResource, EnvironmentName, ResourceKind
 from batchq.domain.container import Resources
+from batchq.domain.enums import ACTIVE
 from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import ACTIVE, ConsumableRequirement, Job
+from batchq.domain.job import ConsumableRequirement, Job
 
 Dimension = NewType("Dimension", str)
 

@@ -6,8 +6,9 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import Network
 from batchq.domain.container import numbered
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag, node_id
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import container_with_key, main_node, task_of
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.training import MOUNT_POINT

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import JobQueue
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.engine.scheduling.placement_pass import Head, QueueSlot
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.supervisor import wait_at_most

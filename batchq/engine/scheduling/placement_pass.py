@@ -16,9 +16,9 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.budgets import BudgetScope
-from batchq.domain.catalog import JobQueue, State
+from batchq.domain.catalog import JobQueue
+from batchq.domain.enums import State, Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import (
     Candidate,
     Fits,

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, decay_window, updated_usage
 from batchq.domain.scheduling.resources import newly_consumed

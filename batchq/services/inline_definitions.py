@@ -1,4 +1,4 @@
-"""Submits jobs whose request describes the container itself, as in the dialects for training jobs.
+"""Job definitions for requests that describe the containers themselves, as in the dialects for training jobs.
 
 Every job has a job definition, because AWS Batch's operations show it and repeat jobs with it. The definition has the
 image, resources and mounts; the command, the variables and the files are the job's own. So all jobs that differ only in
@@ -11,69 +11,31 @@ from hashlib import sha256
 from uuid import uuid4
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
-from batchq.domain.job import Job, RetryStrategy
-from batchq.domain.task import Nodes, Task
+from batchq.domain.job import RetryStrategy
+from batchq.domain.job_request import InlineDefinition
+from batchq.domain.task import Task
 from batchq.errors import Forbidden, NotFound
 from batchq.ports.clock import Clock
 from batchq.services.catalog_tables import JobDefinitionService
-from batchq.services.jobs import JobService
-from batchq.services.submissions import Submission, metric_rules_of
 
 _HASH_LENGTH = 32  # hex digits in the name of a definition
 
 
-class InlineDefinition(Struct, frozen=True, kw_only=True):
-    """What a job runs."""
+class InlineDefinitions:
+    """The job definitions of jobs whose request describes the containers itself."""
 
-    #: The container; of a job with several nodes, the leading one.
-    container: ContainerSpec
-    #: None for a job on one node.
-    nodes: Nodes | None = None
-
-    @property
-    def task(self) -> None:
-        """A job on one node has one container."""
-
-
-class DirectSubmissionService:
-    """Submits jobs together with the revision of a job definition that they need."""
-
-    def __init__(self, *, jobs: JobService, definitions: JobDefinitionService, clock: Clock) -> None:
-        self._jobs = jobs
+    def __init__(self, *, definitions: JobDefinitionService, clock: Clock) -> None:
         self._definitions = definitions
         self._clock = clock
 
-    async def submit(self, submission: Submission, work: InlineDefinition, *, caller: Caller) -> Job:
-        """Submit a job that runs `work`. `submission.definition_name` is the prefix of its definition's name.
-
-        The prefix has at most 95 characters of a definition's name. Raises the errors of `JobService.submit`, and
-        Invalid for a container that the caller may not run.
-        """
-        self._jobs.check(submission, caller=caller)  # a refused request registers no definition
-        metric_rules_of(submission)
-        container_policy.require_allowed_containers(work, caller)
-        definition = await self._definition(submission.definition_name, work, caller)
-        return await self._jobs.submit(
-            replace(
-                submission,
-                definition_name=definition.ref.name,
-                definition_revision=definition.ref.revision,
-                container=work.container,
-                nodes=work.nodes,
-            ),
-            caller=caller,
-        )
-
-    async def _definition(self, prefix: str, work: InlineDefinition, caller: Caller) -> JobDefinition:
-        """A definition of the caller for such work: an existing one, or a new one.
+    async def find_or_register(self, prefix: str, work: InlineDefinition, *, caller: Caller) -> JobDefinition:
+        """A definition of the caller for such work: an existing one, or a new one. `prefix`: of its name.
 
         The name is derived from the content and the user. A revision that another user has registered is not used, also
         with equal content: the job would have the rights of that user only.
