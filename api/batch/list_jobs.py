@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -12,17 +13,33 @@ from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.describe_jobs import job_summary
 from batchq.api.batch.validation import KeyValuesPair, Text, WireModel
-from batchq.api.http.page_tokens import TokenQuery
+from batchq.api.http.page_tokens import TokenQuery, selection_text
 from batchq.api.operations.parts import Parts
 from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.times import LATEST
 from batchq.errors import Invalid
-from batchq.ports.jobs import ChildQuery, Filter, JobQuery
+from batchq.ports.job_search import PageQuery, SearchPosition
 
 MAX_JOBS = 1000  # jobs on a page
 MAX_FILTERED_JOBS = 100  # jobs on a page, with a filter
 _MILLISECONDS = re.compile(r"[0-9]{1,19}")
+
+
+class Filter(StrEnum):
+    """AWS: the filters of ListJobs. Only SHARE_IDENTIFIER may be combined with a status."""
+
+    #: In any case; a trailing `*` matches any rest.
+    JOB_NAME = "JOB_NAME"
+    #: In its case: `name` (all revisions), `name*` or `name:revision`.
+    JOB_DEFINITION = "JOB_DEFINITION"
+    #: Milliseconds since the epoch as text, exclusive.
+    BEFORE_CREATED_AT = "BEFORE_CREATED_AT"
+    #: Milliseconds since the epoch as text, exclusive.
+    AFTER_CREATED_AT = "AFTER_CREATED_AT"
+    SHARE_IDENTIFIER = "SHARE_IDENTIFIER"
 
 
 class ListJobs(WireModel):
@@ -44,14 +61,9 @@ async def list_jobs(context: Parts, request: BatchRequest, body: ListJobs) -> An
     if body.multiNodeJobId:
         return await _list_nodes(context, body, request)
     query = children_query(body, request.arns) if body.arrayJobId else queue_query(body, request.arns)
-    token = token_query(query)
-    if body.nextToken:
-        query = replace(query, before=int(context.tokens.read(token, body.nextToken)))
-    wider = replace(query, limit=query.limit + 1)
-    if isinstance(wider, ChildQuery):
-        found = await context.jobs.list_children(wider, caller=request.caller)
-    else:
-        found = await context.jobs.list(wider, caller=request.caller)
+    token = "ListJobs", selection_text(query.selection)
+    before = SearchPosition(0, int(context.tokens.read(token, body.nextToken))) if body.nextToken else None
+    found = await context.jobs.list(replace(query, limit=query.limit + 1, before=before), caller=request.caller)
     page = found[: query.limit]
     return _page(context, request, page, token=token, on=page[-1].order if len(found) > len(page) else None)
 
@@ -78,33 +90,52 @@ def _page(context: Parts, request: BatchRequest, page: Sequence[Job], *, token: 
     return answer if on is None else answer | {"nextToken": context.tokens.make(token, str(on))}
 
 
-def queue_query(given: ListJobs, arns: BatchArns) -> JobQuery:
+def queue_query(given: ListJobs, arns: BatchArns) -> PageQuery:
     """The query for the first page of a queue's jobs. Raises Invalid, and NotFound.
 
     AWS: without a filter the default status is RUNNING. A filter selects jobs of every status, whatever jobStatus is;
     only SHARE_IDENTIFIER can be combined with one.
     """
     by, values = _filter(given.filters or [], arns)
-    return JobQuery(
-        queue=job_queues.queue_name(given.jobQueue or "", arns),
-        status=wanted_status(given, by),
-        filter=by,
-        values=values,
-        limit=page_limit(given, by),
+    status = wanted_status(given, by)
+    selection = JobSelection(
+        queues=frozenset({job_queues.queue_name(given.jobQueue or "", arns)}),
+        statuses=None if status is None else frozenset({status}),
+    )
+    return PageQuery(
+        selection=selection if by is None else _filtered(selection, by, values), limit=page_limit(given, by)
     )
 
 
-def children_query(given: ListJobs, arns: BatchArns) -> ChildQuery:
+def _filtered(selection: JobSelection, by: Filter, values: Sequence[str]) -> JobSelection:
+    """The selection with a filter, of whose values a job matches one."""
+    match by:
+        case Filter.JOB_NAME:  # here only a trailing wildcard has a meaning
+            return replace(
+                selection, names=frozenset(name for name in values if not name.startswith("*") or name == "*")
+            )
+        case Filter.JOB_DEFINITION:
+            return replace(selection, definitions=frozenset(values))
+        case Filter.BEFORE_CREATED_AT:
+            return replace(selection, created_before=max(map(_time, values)))
+        case Filter.AFTER_CREATED_AT:
+            return replace(selection, created_after=min(map(_time, values)))
+        case Filter.SHARE_IDENTIFIER:
+            return replace(selection, shares=frozenset(values))
+
+
+def _time(text: str) -> int:
+    """Milliseconds, at most the last time that a job can have."""
+    return min(int(text), LATEST)
+
+
+def children_query(given: ListJobs, arns: BatchArns) -> PageQuery:
     """The query for the first page of an array's children. AWS: filters are ignored."""
-    return ChildQuery(
-        parent=job_id_in(given.arrayJobId or "", arns), status=wanted_status(given), limit=page_limit(given)
+    status = wanted_status(given)
+    selection = JobSelection(
+        parent=job_id_in(given.arrayJobId or "", arns), statuses=None if status is None else frozenset({status})
     )
-
-
-def token_query(query: JobQuery | ChildQuery) -> TokenQuery:
-    if isinstance(query, ChildQuery):
-        return "ListJobs", "array", query.parent, query.status
-    return "ListJobs", "queue", query.queue, query.status, query.filter, query.values
+    return PageQuery(selection=selection, limit=page_limit(given))
 
 
 def job_id_in(text: str, arns: BatchArns) -> JobId:

@@ -1,7 +1,7 @@
 """CancelJob, CancelJobs, TerminateJob, TerminateJobs."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Annotated, Protocol
+from collections.abc import Mapping
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,8 +10,9 @@ from batchq.api.batch.arns import ArnKind, to_job_id
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import StopKind
 from batchq.domain.ids import JobId
+from batchq.domain.stop_request import StopRequest
 from batchq.errors import BatchqError, Invalid, Unavailable
 
 
@@ -29,36 +30,24 @@ class StopJobs(WireModel):
     reason: Text
 
 
-class StopManyMethod(Protocol):
-    """`JobService.cancel_many` or `terminate_many`: returns the jobs for which it failed, and why."""
-
-    def __call__(
-        self, ids: Sequence[JobId], reason: str, *, caller: Caller
-    ) -> Awaitable[Mapping[JobId, BatchqError]]: ...
-
-
 async def cancel_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
-    if found := _job_and_reason(request, body):
-        await context.jobs.cancel(*found, caller=request.caller)
-    return {}
+    return await _stop(StopKind.CANCEL, context, request, body)
 
 
 async def terminate_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
-    if found := _job_and_reason(request, body):
-        await context.jobs.terminate(*found, caller=request.caller)
-    return {}
+    return await _stop(StopKind.TERMINATE, context, request, body)
 
 
 async def cancel_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Cancels up to 50 jobs, each as CancelJob does."""
-    return await _stop_many(context.jobs.cancel_many, request, body)
+    return await _stop_many(StopKind.CANCEL, context, request, body)
 
 
 async def terminate_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Terminates up to 50 jobs, each as TerminateJob does."""
-    return await _stop_many(context.jobs.terminate_many, request, body)
+    return await _stop_many(StopKind.TERMINATE, context, request, body)
 
 
 def _job(text: str, request: BatchRequest) -> JobId | None:
@@ -69,15 +58,17 @@ def _job(text: str, request: BatchRequest) -> JobId | None:
     return to_job_id(request.arns.named(ArnKind.JOB, text))
 
 
-def _job_and_reason(request: BatchRequest, body: StopJob) -> tuple[JobId, str] | None:
-    """None for a malformed id. AWS: neither an unknown id nor a malformed one is an error."""
-    reason = validation.stop_reason_text(body.reason)
+async def _stop(kind: StopKind, context: Parts, request: BatchRequest, body: StopJob) -> Answer:
+    """AWS: neither an unknown id nor a malformed one is an error."""
+    order = StopRequest(kind=kind, reason=validation.stop_reason_text(body.reason))
     job_id = _job(validation.required(body.jobId, "jobId"), request)
-    return None if job_id is None else (job_id, reason)
+    if job_id is not None:
+        await context.jobs.stop(job_id, order, caller=request.caller)
+    return {}
 
 
-async def _stop_many(order: StopManyMethod, request: BatchRequest, body: StopJobs) -> Answer:
-    reason = validation.stop_reason_text(body.reason)
+async def _stop_many(kind: StopKind, context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
+    order = StopRequest(kind=kind, reason=validation.stop_reason_text(body.reason))
     errors: dict[str, dict[str, str]] = {}
     named: dict[str, JobId | None] = {}
     for text in body.jobs:
@@ -85,7 +76,8 @@ async def _stop_many(order: StopManyMethod, request: BatchRequest, body: StopJob
             named[text] = _job(text, request)
         except Invalid as why:
             errors[text] = {"code": "ClientException", "message": str(why)}
-    refused = await order([job_id for job_id in named.values() if job_id is not None], reason, caller=request.caller)
+    ids = [job_id for job_id in named.values() if job_id is not None]
+    refused = await context.jobs.stop_many(ids, order, caller=request.caller)
     errors |= {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
     return {
         "successful": [text for text in body.jobs if text not in errors],

@@ -6,23 +6,26 @@ the same filters the jobs that were created before the preview.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import Field
 
+from batchq.api.console.job_filters import JobFilters
 from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.stop_page import ReasonForm, reason_values
-from batchq.api.http.http import RequestQuery, Word
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import AccountName, Caller, Permission
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, outcome_message
-from batchq.domain.enums import Outcome, Status
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.bulk_stop import JobOutcome, outcome_message
+from batchq.domain.enums import Outcome, StopKind
+from batchq.domain.ids import JobId
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_messages import (
     DONE,
     WIDE,
@@ -32,13 +35,15 @@ from batchq.domain.stop_messages import (
     outcome_text,
     with_children,
 )
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.times import milliseconds
 from batchq.domain.wording import counted
 from batchq.errors import Invalid, NotFound
-from batchq.services.bulk_stop import JobSelector, Outcomes, require_stop_ids
+from batchq.services.bulk_stop import Outcomes, require_stop_ids
 
-_OPERATIONS = {Kind.CANCEL: "CancelJobsByFilter", Kind.TERMINATE: "TerminateJobsByFilter"}
-Words = Annotated[list[Word], Field(max_length=1000)]
+_OPERATIONS = {StopKind.CANCEL: "CancelJobsByFilter", StopKind.TERMINATE: "TerminateJobsByFilter"}
+#: The orders that many jobs can receive.
+Kind = Literal[StopKind.CANCEL, StopKind.TERMINATE]
 MAX_NAMED = 5000  # jobs that an order names
 MAX_SHOWN = 100  # jobs that a page lists
 _CHANGES = frozenset(WOULD_BE_DONE)
@@ -46,45 +51,13 @@ _CHANGES = frozenset(WOULD_BE_DONE)
 pages = PageTable()
 
 
-class JobSelection(RequestQuery):
-    """The jobs to stop: by ids or by filters. An unknown filter is refused: ignoring it would stop more jobs."""
-
-    job: Words = Field(default_factory=list)
-    queue: Words = Field(default_factory=list)
-    state: list[Status] = Field(default_factory=list)
-    name: Words = Field(default_factory=list)
-    user: Words = Field(default_factory=list)
-    account: Words = Field(default_factory=list)
-    environment: Words = Field(default_factory=list)
-
-    def filters(self) -> list[tuple[str, str]]:
-        """The names and values of the filters that are given."""
-        return [(name, value) for name in JobSelection.model_fields for value in getattr(self, name)]
-
-    def selector(self, created_before: int) -> JobSelector:
-        """The selected jobs. Raises Invalid without a filter, and for a text that is not an id."""
-        if not self.filters():
-            raise Invalid("No jobs are selected: choose jobs, or give a filter.")
-        require_stop_ids(self.job)
-        rest = JobFilter(
-            names=_set(self.name),
-            users=_set(self.user),
-            queues=_set(self.queue),
-            statuses=frozenset(self.state) or None,
-            environments=_set(self.environment),
-            created_before=created_before,
-        )
-        accounts = frozenset(map(AccountName, self.account)) or None
-        return JobSelector(ids=tuple(self.job) or None, accounts=accounts, rest=rest)
-
-
-class BulkStopQuery(JobSelection):
+class BulkStopQuery(JobFilters):
     """A preview."""
 
-    kind: Kind = Kind.TERMINATE
+    kind: Kind = StopKind.TERMINATE
 
 
-class BulkStopForm(ReasonForm, JobSelection):
+class BulkStopForm(ReasonForm, JobFilters):
     """An order for the jobs of a preview, whose invocation it carries."""
 
     kind: Kind
@@ -133,9 +106,9 @@ class OutcomeCounts(Struct, kw_only=True):
 class StopPreview(OutcomeCounts, kw_only=True):
     """A preview that a user has seen."""
 
-    selector: JobSelector
+    selection: JobSelection
     #: The ids of the jobs that the order would change; None: more than MAX_NAMED.
-    ids: list[str] | None = field(default_factory=list)
+    ids: list[JobId] | None = field(default_factory=list)
 
     def add(self, outcomes: Outcomes) -> None:
         """Count the outcomes, and keep the ids while they are few."""
@@ -144,9 +117,9 @@ class StopPreview(OutcomeCounts, kw_only=True):
             self.ids += [outcome.job_id for outcome in outcomes if outcome_name(outcome) in _CHANGES]
             self.ids = self.ids if len(self.ids) <= MAX_NAMED else None
 
-    def target(self) -> JobSelector:
+    def target(self) -> JobSelection:
         """The jobs to stop: no others than those of the preview, or those of its filters that are as old."""
-        return self.selector if self.ids is None else replace(self.selector, ids=tuple(self.ids))
+        return self.selection if self.ids is None else replace(self.selection, ids=tuple(self.ids))
 
 
 @pages.get("/stop", Permission.SELF)
@@ -163,10 +136,10 @@ async def post_bulk_stop(context: Parts, visit: Call[BulkStopForm]) -> PageAnswe
         if preview is None or preview.kind is not form.kind:
             raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
         _check_count(form.count, preview.changed + preview.changed_children)
-        wanted = BulkStopOrder(kind=form.kind, reason=form.whole_reason())
+        request = StopRequest(kind=form.kind, reason=form.whole_reason())
         result = OutcomeCounts(kind=form.kind)
         caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
-        await _collect(result, await context.bulk_stops.stop(wanted, preview.target(), caller=caller))
+        await _collect(result, await context.bulk_stops.stop(request, preview.target(), caller=caller))
         context.state(ConsoleState).recent_results.keep(visit.caller, form.invocation, result)
         return f"/ui/stop/results/{form.invocation}"
 
@@ -188,26 +161,26 @@ async def bulk_stop_result(context: Parts, visit: Call[None]) -> PageAnswer:
 async def _preview_page(
     context: Parts,
     kind: Kind,
-    selection: JobSelection,
+    filters: JobFilters,
     caller: Caller,
     form: BulkStopForm | None = None,
     *,
     error: str = "",
     status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
-    selector = selection.selector(milliseconds(context.clock.now()))
-    await context.bulk_stops.check(selector, caller=caller)
-    preview = StopPreview(kind=kind, selector=selector)
-    order = BulkStopOrder(kind=kind, reason="")
-    await _collect(preview, await context.bulk_stops.preview(order, selector, caller=caller))
+    selection = _selection(filters, context.clock.now())
+    await context.bulk_stops.check(selection, caller=caller)
+    preview = StopPreview(kind=kind, selection=selection)
+    request = StopRequest(kind=kind, reason="")
+    await _collect(preview, await context.bulk_stops.preview(request, selection, caller=caller))
     values = reason_values(form, error)
     context.state(ConsoleState).recent_results.keep(caller, str(values["invocation"]), preview)
     values |= _outcome_values(preview, WOULD_BE_DONE)
     values |= {
         "preview": preview,
-        "filters": selection.filters(),
+        "filters": filters.filters(),
         "must_type": preview.changed + preview.changed_children > WIDE,
-        "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *selection.filters()])}",
+        "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *filters.filters()])}",
     }
     return Page(template="bulk_stop.html", title=f"{kind.capitalize()} jobs", values=values, status=status)
 
@@ -228,7 +201,7 @@ async def _collect(into: OutcomeCounts, outcomes: AsyncIterator[Outcomes]) -> No
 
 def _lines(of: OutcomeCounts, texts: Mapping[str, str]) -> list[tuple[int, str, str]]:
     """For each outcome the number of jobs, its text, and what follows for the jobs."""
-    if of.kind is Kind.CANCEL:
+    if of.kind is StopKind.CANCEL:
         consequences = consequences_of_cancel()
     else:
         consequences = consequences_of_terminate(signal=None, grace=None, checkpoint=False, force=False)
@@ -247,8 +220,14 @@ def _check_count(typed: str, count: int) -> None:
 
 
 def _other(kind: Kind) -> Kind:
-    return Kind.CANCEL if kind is Kind.TERMINATE else Kind.TERMINATE
+    return StopKind.CANCEL if kind is StopKind.TERMINATE else StopKind.TERMINATE
 
 
-def _set(words: list[str]) -> frozenset[str] | None:
-    return frozenset(words) or None
+def _selection(filters: JobFilters, now: datetime) -> JobSelection:
+    """The jobs that exist now. Raises Invalid without a filter, and for a text that is not an id."""
+    if not filters.narrowed_filters():
+        raise Invalid("No jobs are selected: choose jobs, or give a filter.")
+    require_stop_ids(filters.job)
+    selection = filters.selection(now)
+    before = milliseconds(now)
+    return replace(selection, created_before=min(before, selection.created_before or before))

@@ -12,9 +12,10 @@ from batchq.domain.catalog import network_of
 from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.job_search import PageQuery
 from batchq.services.job_views import JobView
 
 MAX_JOBS = 200  # in all environments together
@@ -39,7 +40,7 @@ async def environments_page(context: Parts, visit: Call[None]) -> Page:
     caller, environments = visit.caller, context.overviews.environments()
     names = frozenset(str(overview.environment.name) for overview in environments)
     found = await context.search.search(
-        JobSearchQuery(environments=names, children=True, limit=MAX_JOBS), caller=caller
+        PageQuery(selection=JobSelection(environments=names, children=True), limit=MAX_JOBS), caller=caller
     )
     visible = context.catalog.queues_of(caller)
     values = {

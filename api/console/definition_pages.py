@@ -19,8 +19,9 @@ from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import Invalid, NotFound
-from batchq.ports.job_search import JobPage, JobSearchQuery
+from batchq.ports.job_search import JobPage, PageQuery
 
 MAX_READ = 500  # revisions that are read for a page of the list
 MAX_REVISIONS = 100  # of one name on a page
@@ -136,7 +137,7 @@ async def _revisions(context: Parts, name: str, before: int | None, caller: Call
 
 
 async def _last_jobs(context: Parts, definition: str, caller: Caller) -> JobPage:
-    query = JobSearchQuery(definitions=frozenset({definition}), limit=LAST_JOBS)
+    query = PageQuery(selection=JobSelection(definitions=frozenset({definition})), limit=LAST_JOBS)
     return await context.search.search(query, caller=caller)
 
 

@@ -15,7 +15,8 @@ from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.ids import DefinitionRef, JobId, job_path
 from batchq.domain.job import Job
-from batchq.ports.job_search import JobPage, JobSearchQuery
+from batchq.domain.job_selection import JobSelection
+from batchq.ports.job_search import JobPage, PageQuery
 
 MAX_JOBS = 20
 NO_JOBS = JobPage(jobs=(), next=None, searched_back_to=None)
@@ -67,7 +68,7 @@ async def _named_by_id(context: Parts, text: str, caller: Caller) -> tuple[Job, 
     if parts is None:
         return ()
     prefix, step = parts[1].lower(), parts[2] or ""
-    page = await context.search.search(JobSearchQuery(id_prefix=prefix, limit=MAX_JOBS), caller=caller)
+    page = await _newest(context, JobSelection(id_prefix=prefix), caller)
     if not step:
         return page.jobs
     found = [await context.jobs.find(JobId(f"{job.id}{step}"), caller=caller) for job in page.jobs]
@@ -76,10 +77,14 @@ async def _named_by_id(context: Parts, text: str, caller: Caller) -> tuple[Job, 
 
 async def _named(context: Parts, text: str, caller: Caller) -> JobPage:
     """The newest jobs of this name or, without one, of names that contain the text."""
-    exact = await context.search.search(JobSearchQuery(names=frozenset({text}), limit=MAX_JOBS), caller=caller)
+    exact = await _newest(context, JobSelection(names=frozenset({text})), caller)
     if exact.jobs or "*" in text:
         return exact
-    return await context.search.search(JobSearchQuery(names=frozenset({f"*{text}*"}), limit=MAX_JOBS), caller=caller)
+    return await _newest(context, JobSelection(names=frozenset({f"*{text}*"})), caller)
+
+
+async def _newest(context: Parts, selection: JobSelection, caller: Caller) -> JobPage:
+    return await context.search.search(PageQuery(selection=selection, limit=MAX_JOBS), caller=caller)
 
 
 def _queues(context: Parts, text: str, caller: Caller) -> Sequence[Hit]:

@@ -14,11 +14,12 @@ from batchq.api.console.stop_page import MAX_REASON, checked_reason
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.enums import FINISHED, QUEUED
+from batchq.domain.enums import FINISHED, QUEUED, StopKind
 from batchq.domain.ids import JobId, job_path, short_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import stop_state
+from batchq.domain.stop_request import StopRequest
 from batchq.errors import NotFound
 
 HELD = "The job keeps its place in the queue, holds up no other job, and does not start until it is released."
@@ -123,7 +124,8 @@ def _call(
         case "hold":
             return context.jobs.hold(job_id, reason, caller=caller, expected=expected)
         case "pause":
-            return context.jobs.pause(job_id, reason, caller=caller, expected=expected)
+            request = StopRequest(kind=StopKind.PAUSE, reason=reason)
+            return context.jobs.stop(job_id, request, caller=caller, expected=expected)
         case "release":
             return context.jobs.release(job_id, caller=caller)
         case _:

@@ -23,6 +23,7 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.views import shown_container_reason
@@ -31,7 +32,7 @@ from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.domain.wording import duration_words
 from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import ChildQuery
+from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.ports.logs import StoredLine
 from batchq.services.log_windows import JobLog
 
@@ -238,7 +239,7 @@ async def children_page(context: Parts, visit: Call[ChildrenQuery]) -> PageAnswe
     counts = Counter[Status]()
     for run in runs:
         counts[run.status] += run.end - run.first
-    listed = await context.jobs.list_children(_children(array, query), caller=caller)
+    listed = await context.jobs.list(_children(array, query), caller=caller)
     children = listed[:PER_PAGE]
     values = {
         "array": array,
@@ -255,10 +256,11 @@ async def children_page(context: Parts, visit: Call[ChildrenQuery]) -> PageAnswe
     return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)
 
 
-def _children(array: Job, query: ChildrenQuery) -> ChildQuery:
+def _children(array: Job, query: ChildrenQuery) -> PageQuery:
     """One child more than a page has. The order of a child is that of its array and its index."""
-    before = None if query.before is None else array.order + 1 + query.before
-    return ChildQuery(parent=array.id, status=query.state, limit=PER_PAGE + 1, before=before)
+    before = None if query.before is None else SearchPosition(0, array.order + 1 + query.before)
+    selection = JobSelection(parent=array.id, statuses=None if query.state is None else frozenset({query.state}))
+    return PageQuery(selection=selection, limit=PER_PAGE + 1, before=before)
 
 
 def _older(query: ChildrenQuery, children: tuple[Job, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlencode
@@ -10,34 +9,22 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
+from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.pages import Page, PageTable
-from batchq.api.http.http import InvalidMember, RequestQuery, Word
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import FINISHED, Status
 from batchq.domain.job import Job
-from batchq.domain.times import duration_of, milliseconds
 from batchq.errors import NotFound
-from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
+from batchq.ports.job_search import JobPage, PageQuery, SearchOrder, SearchPosition
 
 PER_PAGE = 50  # jobs
 COUNTED = 1000  # jobs of a page that is grouped by name
 MAX_PAGES = 20  # tokens of earlier pages in a URL, so that a page links to the one before it
-STOP_FILTERS = {"state", "queue", "name", "user", "account"}  # that an order to stop jobs has too
-MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
 Token = Annotated[str, Field(max_length=1024)]
-Words = Annotated[tuple[Word, ...], Field(max_length=100)]
-Patterns = Annotated[tuple[Word, ...], Field(max_length=MAX_PATTERNS)]
 pages = PageTable()
-
-
-class By(StrEnum):
-    """The time by which jobs are sorted, and to which `from` and `to` apply."""
-
-    CREATED = "created"
-    ENDED = "ended"
 
 
 class GroupBy(StrEnum):
@@ -46,33 +33,12 @@ class GroupBy(StrEnum):
     NAME = "name"
 
 
-class JobsQuery(RequestQuery):
-    """The query of the list of jobs. The values of one filter are alternatives; a job must match all filters."""
+class JobsQuery(JobFilters):
+    """The query of the list of jobs."""
 
-    state: Annotated[tuple[Status, ...], Field(max_length=len(Status))] = ()
-    queue: Words = ()
-    #: In any case: `name`, `prefix*`, `*suffix` or `*part*`.
-    name: Patterns = ()
-    user: Words = ()
-    #: With the accounts below them.
-    account: Words = ()
-    #: `name`, `prefix*` or `name:revision`.
-    definition: Patterns = ()
-    #: Exit codes of the latest attempt.
-    exit_code: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**32)], ...], Field(alias="exit", max_length=20)] = ()
-    #: A duration before now, as `24h`, or an ISO 8601 time, UTC without an offset.
-    since: Annotated[Word | None, Field(alias="from")] = None
-    #: As `from`.
-    until: Annotated[Word | None, Field(alias="to")] = None
-    by: By = By.CREATED
     group: GroupBy | None = None
     #: Page tokens: of the second page, and so on until the requested one.
     page: Annotated[tuple[Token, ...], Field(max_length=MAX_PAGES)] = ()
-
-    def filters(self) -> list[tuple[str, str]]:
-        """The filters that are given, as in the query."""
-        every = self.model_dump(by_alias=True, exclude={"by", "group", "page"})
-        return [(name, str(item)) for name, value in every.items() for item in _values(value)]
 
     def view(self) -> list[tuple[str, str]]:
         """The members that do not select jobs, and that a change of the filters keeps."""
@@ -104,7 +70,12 @@ async def jobs_page(context: Parts, visit: Call[JobsQuery]) -> Page:
     query, caller = visit.input, visit.caller
     limit = COUNTED if query.group else PER_PAGE
     before = position(query, context.tokens, caller)
-    search = search_query(query, now=context.clock.now(), limit=limit, before=before)
+    search = PageQuery(
+        selection=query.selection(context.clock.now()),
+        order_by=SearchOrder.ENDED if query.by is By.ENDED else SearchOrder.CREATED,
+        limit=limit,
+        before=before,
+    )
     missing = ""
     try:
         found = await context.search.search(search, caller=caller)
@@ -151,12 +122,6 @@ def _groups(query: JobsQuery, jobs: Iterable[Job]) -> Iterable[JobGroupRow]:
         yield JobGroupRow(name=name, total=numbers.total(), counts=numbers, path=path)
 
 
-def _values(value: object) -> tuple[object, ...]:
-    if isinstance(value, tuple):
-        return value
-    return () if value is None else (value,)
-
-
 def jobs_path(*parts: list[tuple[str, str]]) -> str:
     """The path of a list of jobs with these members of the query."""
     pairs = [pair for part in parts for pair in part]
@@ -164,55 +129,16 @@ def jobs_path(*parts: list[tuple[str, str]]) -> str:
 
 
 def stop_all_path(query: JobsQuery) -> str | None:
-    """The path of the page that stops all jobs of the filters; None for filters that an order to stop does not have."""
-    filters = query.filters()
-    has_same_meaning = all(
-        name in STOP_FILTERS and not (name == "name" and "*" in condition[:-1]) for name, condition in filters
-    )
-    if not filters or not has_same_meaning or FINISHED & set(query.state):
+    """The path of the page that stops all jobs of the filters; None if it selects finished jobs, or all jobs."""
+    if not query.narrowed_filters() or FINISHED & set(query.state) or query.by is By.ENDED:
         return None
-    return f"/ui/stop?{urlencode(filters)}"
+    return f"/ui/stop?{urlencode(query.filters())}"
 
 
 def chips(query: JobsQuery) -> Iterator[Chip]:
     filters = query.filters()
     for at, (name, value) in enumerate(filters):
         yield Chip(name=name, value=value, removed=jobs_path(filters[:at] + filters[at + 1 :], query.view()))
-
-
-def search_query(query: JobsQuery, *, now: datetime, limit: int, before: SearchPosition | None) -> JobSearchQuery:
-    """The search for one page. Raises InvalidMember."""
-    since, until = milliseconds_at("from", query.since, now), milliseconds_at("to", query.until, now)
-    ended = query.by is By.ENDED
-    return JobSearchQuery(
-        statuses=frozenset(query.state) or None,
-        queues=frozenset(query.queue) or None,
-        names=frozenset(query.name) or None,
-        users=frozenset(query.user) or None,
-        accounts=frozenset(query.account) or None,
-        definitions=frozenset(query.definition) or None,
-        exit_codes=frozenset(query.exit_code) or None,
-        created_after=None if ended else since,
-        created_before=None if ended else until,
-        ended_after=since if ended else None,
-        ended_before=until if ended else None,
-        order_by=SearchOrder.ENDED if ended else SearchOrder.CREATED,
-        limit=limit,
-        before=before,
-    )
-
-
-def milliseconds_at(member: str, text: str | None, now: datetime) -> int | None:
-    """The time that is given as `24h` before now or in ISO 8601, in milliseconds since the epoch; None for None."""
-    if text is None:
-        return None
-    try:
-        length = duration_of(text)
-        at = datetime.fromisoformat(text) if length is None else now - length
-        return max(milliseconds(at if at.tzinfo else at.replace(tzinfo=UTC)), 0)
-    except (ValueError, OverflowError):
-        message = f"'{member}' is neither a duration, as 24h, nor a time, as 2026-11-23T14:02."
-        raise InvalidMember(message, member=member) from None
 
 
 def position(query: JobsQuery, tokens: PageTokens, caller: Caller) -> SearchPosition | None:

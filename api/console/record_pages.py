@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.job_list_page import milliseconds_at
+from batchq.api.console.job_filters import milliseconds_at
 from batchq.api.console.job_words import entry_words
 from batchq.api.console.pages import Page, PageTable
 from batchq.api.http.http import Word

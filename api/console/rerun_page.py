@@ -22,9 +22,10 @@ from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import JobId, job_path
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
 from batchq.errors import BatchqError, Invalid, NotFound
-from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.job_search import PageQuery
 from batchq.services.client_requests import (
     JobDocument,
     LeftOut,
@@ -202,7 +203,8 @@ async def _failed(context: Parts, job: JobDocument, caller: Caller) -> Sequence[
     if "size" not in job.get("arrayProperties", {}):
         found = await context.jobs.find(job_id, caller=caller)
         return [found] if found is not None and found.status is Status.FAILED else []
-    query = JobSearchQuery(parent=job_id, statuses=frozenset({Status.FAILED}), limit=MAX_JOBS)
+    failed = JobSelection(parent=job_id, statuses=frozenset({Status.FAILED}))
+    query = PageQuery(selection=failed, limit=MAX_JOBS)
     page = await context.search.search(query, caller=caller)
     children = list(page.jobs)
     while page.next is not None and len(children) <= MAX_JOBS:

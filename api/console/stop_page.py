@@ -19,13 +19,13 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain import wording
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.bulk_stop import BulkStopOrder, Kind
-from batchq.domain.enums import FINISHED, Outcome
+from batchq.domain.enums import FINISHED, Outcome, StopKind
 from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop
+from batchq.domain.stop_request import StopRequest, parse_signal
 from batchq.errors import Invalid, NotFound
 
 MAX_REASON = 1024
@@ -43,7 +43,7 @@ NOT_HANGING = (
     "Only a job whose container has not exited a minute after SIGKILL can be force-failed. Stop the job first."
 )
 SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL")
-_OPERATIONS = {Kind.CANCEL: "CancelJob", Kind.TERMINATE: "TerminateJob"}
+STOPS = {StopKind.CANCEL: "CancelJob", StopKind.TERMINATE: "TerminateJob"}
 
 pages = PageTable()
 
@@ -84,22 +84,18 @@ class StopForm(ReasonForm):
     checkpoint: bool = False
     force: bool = False
 
-    def to_order(self) -> BulkStopOrder:
-        """The order. Raises Invalid, with one sentence about what is wrong."""
-        if self.order not in set(Kind):
+    def to_request(self) -> StopRequest:
+        """The request. Raises Invalid, with one sentence about what is wrong."""
+        if self.order not in STOPS:
             raise Invalid("Choose cancel or terminate.")
-        reason, kind = self.whole_reason(), Kind(self.order)
-        if kind is Kind.CANCEL:
-            return BulkStopOrder(kind=kind, reason=reason)
-        if self.signal and self.signal not in SIGNALS:
-            raise Invalid(f"The signal must be one of {', '.join(SIGNALS)}.")
-        if self.force and (self.checkpoint or self.signal or self.grace):
-            raise Invalid("Force sends SIGKILL at once: it excludes a final checkpoint, a signal and a grace period.")
-        return BulkStopOrder(
+        reason, kind = self.whole_reason(), StopKind(self.order)
+        if kind is StopKind.CANCEL:
+            return StopRequest(kind=kind, reason=reason)
+        return StopRequest(
             kind=kind,
             reason=reason,
             grace=_grace(self.grace),
-            signal=f"SIG{self.signal}" if self.signal else None,
+            signal=parse_signal(self.signal) if self.signal else None,
             checkpoint=self.checkpoint,
             force=self.force,
         )
@@ -134,9 +130,9 @@ async def post_stop(context: Parts, visit: Call[StopForm]) -> PageAnswer:
     subject, form = await _subject(context, visit.path, visit.caller), visit.input
 
     async def order() -> str:
-        wanted = form.to_order()
-        caller = replace(visit.caller, operation=_OPERATIONS[wanted.kind])
-        await _deliver(context, subject.job.id, wanted, expected=form.state, caller=caller)
+        request = form.to_request()
+        caller = replace(visit.caller, operation=STOPS[request.kind])
+        await context.jobs.stop(subject.job.id, request, caller=caller, expected=form.state)
         return job_path(subject.job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
@@ -167,22 +163,6 @@ async def post_force_fail(context: Parts, visit: Call[ForceFailForm]) -> PageAns
         return await _force_fail_page(context, now, visit.caller, form, error=error, status=status)
 
     return await give_order(context, visit.caller, form, order, show_again)
-
-
-async def _deliver(context: Parts, job_id: JobId, order: BulkStopOrder, *, expected: str, caller: Caller) -> None:
-    if order.kind is Kind.CANCEL:
-        await context.jobs.cancel(job_id, order.reason, caller=caller, expected=expected)
-        return
-    await context.jobs.terminate(
-        job_id,
-        order.reason,
-        checkpoint=order.checkpoint,
-        force=order.force,
-        signal=order.signal,
-        grace=order.grace,
-        caller=caller,
-        expected=expected,
-    )
 
 
 async def _subject(context: Parts, path: Mapping[str, str], caller: Caller) -> StopSubject:
@@ -229,9 +209,9 @@ def reason_values(form: ReasonForm | None, error: str) -> dict[str, object]:
 
 def _choices(subject: StopSubject) -> Mapping[str, StopForecast]:
     """What each order would do, by its name: cancel, terminate, and terminate with a checkpoint or by force."""
-    plain = BulkStopOrder(kind=Kind.TERMINATE, reason="")
+    plain = StopRequest(kind=StopKind.TERMINATE, reason="")
     orders = {
-        "cancel": BulkStopOrder(kind=Kind.CANCEL, reason=""),
+        "cancel": StopRequest(kind=StopKind.CANCEL, reason=""),
         "terminate": plain,
         "checkpoint": replace(plain, checkpoint=True),
         "force": replace(plain, force=True),
@@ -241,9 +221,9 @@ def _choices(subject: StopSubject) -> Mapping[str, StopForecast]:
 
 def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
     """The selected order: that of the form, else CANCEL for a job that has not started, else TERMINATE."""
-    if form is not None and form.order in set(Kind):
+    if form is not None and form.order in STOPS:
         return form.order
-    return Kind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else Kind.TERMINATE
+    return StopKind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else StopKind.TERMINATE
 
 
 async def _dependents(context: Parts, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]) -> str:

@@ -10,9 +10,11 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import Invalid
 from batchq.ports.job_search import SearchPosition
 
@@ -73,6 +75,11 @@ def page_of_entries(
     names = rest[: body.maxResults or MAX_ENTRIES]
     more = {"nextToken": tokens.make(query, names[-1])} if len(rest) > len(names) else {}
     return [entries[name] for name in names], more
+
+
+def selection_text(selection: JobSelection) -> str:
+    """The selection as a part of a TokenQuery: equal selections have equal texts, in every process."""
+    return msgspec.json.encode(selection, order="deterministic").decode()
 
 
 def position_text(position: SearchPosition) -> str:

@@ -5,9 +5,8 @@ the others. A malformed id, state or signal, and the name of a queue, user or ac
 visible to the caller are refused, and nothing is changed.
 """
 
-import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Annotated
 
@@ -15,52 +14,29 @@ import msgspec
 from aiohttp import web
 from pydantic import Field
 
-from batchq.api.http.http import REQUEST_ID, Milliseconds, Reason, RequestBody, Word, Words, begin_stream
-from batchq.api.native.job_search import optional_set
+from batchq.api.http.http import REQUEST_ID, Reason, begin_stream
+from batchq.api.native.job_selection import SelectionBody
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import stop_order_answer
-from batchq.domain.access.accounts import AccountName, Permission
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, outcome_message
-from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.bulk_stop import JobOutcome, outcome_message
+from batchq.domain.enums import StopKind
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest, parse_signal
 from batchq.errors import Invalid
 from batchq.ports.responses.stops import CountsLine, JobLine
-from batchq.services.bulk_stop import JobSelector, require_stop_ids
+from batchq.services.bulk_stop import require_stop_ids
 
 NDJSON = "application/x-ndjson"
 
-MAX_PATTERNS = 100  # in `jobNames`: each pattern is compared with the name of each job
-
-ALL = "ALL"
-SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1", "USR2", "WINCH"})
-STATES = {Status.PENDING.value: QUEUED, Status.RUNNING.value: ACTIVE} | {
-    status.value: frozenset({status}) for status in Status if status not in FINISHED | {Status.PENDING, Status.RUNNING}
-}
 _ENCODER = msgspec.json.Encoder()
-_QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/]+)")
 
 
-class CancelJobsRequest(RequestBody):
-    """Filters, of which at least one is required and all must match; the values of one filter are alternatives."""
+class CancelJobsRequest(SelectionBody):
+    """The jobs to stop: at least one filter is required, beside times of creation and `children`."""
 
-    #: Jobs, children of arrays as `ARRAY:3`, nodes of gangs as `GANG#1`, `.3` for either, and containers of a task by
-    #: name or index, as `JOB.sidecar`.
-    jobs: Annotated[list[Word], Field(min_length=1, max_length=5000)] | None = None
-    #: In any case; a trailing `*` matches any rest.
-    job_names: Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
-    users: Words | None = None
-    #: With the accounts below them.
-    accounts: Words | None = None
-    #: Names or ARNs.
-    job_queues: Words | None = None
-    #: In any case. PENDING is SUBMITTED, PENDING and RUNNABLE; RUNNING is STARTING and RUNNING; or ALL, or one status.
-    states: Words | None = None
-    #: Where the jobs run now.
-    compute_environments: Words | None = None
-    #: In milliseconds since 1970: an order after a dry run leaves jobs alone that were submitted since. Needs another
-    #: filter.
-    created_before: Milliseconds | None = None
     reason: Reason | None = None
     #: Whether only the outcomes are reported.
     dry_run: bool = False
@@ -123,77 +99,36 @@ async def terminate_jobs(parts: Parts, call: Call[TerminateJobsRequest]) -> web.
 async def _stop(
     parts: Parts, body: CancelJobsRequest, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]
 ) -> web.StreamResponse:
-    order, filters = to_order(body, str(call.caller.user)), to_request(body)
-    await parts.bulk_stops.check(filters, caller=call.caller)
-    outcomes = await (parts.bulk_stops.preview if body.dry_run else parts.bulk_stops.stop)(
-        order, filters, caller=call.caller
-    )
+    stops, caller = parts.bulk_stops, call.caller
+    request, selection = stop_request(body, caller), to_selection(body, caller)
+    await stops.check(selection, caller=caller)
+    outcomes = await (stops.preview if body.dry_run else stops.stop)(request, selection, caller=caller)
     return await _stream_outcomes(call.http, outcomes, dry_run=body.dry_run)
 
 
-def to_order(request: CancelJobsRequest, user: str) -> BulkStopOrder:
-    """The order that each selected job receives. Raises Invalid for an unknown signal, and for one with force."""
-    if not isinstance(request, TerminateJobsRequest):
-        return BulkStopOrder(kind=Kind.CANCEL, reason=request.reason or f"Cancelled by {user or 'a request'}")
-    if request.force and (request.signal is not None or request.grace_seconds is not None):
-        raise Invalid("'force' sends SIGKILL at once: it cannot be combined with 'signal' or 'graceSeconds'.")
-    return BulkStopOrder(
-        kind=Kind.TERMINATE,
-        reason=request.reason or f"Terminated by {user or 'a request'}",
-        grace=None if request.grace_seconds is None else timedelta(seconds=request.grace_seconds),
-        signal=None if request.signal is None else _signal(request.signal),
-        checkpoint=request.checkpoint,
-        keep_checkpoints=request.keep_checkpoints,
-        force=request.force,
+def stop_request(body: CancelJobsRequest, caller: Caller) -> StopRequest:
+    """What each selected job receives. Raises Invalid for an unknown signal."""
+    author = caller.user or "a request"
+    if not isinstance(body, TerminateJobsRequest):
+        return StopRequest(kind=StopKind.CANCEL, reason=body.reason or f"Cancelled by {author}")
+    return StopRequest(
+        kind=StopKind.TERMINATE,
+        reason=body.reason or f"Terminated by {author}",
+        grace=None if body.grace_seconds is None else timedelta(seconds=body.grace_seconds),
+        signal=None if body.signal is None else parse_signal(body.signal),
+        checkpoint=body.checkpoint,
+        keep_checkpoints=body.keep_checkpoints,
+        force=body.force,
     )
 
 
-def to_request(request: CancelJobsRequest) -> JobSelector:
-    """The filters of a request. Raises Invalid without a filter, and for a malformed id or state."""
-    filters = (
-        request.jobs,
-        request.job_names,
-        request.users,
-        request.accounts,
-        request.job_queues,
-        request.states,
-        request.compute_environments,
-    )
-    if all(given is None for given in filters):
+def to_selection(body: CancelJobsRequest, caller: Caller) -> JobSelection:
+    """The selected jobs. Raises Invalid without a filter, and for a malformed id or status."""
+    if body.selects_nothing:
         raise Invalid("At least one filter is required.")
-    require_stop_ids(request.jobs or ())
-    queues = None if request.job_queues is None else frozenset(_queue(name) for name in request.job_queues)
-    rest = JobFilter(
-        names=optional_set(request.job_names),
-        users=optional_set(request.users),
-        queues=queues,
-        statuses=None if request.states is None else _statuses(request.states),
-        environments=optional_set(request.compute_environments),
-        created_before=request.created_before,
-    )
-    accounts = None if request.accounts is None else frozenset(map(AccountName, request.accounts))
-    return JobSelector(ids=None if request.jobs is None else tuple(request.jobs), accounts=accounts, rest=rest)
-
-
-def _statuses(states: Iterable[str]) -> frozenset[Status] | None:
-    """The statuses that `states` select; None: all that are not finished. Raises Invalid for an unknown state."""
-    wanted = {state.upper() for state in states}
-    unknown = sorted(wanted - STATES.keys() - {ALL})
-    if unknown:
-        raise Invalid(f"{unknown[0][:100]!r} is not a state: use {', '.join(sorted(STATES))} or ALL.")
-    return None if ALL in wanted else frozenset(status for state in wanted for status in STATES[state])
-
-
-def _signal(text: str) -> str:
-    name = text.upper().removeprefix("SIG")
-    if name not in SIGNALS:
-        raise Invalid(f"{text!r} is not a supported signal: use {', '.join(sorted(SIGNALS))}.")
-    return f"SIG{name}"
-
-
-def _queue(text: str) -> str:
-    found = _QUEUE.fullmatch(text)
-    return text if found is None else found["name"]
+    selection = body.selection(caller)
+    require_stop_ids(selection.ids or ())
+    return selection
 
 
 async def _stream_outcomes(

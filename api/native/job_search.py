@@ -5,8 +5,7 @@ may see. The work for a page is bounded: a page may have fewer jobs than `maxRes
 match. Then `complete` is false, `searchedBackTo` is how far the search has come, and `nextToken` continues it.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,8 +15,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.auth.authentication import parse_credential
-from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
-from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
+from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text, selection_text
+from batchq.api.native.job_selection import SelectionBody, parse_job_id
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
@@ -32,7 +31,7 @@ from batchq.domain.lifecycle.stopping import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
-from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder
+from batchq.ports.job_search import JobPage, PageQuery, SearchOrder
 from batchq.ports.responses.jobs import ExplanationResponse, JobRow, SearchResponse
 from batchq.services.explanations import MAX_EXPLAINED
 from batchq.services.job_views import JobView
@@ -123,55 +122,9 @@ def _fact(value: Fact) -> object:
             return value
 
 
-MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?")
-_ID_PREFIX = re.compile(r"[0-9a-f-]{8,36}(?::[0-9]{0,5})?")
-_ARN = re.compile(
-    r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job|compute-environment)/(?P<name>[^/]+)"
-)
+class SearchJobsRequest(SelectionBody):
+    """The jobs to list."""
 
-ExitCode = Annotated[int, Field(ge=0, lt=2**32)]
-Patterns = Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)]
-
-
-class SearchJobsRequest(RequestBody):
-    """Filters of jobs; None: not given."""
-
-    #: Names or ARNs of job queues.
-    queues: Words | None = None
-    #: AWS's statuses, in any case.
-    statuses: Words | None = None
-    #: Job names in any case: `name`, `prefix*`, `*suffix` or `*part*`.
-    names: Patterns | None = None
-    #: The first 8 or more characters of a job's id.
-    id_prefix: Word | None = None
-    #: Ids or ARNs of jobs and of children of arrays.
-    ids: Words | None = None
-    #: Names of the users that own the jobs.
-    users: Words | None = None
-    #: Accounts that own the jobs, with all accounts below them.
-    accounts: Words | None = None
-    #: Only jobs of the caller.
-    mine: bool = False
-    #: Names, `prefix*`, `name:revision` or ARNs of job definitions.
-    job_definitions: Patterns | None = None
-    share_identifiers: Words | None = None
-    #: Milliseconds since the epoch, exclusive, as are the other times.
-    created_after: Milliseconds | None = None
-    created_before: Milliseconds | None = None
-    #: With `endedAfter` or `endedBefore` only finished jobs match.
-    ended_after: Milliseconds | None = None
-    ended_before: Milliseconds | None = None
-    #: Names or ARNs of compute environments: only jobs that run on them now.
-    compute_environments: Words | None = None
-    #: Exit codes of the latest attempt.
-    exit_codes: Annotated[list[ExitCode], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
-    #: Only queued jobs that are held or paused.
-    held: bool = False
-    #: Whether children of arrays are rows of their own; else an array is one row.
-    children: bool = False
-    #: The id of an array: its children are listed, without the array.
-    parent_id: Word | None = None
     #: `ENDED`: finished jobs, the last ended first.
     order_by: str = SearchOrder.CREATED.value
     max_results: Annotated[int, Field(ge=1, le=1000)] = 50
@@ -192,7 +145,8 @@ async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchRe
     far the search has come, and `nextToken` continues it.
     """
     body, caller = call.input, call.caller
-    query, token = job_search_query(body, caller), _token_query(body, caller)
+    query = page_query(body, caller)
+    token = "SearchJobs", caller.user, query.order_by.value, selection_text(query.selection)
     if body.next_token:
         query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
     page = await context.search.search(query, caller=caller)
@@ -202,52 +156,23 @@ async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchRe
     return _answer(rows, page, token, context.tokens)
 
 
-def job_search_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
+def page_query(body: SearchJobsRequest, caller: Caller) -> PageQuery:
     """The query of the first page. Raises Invalid for a malformed id, status or order."""
-    order_by = _order(body)
-    users = optional_set(body.users)
-    if body.mine:
-        users = frozenset({caller.user}) if users is None else users & {caller.user}
-    if body.id_prefix is not None and _ID_PREFIX.fullmatch(body.id_prefix.lower()) is None:
-        raise Invalid("'idPrefix' must have at least the first 8 characters of the id of a job.")
-    return JobSearchQuery(
-        queues=_names(body.queues),
-        statuses=None if body.statuses is None else frozenset(map(parse_status, body.statuses)),
-        names=optional_set(body.names),
-        definitions=_names(body.job_definitions),
-        shares=optional_set(body.share_identifiers),
-        users=users,
-        accounts=optional_set(body.accounts),
-        ids=None if body.ids is None else frozenset(map(parse_job_id, body.ids)),
-        id_prefix=body.id_prefix and body.id_prefix.lower(),
-        parent=None if body.parent_id is None else parse_job_id(body.parent_id),
-        created_after=body.created_after,
-        created_before=body.created_before,
-        ended_after=body.ended_after,
-        ended_before=body.ended_before,
-        environments=_names(body.compute_environments),
-        exit_codes=None if body.exit_codes is None else frozenset(body.exit_codes),
-        held=body.held,
-        children=body.children,
-        order_by=order_by,
-        limit=min(body.max_results, MAX_EXPLAINED) if body.explain else body.max_results,
-    )
+    selection = body.selection(caller)
+    if selection.ids is not None:
+        selection = replace(selection, ids=tuple(map(parse_job_id, selection.ids)))
+    limit = min(body.max_results, MAX_EXPLAINED) if body.explain else body.max_results
+    return PageQuery(selection=selection, order_by=_order(body), limit=limit)
 
 
 def _order(body: SearchJobsRequest) -> SearchOrder:
     if body.order_by not in set(SearchOrder):
         raise Invalid(f"'orderBy' must be one of {', '.join(SearchOrder)}.")
     order_by = SearchOrder(body.order_by)
-    is_small = body.parent_id is not None or body.ids is not None or body.id_prefix is not None
+    is_small = body.parent_id is not None or body.jobs is not None or body.id_prefix is not None
     if order_by is SearchOrder.ENDED and body.children and not is_small:
-        raise Invalid("'children' with 'orderBy' ENDED needs 'parentId', 'ids' or 'idPrefix'.")
+        raise Invalid("'children' with 'orderBy' ENDED needs 'parentId', 'jobs' or 'idPrefix'.")
     return order_by
-
-
-def _token_query(body: SearchJobsRequest, caller: Caller) -> TokenQuery:
-    """Page tokens are bound to the caller and to everything that selects jobs."""
-    selection = body.model_dump(exclude={"max_results", "next_token", "explain"}, exclude_none=True)
-    return "SearchJobs", caller.user, *(f"{name}={value!r}" for name, value in sorted(selection.items()))
 
 
 def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: PageTokens) -> SearchResponse:
@@ -257,32 +182,3 @@ def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: 
         searched_back_to=optional_milliseconds(page.searched_back_to),
         complete=page.next is None,
     )
-
-
-def parse_status(text: str) -> Status:
-    """A status of AWS in any case. Raises Invalid."""
-    if text.upper() not in set(Status):
-        raise Invalid(f"{text[:100]!r} is not a status: use {', '.join(Status)}.")
-    return Status(text.upper())
-
-
-def parse_job_id(text: str) -> JobId:
-    """The id of a job or child, or the one in its ARN. Raises Invalid."""
-    job_id = bare_name(text).lower()
-    if _ID.fullmatch(job_id) is None:
-        raise Invalid(f"{text[:100]!r} is not the id of a job or of a child of an array.")
-    return JobId(job_id)
-
-
-def bare_name(text: str) -> str:
-    """A name, or the name in an ARN."""
-    found = _ARN.fullmatch(text)
-    return text if found is None else found["name"]
-
-
-def _names(words: Iterable[str] | None) -> frozenset[str] | None:
-    return None if words is None else frozenset(map(bare_name, words))
-
-
-def optional_set(words: Iterable[str] | None) -> frozenset[str] | None:
-    return None if words is None else frozenset(words)

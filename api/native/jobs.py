@@ -9,8 +9,10 @@ from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import hold_answer, hold_change_answer, stop_order_answer, stop_step_answer
 from batchq.domain.access.accounts import Permission
+from batchq.domain.enums import StopKind
 from batchq.domain.ids import QueueName
 from batchq.domain.lifecycle.views import shown_status_reason
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint
@@ -80,7 +82,8 @@ async def pause_job(parts: Parts, call: Call[HoldJobRequest]) -> HeldJobResponse
     held, its resources are free, and the attempt does not count as one of its attempts. Its checkpoints are kept. This
     holds for every exit code. A queued job is held, and a held one is not changed.
     """
-    await parts.jobs.pause(call.job_id, call.input.reason or f"Paused by {call.caller.user}", caller=call.caller)
+    request = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {call.caller.user}")
+    await parts.jobs.stop(call.job_id, request, caller=call.caller)
     return await _held_job(parts, call)
 
 

@@ -23,7 +23,7 @@ from batchq.api.http.http import (
     struct_to_json,
     while_connected,
 )
-from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
+from batchq.api.native.job_selection import bare_name, parse_job_id, parse_status
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call, CallLimit
 from batchq.api.operations.parts import Parts
@@ -65,9 +65,9 @@ class ListEventsQuery(RequestQuery):
     #: Ids or ARNs of jobs; that of an array selects its children too.
     jobs: Names | None = None
     #: Names or ARNs of job queues.
-    queues: Names | None = None
+    job_queues: Names | None = None
     #: AWS's statuses, in any case: only events of jobs that entered one of them.
-    statuses: Names | None = None
+    job_statuses: Names | None = None
 
 
 class EncodedEvents:
@@ -188,8 +188,8 @@ def to_filter(query: ListEventsQuery) -> FeedFilter:
     """Raises Invalid for a malformed job id or status."""
     return FeedFilter(
         jobs=frozenset(map(parse_job_id, _list(query.jobs))),
-        queues=frozenset(QueueName(bare_name(text)) for text in _list(query.queues)),
-        statuses=frozenset(map(parse_status, _list(query.statuses))),
+        queues=frozenset(QueueName(bare_name(text)) for text in _list(query.job_queues)),
+        statuses=frozenset(map(parse_status, _list(query.job_statuses))),
     )
 
 

@@ -22,6 +22,7 @@ from batchq.cli.output import (
     INTERRUPTED,
     NO_EXIT_CODE,
     StatusLine,
+    can_ask,
     is_terminal,
     print_error,
     print_notice,
@@ -227,11 +228,6 @@ class Answer(StrEnum):
     CANCEL = "c"
     TERMINATE = "t"
     BACK = "b"
-
-
-def can_ask() -> bool:
-    """Whether there is a terminal to ask and to answer on."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 def ask(job: JobDetail) -> Answer:

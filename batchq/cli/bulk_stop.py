@@ -5,7 +5,6 @@
 
 import json
 import re
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,20 +13,22 @@ from signal import Signals
 from msgspec import Struct, field
 
 from batchq.cli.http_client import url_of
-from batchq.cli.job_selection import MAX_IDS, add_stop_flags, stop_filters
+from batchq.cli.job_selection import HELP, MAX_IDS, add_selection_flags, stop_selection
 from batchq.cli.output import (
     EXIT_STATUSES,
     INTERRUPTED,
     MISUSED,
     REFUSED,
     UNAVAILABLE,
-    is_terminal,
+    Declined,
+    can_ask,
+    confirm,
     print_error,
     print_notice,
     write_line,
 )
 from batchq.cli.quantities import clock_time, local_time, now
-from batchq.cli.server_requests import fetch_caller, fetch_described, stream_stops
+from batchq.cli.server_requests import fetch_described, stream_stops
 from batchq.cli.tables import json_of
 from batchq.domain.enums import QUEUED, Outcome, StopKind
 from batchq.domain.stop_messages import (
@@ -47,15 +48,12 @@ from batchq.system.escapes import escape
 
 CANCEL = "/v1/batchq/canceljobs"
 TERMINATE = "/v1/batchq/terminatejobs"
+STEP_HELP = f"{HELP}; JOB.NAME or JOB.INDEX: a container of a task"
 TIMEOUT = 120.0  # seconds until the first byte of the response, and between two of them
 DAY = 86_400  # seconds
 UNCHANGED = {Outcome.ALREADY_FINISHED, Outcome.NOT_MATCHED}
 SUCCESSFUL_OUTCOMES = {*DONE, *UNCHANGED}
 _STEP = re.compile(r"([0-9a-f-]{36})[.#](\d{1,5})", re.ASCII)
-
-
-class Declined(BatchqError):
-    """The user did not confirm the request; nothing was requested."""
 
 
 def add_cancel(command: ArgumentParser) -> None:
@@ -66,7 +64,7 @@ def add_cancel(command: ArgumentParser) -> None:
       batchq cancel @ --reason 'wrong data'
       batchq cancel 8f2c51a7:190-194,train
       batchq cancel -u "$USER" -n 'sim-*'
-      batchq cancel -t pending -p night --dry-run
+      batchq cancel -t pending -q night --dry-run
     """
     _add_common_flags(command)
     command.set_defaults(run=run_cancel)
@@ -144,7 +142,7 @@ def run_terminate(args: Namespace) -> int:
 def _add_common_flags(command: ArgumentParser) -> None:
     """Declare the flags that both commands have, and print the description and the exit statuses as they are."""
     command.epilog = EXIT_STATUSES
-    add_stop_flags(command)
+    add_selection_flags(command, jobs=STEP_HELP)
     command.add_argument("--reason", help="statusReason of the stopped jobs")
     command.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
     command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are stopped")
@@ -308,28 +306,21 @@ def _send(
     progress: RequestProgress,
 ) -> None:
     url = url_of(args)
-    if args.me:
-        args.users = [*(args.users or ()), [fetch_caller(url).user]]
-    filters = stop_filters(args, url)
-    content = {**filters, "dryRun": args.dry_run, "reason": args.reason, **members}
+    selection = stop_selection(args, url)
+    content = {**selection, "dryRun": args.dry_run, "reason": args.reason, **members}
     request = {member: value for member, value in content.items() if value is not None}
-    notes = StepNotes.of(url, filters.get("jobs", ()), cancels=path == CANCEL)
+    notes = StepNotes.of(url, selection.get("jobs", ()), cancels=path == CANCEL)
     reporter = (
         JsonReporter() if args.json else LineReporter(notes, consequences, dry_run=args.dry_run, quiet=args.quiet)
     )
-    if filters.get("jobs") == []:  # the handles of an empty stdin; a request without `jobs` would select all
+    if selection.get("jobs") == []:  # the handles of an empty stdin; a request without `jobs` would select all
         reporter.report_end(CountsLine(counts={}, dry_run=args.dry_run), progress.counts)
         return
-    if _can_ask(args):
+    if can_ask() and not (args.yes or args.dry_run):
         request = _confirmed(url, path, request, verb=args.command, consequences=consequences)
     with stream_stops(url, path, request, timeout=TIMEOUT) as lines:
         progress.is_accepted = True
         _report(lines, reporter, progress.counts)
-
-
-def _can_ask(args: Namespace) -> bool:
-    """Whether the user can be asked: on a terminal, without `--yes`."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr) and not (args.yes or args.dry_run)
 
 
 def _confirmed(
@@ -349,9 +340,7 @@ def _confirmed(
         return request
     print_notice("; ".join(summary(counts, WOULD_BE_DONE, consequences, children=children)))
     asked = f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}{with_children(children.total())}"
-    print(f"batchq: {verb} {asked}? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise Declined("nothing is changed")
+    confirm(f"{verb} {asked}")
     return request | ({"jobs": [job.job_id for job in jobs]} if "jobs" not in request and len(jobs) <= MAX_IDS else {})
 
 

@@ -11,9 +11,9 @@ from itertools import chain
 from typing import Any
 
 from batchq import __version__
-from batchq.cli.bulk_stop import SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT, UNCHANGED, StepNotes
+from batchq.cli.bulk_stop import STEP_HELP, SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT, UNCHANGED, StepNotes
 from batchq.cli.http_client import url_of
-from batchq.cli.job_selection import add_stop_flags, stop_filters
+from batchq.cli.job_selection import STATES, add_selection_flags, stop_selection
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, print_notice, write_line
 from batchq.cli.server_requests import fetch_described, stream_stops
@@ -24,7 +24,9 @@ from batchq.ports.responses.stops import CountsLine, JobLine
 from batchq.system.escapes import escape
 
 NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
-STATES = {"PENDING": "PENDING", "P": "PENDING", "RUNNING": "RUNNING", "R": "RUNNING", "ALL": "ALL"}
+STATE_NAMES = {"PENDING": "PENDING", "P": "PENDING", "RUNNING": "RUNNING", "R": "RUNNING", "ALL": "ALL"}
+#: The flags of ccancel for filters that batchq spells otherwise.
+ALIASES = {"queues": ("-p", "--partition"), "environments": ("--nodes",)}
 PAGE = 5000  # ids of one request
 REASON = "ccancel"
 _EXIT_STATUSES = """\
@@ -46,7 +48,7 @@ def add_ccancel(command: CommandParser) -> None:
     """
     command.epilog = _EXIT_STATUSES
     command.set_defaults(run=run_ccancel)
-    add_stop_flags(command)
+    add_selection_flags(command, times=False, aliases=ALIASES, jobs=STEP_HELP)
     _replace_flags(command)
     command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")
     command.add_argument("-v", "--version", action="version", version=f"batchq {__version__}")
@@ -67,7 +69,7 @@ def run_ccancel(args: Namespace) -> int:
 
 def _cancel(args: Namespace) -> int:
     url = url_of(args)
-    filters = stop_filters(args, url)
+    filters = stop_selection(args, url)
     notes = StepNotes.of(url, filters.get("jobs", ()), cancels=False)
     requests: Sequence[Mapping[str, object]] = (
         _exact(url, filters, set(chain.from_iterable(args.names))) if args.names else [filters]
@@ -143,9 +145,9 @@ def _replace_flags(command: CommandParser) -> None:
 
 def _states(text: str) -> list[str]:
     words = [part.strip().upper() for part in text.split(",")]
-    if unknown := [word for word in words if word not in STATES]:
+    if unknown := [word for word in words if word not in STATE_NAMES]:
         raise ArgumentTypeError(f"{unknown[0]!r} is not one of PENDING, P, RUNNING, R, ALL")
-    return [STATES[word] for word in words]
+    return [status for word in words for status in STATES[STATE_NAMES[word]]]
 
 
 def _fail(args: Namespace, message: str, status: int) -> int:

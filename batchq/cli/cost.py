@@ -4,7 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 
 from batchq.cli.http_client import call, url_of
-from batchq.cli.job_selection import HELP, resolve_jobs
+from batchq.cli.job_selection import FILTER_FLAGS, add_selection_flags, selected_ids
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_job
@@ -55,7 +55,7 @@ def add_cost(command: ArgumentParser) -> None:
       batchq cost --by queue --since 2026-10-01 --until 2026-11-01
     """
     command.set_defaults(run=run_cost)
-    command.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
+    add_selection_flags(command, times=False)
     report = command.add_argument_group("report")
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
     report.add_argument("--since", type=parse_time, help="from this day on (UTC): 2026-11-01, or 7d (this month)")
@@ -63,12 +63,13 @@ def add_cost(command: ArgumentParser) -> None:
 
 
 def run_cost(args: Namespace) -> int:
-    if not args.jobs:
+    is_selected = any(getattr(args, name) for name in ("jobs", "me", "held", *FILTER_FLAGS))
+    if not is_selected:
         return _print_report(args)
     if args.by or args.since or args.until:
-        raise UsageError("--by, --since and --until are for a report: give no job")
+        raise UsageError("--by, --since and --until are for a report: give no job and no filter")
     url = url_of(args)
-    rows = [fetch_job(url, job, "/cost", answer=costs.JobCostResponse) for job in resolve_jobs(url, args.jobs)]
+    rows = [fetch_job(url, job, "/cost", answer=costs.JobCostResponse) for job in selected_ids(args, url, {})]
     print_list(args, {"jobs": rows}, rows, JOB_COLUMNS)
     return DONE
 

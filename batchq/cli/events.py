@@ -3,11 +3,13 @@
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
-from itertools import chain
 from urllib.parse import urlencode
 
 from batchq.cli.http_client import TIMEOUT, Patience, call, url_of
-from batchq.cli.job_selection import ABBREVIATIONS, HELP, STATES, parse_names, resolve_jobs
+from batchq.cli.job_selection import (
+    add_selection_flags,
+    selection_of,
+)
 from batchq.cli.output import exit_with_reader, flush_output, is_terminal, print_notice
 from batchq.cli.quantities import clock_time, local_time
 from batchq.cli.tables import json_of
@@ -29,14 +31,10 @@ def add_events(command: ArgumentParser) -> None:
     batchq events -t FAILED -q gpu | jq    the stored failures of one queue
     """
     command.set_defaults(run=run_events)
-    command.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
+    add_selection_flags(command, filters=("queues", "states"), times=False)
     command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")
     text = "events after this number (all that are stored; with -f: those from now on)"
     command.add_argument("--from", dest="after", type=_number, metavar="N", help=text)
-    text = "events of jobs in this queue"
-    command.add_argument("-q", "--queue", dest="queues", action="append", type=parse_names, metavar="QUEUE", help=text)
-    text = "events of this state: a status of AWS Batch, FINISHED, RUNNING or PENDING"
-    command.add_argument("-t", "--state", dest="states", action="append", type=_states, metavar="STATE", help=text)
     command.add_argument("--json", action="store_true", help="print JSON on a terminal, too")
 
 
@@ -74,12 +72,7 @@ def _pages(args: Namespace, url: str) -> Iterator[ListEventsResponse]:
 
 def _filters(args: Namespace, url: str) -> dict[str, str]:
     """The parameters of the query that select events. Raises UsageError and NotFound for a job that is not found."""
-    selected = {
-        "jobs": resolve_jobs(url, args.jobs) if args.jobs else [],
-        "queues": list(chain.from_iterable(args.queues or ())),
-        "statuses": sorted(set(chain.from_iterable(args.states or ()))),
-    }
-    return {name: ",".join(values) for name, values in selected.items() if values}
+    return {name: ",".join(values) for name, values in selection_of(args, url).items() if values}
 
 
 def _text(event: EventResponse) -> str:
@@ -99,12 +92,3 @@ def _number(text: str) -> int:
     if not text.isdecimal() or int(text) > 2**53:
         raise ArgumentTypeError(f"{text!r} is not the number of an event")
     return int(text)
-
-
-def _states(text: str) -> list[str]:
-    """The statuses of states that are separated by commas."""
-    names = [ABBREVIATIONS.get(parse_name.upper(), parse_name.upper()) for parse_name in parse_names(text)]
-    unknown = [name for name in names if name not in STATES]
-    if unknown:
-        raise ArgumentTypeError(f"{unknown[0]!r} is not a state: use {', '.join(sorted(STATES))}")
-    return [status for name in names for status in STATES[name]]

@@ -5,8 +5,15 @@ from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from batchq.cli.http_client import call, url_of
-from batchq.cli.job_selection import HELP, HELP_ONE, resolve_job, resolve_jobs
-from batchq.cli.output import DONE, REFUSED, print_error, print_notice, write_line
+from batchq.cli.job_selection import (
+    HELP_ONE,
+    STATES,
+    Filters,
+    add_selection_flags,
+    resolve_job,
+    selected_ids,
+)
+from batchq.cli.output import DONE, REFUSED, can_ask, confirm, print_error, print_notice, write_line
 from batchq.cli.quantities import local_time, now
 from batchq.cli.server_requests import Answer, job_endpoint
 from batchq.cli.tables import (
@@ -18,6 +25,7 @@ from batchq.cli.tables import (
     time_column,
 )
 from batchq.domain.enums import ACTIVE
+from batchq.domain.stop_messages import WIDE
 from batchq.errors import Invalid
 from batchq.ports.responses import checkpoints
 from batchq.ports.responses.jobs import HeldJobResponse
@@ -37,9 +45,9 @@ def add_hold(command: ArgumentParser) -> None:
 
       batchq hold 8f2c51a7 --reason 'waits for the new data'
       batchq hold 8f2c51a7:190-194
-      batchq list -n 'fit-*' -t pending --ids | batchq hold -
+      batchq hold -n 'fit-*' -q gpu
     """
-    _declare(command, "hold", _render_hold)
+    _declare(command, "hold", _render_hold, {"jobStatuses": STATES["PENDING"]})
     _add_reason(command)
 
 
@@ -47,8 +55,9 @@ def add_release(command: ArgumentParser) -> None:
     """Let held or paused jobs start again, at their old position in line.
 
     batchq release 8f2c51a7
+    batchq release --me
     """
-    _declare(command, "release", _render_release("released"))
+    _declare(command, "release", _render_release("released"), {"held": True})
 
 
 def add_pause(command: ArgumentParser) -> None:
@@ -60,7 +69,7 @@ def add_pause(command: ArgumentParser) -> None:
       batchq pause @ --reason 'room for the demo'
       batchq pause 8f2c51a7 && batchq show 8f2c51a7
     """
-    _declare(command, "pause", _render_hold)
+    _declare(command, "pause", _render_hold, {"jobStatuses": STATES["PENDING"] + STATES["RUNNING"]})
     _add_reason(command)
 
 
@@ -69,7 +78,7 @@ def add_resume(command: ArgumentParser) -> None:
 
     batchq resume @
     """
-    _declare(command, "resume", _render_release("resumed"))
+    _declare(command, "resume", _render_release("resumed"), {"held": True})
 
 
 def add_drain(command: ArgumentParser) -> None:
@@ -97,8 +106,11 @@ def run_drain(args: Namespace) -> int:
     return _request_each(args, args.queue_names, request, render, id_member="queue", list_member="queues")
 
 
-def _declare(command: ArgumentParser, verb: str, render: Callable[[HeldJobResponse], str]) -> None:
-    """Declare a command that requests `verb` for each job. `render`: what has happened to a job."""
+def _declare(command: ArgumentParser, verb: str, render: Callable[[HeldJobResponse], str], default: Filters) -> None:
+    """Declare a command that requests `verb` for each job.
+
+    `render`: what has happened to a job. `default`: as in `selected_ids`.
+    """
 
     def run(args: Namespace) -> int:
         url, reason = url_of(args), getattr(args, "reason", None)
@@ -110,11 +122,14 @@ def _declare(command: ArgumentParser, verb: str, render: Callable[[HeldJobRespon
         def line(job_id: str, job: HeldJobResponse) -> str:
             return f"{job_id}  {render(job)}  {job.job_name} ({job.status})"
 
-        jobs = resolve_jobs(url, args.jobs)
+        jobs = selected_ids(args, url, default)
+        if not (args.jobs or args.yes) and len(jobs) > WIDE and can_ask():
+            confirm(f"{verb} {len(jobs)} jobs")
         return _request_each(args, jobs, request, line, id_member="jobId", list_member="jobs", separator="  ")
 
     command.set_defaults(run=run)
-    command.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
+    add_selection_flags(command)
+    command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are changed")
 
 
 def _add_reason(command: ArgumentParser) -> None:

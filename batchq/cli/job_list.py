@@ -11,7 +11,15 @@ from msgspec.structs import replace
 from batchq.cli.config import defaults
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row
-from batchq.cli.job_selection import STATES, Filters, add_search_flags, matches_reason, parse_names, search_filters
+from batchq.cli.job_selection import (
+    STATES,
+    Filters,
+    add_reason_filter,
+    add_selection_flags,
+    matches_reason,
+    parse_names,
+    selection_of,
+)
 from batchq.cli.output import is_terminal, print_notice, write_line
 from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import fetch_jobs
@@ -42,12 +50,13 @@ def add_list(command: ArgumentParser) -> None:
     """List jobs, newest first: your unfinished jobs, and those that ended in the last hour. An array is one line.
 
     batchq list -t pending                     what waits, and why
-    batchq list -p gpu -U                      the jobs of all users in the queue gpu
+    batchq list -q gpu -U                      the jobs of all users in the queue gpu
     batchq list -t FAILED --since 1d --ids     the ids of yesterday's failures, one a line
     batchq list -a --group-by name             numbers of jobs by name and state
     """
     command.set_defaults(run=run_list)
-    add_search_flags(command)
+    add_selection_flags(command, own=True)
+    add_reason_filter(command)
     command.add_argument("-a", "--all", action="store_true", help="jobs of all states, also those that ended long ago")
     command.add_argument("--children", action="store_true", help="list the children of arrays, too")
     command.add_argument("--limit", type=int, metavar="N", help=f"maximum number of jobs ({LIMIT})")
@@ -83,7 +92,7 @@ def _search(args: Namespace, url: str) -> SearchResponse:
     """The jobs of all searches that the flags require, newest first, as one response."""
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
     searched = GROUP_LIMIT if args.reasons else limit
-    pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, search_filters(args, url))]
+    pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, selection_of(args, url))]
     jobs = [job for page in pages for job in page.jobs if matches_reason(args, job)]
     is_complete = len(jobs) <= limit and all(page.complete for page in pages)
     if len(pages) == 1:
@@ -102,8 +111,8 @@ def _requests(args: Namespace, filters: Filters) -> list[Filters]:
         return [filters]
     recent = milliseconds(now() - RECENT)
     return [
-        filters | {"statuses": STATES["PENDING"] + STATES["RUNNING"]},
-        filters | {"statuses": STATES["FINISHED"], "endedAfter": recent},
+        filters | {"jobStatuses": STATES["PENDING"] + STATES["RUNNING"]},
+        filters | {"jobStatuses": STATES["FINISHED"], "endedAfter": recent},
     ]
 
 

@@ -8,7 +8,7 @@ from threading import Thread
 from msgspec import Struct
 
 from batchq.cli.http_client import TIMEOUT, Patience, url_of
-from batchq.cli.job_selection import HELP, resolve_jobs
+from batchq.cli.job_selection import add_selection_flags, selected_ids
 from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
@@ -44,7 +44,7 @@ def add_logs(command: ArgumentParser) -> None:
     batchq logs sweep:190-194 -f      five children of an array, each line with the name of its job
     """
     command.set_defaults(run=run_logs)
-    command.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
+    add_selection_flags(command, times=False)
     command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")
     command.add_argument("--tail", type=int, metavar="N", help="the last N lines only, and what follows")
     command.add_argument(
@@ -77,7 +77,7 @@ def run_logs(args: Namespace) -> int:
 
 def _selected(args: Namespace, url: str) -> list[Log]:
     """The logs of the given jobs. Raises NotFound and UsageError."""
-    ids = resolve_jobs(url, args.jobs)
+    ids = selected_ids(args, url, {})
     rows = [child for row in fetch_rows(url, ids) for child in _with_children(row, url)]
     if len(rows) > MAX_FOLLOWED and args.follow:
         raise UsageError(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
@@ -92,7 +92,7 @@ def _with_children(row: JobRow, url: str) -> Sequence[JobRow]:
     """The job; of an array, its running children. Raises NotFound if none runs."""
     if row.array_size is None:
         return [row]
-    filters = {"parentId": row.job_id, "statuses": in_order(ACTIVE), "children": True}
+    filters = {"parentId": row.job_id, "jobStatuses": in_order(ACTIVE)}
     page = fetch_jobs(url, filters, limit=MAX_FOLLOWED)
     if not page.jobs:
         raise NotFound(f"no child of the array {row.job_id} runs; give a child, as {short_id(row.job_id)}:0")

@@ -5,17 +5,17 @@ latest job. A step may follow: `:3` or `:190-194` for children of an array, `#1`
 also accept `.sidecar` or `.0` for a container of a task, and behind a complete id Slurm's `_3`. Commands that take
 several jobs accept lists with commas, and `-` for the handles that stdin has.
 
-The flags of filters have the letters of Slurm's `squeue` and `scancel`. Values of one filter are alternatives; a job
-must match all filters. An empty value is refused, not ignored: without the filter the command would select more jobs.
+The flags of filters have one spelling in every command. Values of one filter are alternatives; a job must match all
+filters. An empty value is refused, not ignored: without the filter the command would select more jobs.
 """
 
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -52,29 +52,10 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "ALL": tuple(Status),
     **{text: (text,) for text in ("SUBMITTED", "RUNNABLE", "STARTING", "SUCCEEDED", "FAILED")},
 }
-#: The values of `--state` of the commands that stop jobs.
-STOPPABLE_STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
 ABBREVIATIONS = {"PD": "PENDING", "R": "RUNNING", "CD": "SUCCEEDED", "F": "FAILED"}
 MAX_EXIT_CODE = 2**32 - 1
 MAX_IDS = 5000  # ids with steps that fit into one request
-_SEARCH_MEMBERS = {
-    "names": "names",
-    "users": "users",
-    "accounts": "accounts",
-    "queues": "queues",
-    "states": "statuses",
-    "definitions": "jobDefinitions",
-    "environments": "computeEnvironments",
-    "exit_codes": "exitCodes",
-}
-_STOP_MEMBERS = {
-    "names": "jobNames",
-    "users": "users",
-    "accounts": "accounts",
-    "queues": "jobQueues",
-    "states": "states",
-    "environments": "computeEnvironments",
-}
+ALL_FILTERS = ("names", "users", "accounts", "queues", "states", "environments", "definitions", "exit_codes")
 Filters = dict[str, Any]
 
 
@@ -146,7 +127,7 @@ def _latest(url: str) -> str:
 
 def _named(url: str, name: str) -> str:
     """The only job of this name, or the only unfinished one."""
-    found = [row for row in _search(url, names=[name]) if row.job_name == name]
+    found = [row for row in _search(url, jobNames=[name]) if row.job_name == name]
     if not found:
         raise NotFound(f"no job has the name {name!r}, or an id that begins so")
     unfinished = [row for row in found if row.status not in FINISHED]
@@ -165,64 +146,55 @@ def _search(url: str, *, limit: int = MAX_CANDIDATES, **filters: object) -> list
     return list(fetch_jobs(url, filters, limit=limit).jobs)
 
 
-def add_search_flags(command: ArgumentParser) -> None:
-    """Declare the flags that `search_filters` reads."""
-    text = "state: PENDING (PD: all that have not started), RUNNING (R), FINISHED, ALL, or a status of AWS Batch"
-    group = _add_common_flags(
-        command,
-        name="jobs of this name, in any case: name, prefix* or *part*",
-        me="your own jobs (the default without -u, -A and -U)",
-        state=text,
-        parse_states=_parse_statuses,
-    )
-    group.add_argument("-U", "--all-users", action="store_true", help="jobs of all users that you may see")
-    group.add_argument("--held", action="store_true", help="queued jobs that are held or paused")
-    text = "jobs of this definition: NAME, NAME:REVISION"
-    _add_filter(group, "--definition", to="definitions", metavar="DEFINITION", text=text)
-    text = "jobs whose reason contains these words, as --group-by reason prints it"
-    _add_filter(group, "--reason", to="reasons", metavar="WORDS", text=text, parse=_parse_words)
-    text = "jobs whose latest attempt ended with this exit code"
-    _add_filter(group, "--exit-code", to="exit_codes", metavar="N", text=text, parse=_parse_exit_codes)
-    text = "{} TIME: created, or with -t SUCCEEDED, FAILED or FINISHED ended; 1h, 2d, or 2026-11-23T18:30"
-    group.add_argument("--since", type=parse_time, metavar="TIME", help=text.format("after"))
-    group.add_argument("--until", type=parse_time, metavar="TIME", help=text.format("before"))
+class FilterFlag(NamedTuple):
+    """A flag of a filter."""
+
+    #: The member of the request.
+    member: str
+    flags: tuple[str, ...]
+    metavar: str
+    help: str
+    parse: Callable[[str], list[str]] | Callable[[str], list[int]]
 
 
-def add_stop_flags(command: ArgumentParser) -> None:
-    """Declare the flags that `stop_filters` reads."""
-    _add_common_flags(
-        command,
-        name="jobs of this name, in any case; a trailing * matches any end",
-        me="your own jobs",
-        state="state: PENDING (or PD: all that have not started), RUNNING (or R), ALL, SUBMITTED, RUNNABLE, STARTING",
-        parse_states=_parse_stoppable_states,
-        jobs=f"{HELP}; JOB.NAME or JOB.INDEX: a container of a task",
-    )
-
-
-def _add_common_flags(
+def add_selection_flags(
     command: ArgumentParser,
     *,
-    name: str,
-    me: str,
-    state: str,
-    parse_states: Callable[[str], list[str]],
+    filters: Collection[str] = ALL_FILTERS,
+    own: bool = False,
+    times: bool = True,
+    aliases: Mapping[str, Sequence[str]] = MappingProxyType({}),
     jobs: str = HELP,
-) -> Any:  # noqa: ANN401 - argparse's own
-    """Declare the filters that all commands have; returns their group. The texts are those of the help."""
+) -> None:
+    """Declare the jobs and the filters that `selection_of` reads.
+
+    `filters`: those of the command, by their keys in `FILTER_FLAGS`. `own`: whether the caller's own jobs are the
+    default. `times`: whether `--since` and `--until` select jobs. `aliases`: further flags of a filter. `jobs`: the
+    help for the jobs.
+    """
     command.add_argument("jobs", nargs="*", metavar="JOB", help=jobs)
     group = command.add_argument_group("filters")
-    _add_filter(group, "-n", "--name", to="names", metavar="NAME", text=name)
-    _add_filter(group, "-u", "--user", to="users", metavar="USER", text="jobs of this user")
-    group.add_argument("--me", action="store_true", help=me)
-    text = "jobs of this account and of the accounts below it"
-    _add_filter(group, "-A", "--account", to="accounts", metavar="ACCOUNT", text=text)
-    _add_filter(group, "-p", "--partition", "--queue", to="queues", metavar="QUEUE", text="jobs in this queue")
-    _add_filter(group, "-t", "--state", to="states", metavar="STATE", text=state, parse=parse_states)
-    flags = ("-w", "--nodes", "--environment", "--compute-environment")
-    text = "jobs that run in this compute environment"
-    _add_filter(group, *flags, to="environments", metavar="ENVIRONMENT", text=text)
-    return group
+    for key in filters:
+        flag = FILTER_FLAGS[key]
+        names = (*flag.flags, *aliases.get(key, ()))
+        group.add_argument(*names, dest=key, action="append", type=flag.parse, metavar=flag.metavar, help=flag.help)
+    if "users" in filters:
+        text = "your own jobs (the default without -u, -A and -U)" if own else "your own jobs"
+        group.add_argument("--me", action="store_true", help=text)
+        group.add_argument("--held", action="store_true", help="queued jobs that are held or paused")
+    if own:
+        group.add_argument("-U", "--all-users", action="store_true", help="jobs of all users that you may see")
+    if times:
+        text = "{} TIME: created, or with -t SUCCEEDED, FAILED or FINISHED ended; 1h, 2d, or 2026-11-23T18:30"
+        group.add_argument("--since", type=parse_time, metavar="TIME", help=text.format("after"))
+        group.add_argument("--until", type=parse_time, metavar="TIME", help=text.format("before"))
+    command.set_defaults(selects_times=times)
+
+
+def add_reason_filter(command: ArgumentParser) -> None:
+    """Declare `--reason` of a command that reads jobs; `matches_reason` applies it."""
+    text = "jobs whose reason contains these words, as --group-by reason prints it"
+    command.add_argument("--reason", dest="reasons", action="append", type=_parse_words, metavar="WORDS", help=text)
 
 
 def parse_names(text: str) -> list[str]:
@@ -233,63 +205,62 @@ def parse_names(text: str) -> list[str]:
     return parts
 
 
-def _add_filter(
-    group: Any,  # noqa: ANN401 - argparse's own
-    *flags: str,
-    to: str,
-    metavar: str,
-    text: str,
-    parse: Callable[[str], list[str]] | Callable[[str], list[int]] = parse_names,
-) -> None:
-    group.add_argument(*flags, dest=to, action="append", type=parse, metavar=metavar, help=text)
+def selection_of(args: Namespace, url: str, *, stops: bool = False) -> Filters:
+    """The members of a request that select jobs, with complete ids in `jobs`; empty without a job or a filter.
 
-
-def search_filters(args: Namespace, url: str) -> Filters:
-    """The members of the listjobs request. Without a filter of users, accounts or ids: the caller's own jobs.
-
-    `ids` is empty if the handles were read from an empty stdin: no job matches. Raises UsageError, and NotFound for a
-    handle without a job.
+    `jobs` is empty if the handles were read from an empty stdin: no job matches. `stops`: for a command that stops
+    jobs. Raises UsageError, and NotFound for a handle without a job.
     """
-    filters: Filters = _given(args, _SEARCH_MEMBERS)
-    if args.held:
-        filters["held"] = True
-    if args.jobs:
-        filters |= {"ids": resolve_jobs(url, args.jobs), "children": True}
-    if args.me or not (args.users or args.accounts or args.all_users or args.jobs):
-        filters["mine"] = True
-    return filters | _times(args.since, args.until, filters.get("statuses"))
-
-
-def stop_filters(args: Namespace, url: str) -> Filters:
-    """The members of the request of a command that stops jobs, with complete ids in `jobs`.
-
-    `jobs` is empty if the handles were read from an empty stdin: no job matches. Raises UsageError without any job or
-    filter, which must not mean all jobs, and the errors of `resolve_jobs`.
-    """
-    filters: Filters = {}
-    if args.jobs:
-        filters["jobs"] = ids = resolve_jobs(url, args.jobs, stops=True)
-        if len(ids) > MAX_IDS:
-            raise UsageError(f"too many jobs: one command takes at most {MAX_IDS} ids; use a filter")
-    filters |= _given(args, _STOP_MEMBERS)
-    if not filters:
-        raise UsageError("no jobs are selected: give a job or a filter; -t all selects all jobs that you may stop")
-    return filters
-
-
-def _given(args: Namespace, members: Mapping[str, str]) -> Filters:
-    """The members of the flags that are given, each value once."""
-    return {
-        member: list(dict.fromkeys(chain.from_iterable(values)))
-        for name, member in members.items()
-        if (values := getattr(args, name))
+    given = ((FILTER_FLAGS[key].member, getattr(args, key, None)) for key in FILTER_FLAGS)
+    selection: Filters = {
+        member: list(dict.fromkeys(chain.from_iterable(values))) for member, values in given if values
     }
+    if args.jobs:
+        selection["jobs"] = resolve_jobs(url, args.jobs, stops=stops)
+    if getattr(args, "held", False):
+        selection["held"] = True
+    others = getattr(args, "users", None) or getattr(args, "accounts", None) or args.jobs
+    if getattr(args, "me", False) or ("all_users" in args and not args.all_users and not others):
+        selection["mine"] = True
+    return selection | (_times(args, selection.get("jobStatuses")) if args.selects_times else {})
+
+
+def stop_selection(args: Namespace, url: str) -> Filters:
+    """As `selection_of`, for a command that stops jobs.
+
+    Raises UsageError without any job or filter, which must not mean all jobs, and for more ids than one request takes.
+    """
+    selection = selection_of(args, url, stops=True)
+    if not selection:
+        raise UsageError("no jobs are selected: give a job or a filter; -t all selects all jobs that you may stop")
+    if len(selection.get("jobs", ())) > MAX_IDS:
+        raise UsageError(f"too many jobs: one command takes at most {MAX_IDS} ids; use a filter")
+    return selection
+
+
+def selected_ids(args: Namespace, url: str, default: Filters) -> list[str]:
+    """The complete ids of the selected jobs, the newest first; those of handles in their order.
+
+    `default`: members of the request for a selection by filters without states. Raises UsageError without any job or
+    filter and for more than MAX_IDS jobs, and the errors of `selection_of`.
+    """
+    selection = selection_of(args, url)
+    if not selection:
+        raise UsageError("no jobs are selected: give a job or a filter")
+    if selection.keys() == {"jobs"}:
+        return list(selection["jobs"])
+    page = fetch_jobs(
+        url, (default if not selection.keys() & {"jobs", "jobStatuses"} else {}) | selection, limit=MAX_IDS
+    )
+    if page.next_token is not None:
+        raise UsageError(f"more than {MAX_IDS} jobs match; use further filters")
+    return [row.job_id for row in page.jobs]
 
 
 def has_selection(args: Namespace) -> bool:
-    """Whether a job or any filter of `add_search_flags` is given."""
-    names = ("jobs", "me", "all_users", "reasons", "held", "since", "until", *_SEARCH_MEMBERS)
-    return any(getattr(args, name) for name in names)
+    """Whether a job or any filter is given."""
+    names = ("jobs", "me", "all_users", "reasons", "held", "since", "until", *FILTER_FLAGS)
+    return any(getattr(args, name, None) for name in names)
 
 
 def matches_reason(args: Namespace, row: JobRow) -> bool:
@@ -305,7 +276,8 @@ def matches_reason(args: Namespace, row: JobRow) -> bool:
     return any(re.search(pattern, text) for pattern in patterns for text in texts)
 
 
-def _times(since: datetime | None, until: datetime | None, statuses: list[str] | None) -> Filters:
+def _times(args: Namespace, statuses: list[str] | None) -> Filters:
+    since, until = args.since, args.until
     event = "ended" if statuses and set(statuses) <= set(FINISHED) else "created"
     if since and until and since >= until:
         raise UsageError("--since is not before --until")
@@ -320,15 +292,9 @@ def parse_state(text: str) -> str:
     return state
 
 
-def _parse_statuses(text: str) -> list[str]:
+def parse_statuses(text: str) -> list[str]:
+    """The statuses of states that are separated by commas."""
     return [status for parse_name in parse_names(text) for status in STATES[parse_state(parse_name)]]
-
-
-def _parse_stoppable_states(text: str) -> list[str]:
-    states = [ABBREVIATIONS.get(parse_name.upper(), parse_name.upper()) for parse_name in parse_names(text)]
-    if unknown := [state for state in states if state not in STOPPABLE_STATES]:
-        raise ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(STOPPABLE_STATES)}")
-    return states
 
 
 def _parse_exit_codes(text: str) -> list[int]:
@@ -342,3 +308,40 @@ def _parse_words(text: str) -> list[str]:
     if not text.strip():
         raise ArgumentTypeError("the words are empty")
     return [text]
+
+
+#: The filters by the attributes of the arguments.
+FILTER_FLAGS: Mapping[str, FilterFlag] = {
+    "names": FilterFlag(
+        "jobNames", ("-n", "--name"), "NAME", "jobs of this name, in any case: name, prefix* or *part*", parse_names
+    ),
+    "users": FilterFlag("users", ("-u", "--user"), "USER", "jobs of this user", parse_names),
+    "accounts": FilterFlag(
+        "accounts", ("-A", "--account"), "ACCOUNT", "jobs of this account and of the accounts below it", parse_names
+    ),
+    "queues": FilterFlag("jobQueues", ("-q", "--queue"), "QUEUE", "jobs in this queue", parse_names),
+    "states": FilterFlag(
+        "jobStatuses",
+        ("-t", "--state"),
+        "STATE",
+        "state: PENDING (PD: all that have not started), RUNNING (R), FINISHED, ALL, or a status of AWS Batch",
+        parse_statuses,
+    ),
+    "environments": FilterFlag(
+        "computeEnvironments",
+        ("-w", "--environment"),
+        "ENVIRONMENT",
+        "jobs that run in this compute environment",
+        parse_names,
+    ),
+    "definitions": FilterFlag(
+        "jobDefinitions",
+        ("-d", "--definition"),
+        "DEFINITION",
+        "jobs of this definition: NAME, NAME:REVISION",
+        parse_names,
+    ),
+    "exit_codes": FilterFlag(
+        "exitCodes", ("--exit-code",), "N", "jobs whose latest attempt ended with this exit code", _parse_exit_codes
+    ),
+}

@@ -12,8 +12,14 @@ from msgspec import Struct
 
 from batchq.cli.http_client import Patience, url_of
 from batchq.cli.job_columns import ended_reason, reason_of_row
-from batchq.cli.job_selection import STATES, add_search_flags, has_selection, matches_reason
-from batchq.cli.job_selection import search_filters as filters_of
+from batchq.cli.job_selection import (
+    STATES,
+    add_reason_filter,
+    add_selection_flags,
+    has_selection,
+    matches_reason,
+    selection_of,
+)
 from batchq.cli.output import (
     DONE,
     EXIT_STATUSES,
@@ -52,7 +58,8 @@ def add_wait(command: ArgumentParser) -> None:
     """
     command.epilog = EXIT_STATUSES
     command.set_defaults(run=run_wait)
-    add_search_flags(command)
+    add_selection_flags(command, own=True)
+    add_reason_filter(command)
     command.add_argument("--any", action="store_true", help="end when one of the jobs has ended")
     command.add_argument("--fail-fast", action="store_true", help="end when one of the jobs has failed")
     command.add_argument(
@@ -82,12 +89,12 @@ def run_wait(args: Namespace) -> int:
 
 def _selected(args: Namespace, url: str) -> dict[str, JobRow]:
     """The jobs by id. Raises NotFound for a job that does not exist, UsageError for too many."""
-    filters = filters_of(args, url)
+    filters = selection_of(args, url)
     if args.jobs:
-        rows = fetch_rows(url, filters["ids"])
+        rows = fetch_rows(url, filters["jobs"])
     else:
         if not (args.states or args.since or args.until):
-            filters["statuses"] = STATES["PENDING"] + STATES["RUNNING"]
+            filters["jobStatuses"] = STATES["PENDING"] + STATES["RUNNING"]
         page = fetch_jobs(url, filters, limit=MAX_JOBS)
         if page.next_token is not None:
             raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")

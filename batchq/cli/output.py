@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Literal, TextIO
 
 from batchq.cli.quantities import elapsed
+from batchq.errors import BatchqError
 from batchq.system.escapes import escape
 
 #: Colours by name, as parameters of the control sequence SGR.
@@ -102,6 +103,22 @@ def _discard_output() -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, STDOUT)
         os.close(null)
+
+
+class Declined(BatchqError):
+    """The user did not confirm the request; nothing was requested."""
+
+
+def can_ask() -> bool:
+    """Whether a question can be asked: stdin and stderr are terminals."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def confirm(action: str) -> None:
+    """Ask whether the action is carried out. Raises Declined if the answer is not `y`."""
+    print(f"batchq: {action}? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise Declined("nothing is changed")
 
 
 def exit_with_reader() -> None:

@@ -10,7 +10,14 @@ from uuid import uuid4
 
 from batchq.cli.http_client import Document, url_of
 from batchq.cli.job_flags import Request, add_change_flags, changes
-from batchq.cli.job_selection import STATES, add_search_flags, has_selection, matches_reason, search_filters
+from batchq.cli.job_selection import (
+    STATES,
+    add_reason_filter,
+    add_selection_flags,
+    has_selection,
+    matches_reason,
+    selection_of,
+)
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, print_notice, write_line
 from batchq.cli.server_requests import (
@@ -55,11 +62,12 @@ def add_rerun(command: CommandParser) -> None:
     command.takes_program = True
     command.epilog = EXIT_STATUSES
     command.set_defaults(run=run_rerun)
-    add_search_flags(command)
+    add_selection_flags(command, own=True)
+    add_reason_filter(command)
     command.add_argument("--failed", action="store_true", help="only jobs that FAILED; of an array its failed children")
     command.add_argument("--also-stopped", action="store_true", help="with --failed: also jobs that a user stopped")
     add_change_flags(command)
-    command.add_argument("-q", "--new-queue", metavar="QUEUE", help="queue of the new jobs (that of the old ones)")
+    command.add_argument("--new-queue", metavar="QUEUE", help="queue of the new jobs (that of the old ones)")
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
 
 
@@ -118,11 +126,11 @@ def _named(url: str, args: Namespace) -> Sequence[JobRow]:
     """The jobs of the arguments, in their order, or those that the filters match. Raises UsageError, NotFound."""
     if not has_selection(args):
         raise UsageError("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
-    filters = search_filters(args, url)
-    if filters.keys() <= {"ids", "children"} and not args.reasons:
-        return fetch_rows(url, filters.get("ids", ()))
-    if "statuses" not in filters:
-        filters["statuses"] = ["FAILED"] if args.failed else STATES["FINISHED"]
+    filters = selection_of(args, url)
+    if filters.keys() == {"jobs"} and not args.reasons:
+        return fetch_rows(url, filters["jobs"])
+    if "jobStatuses" not in filters:
+        filters["jobStatuses"] = ["FAILED"] if args.failed else STATES["FINISHED"]
     page = fetch_jobs(url, filters, limit=MAX_JOBS)
     if page.next_token is not None:
         raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
@@ -133,7 +141,7 @@ def _failed(url: str, row: JobRow) -> Sequence[JobRow]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
     if row.array_size is None:
         return [row] if row.status is Status.FAILED else []
-    page = fetch_jobs(url, {"parentId": row.job_id, "statuses": ["FAILED"]}, limit=MAX_JOBS + 1)
+    page = fetch_jobs(url, {"parentId": row.job_id, "jobStatuses": ["FAILED"]}, limit=MAX_JOBS + 1)
     return sorted(page.jobs, key=lambda child: child.array_index or 0)
 
 

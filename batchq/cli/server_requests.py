@@ -39,12 +39,12 @@ Answer = TypeVar("Answer")
 def fetch_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> SearchResponse:
     """The response of listjobs with up to `limit` rows, from as many pages as are needed.
 
-    `next_token` is set if further jobs may match. An empty list of `ids` matches none.
+    `next_token` is set if further jobs may match. An empty list of `jobs` matches none.
     """
     rows: list[JobRow] = []
     page = SearchResponse(jobs=(), complete=True)
     content = dict(filters)
-    if filters.get("ids") == []:  # no job is selected; the server would search all
+    if filters.get("jobs") == []:  # no job is selected; the server would search all
         return page
     for _ in range(MAX_PAGES):
         content["maxResults"] = min(limit - len(rows), PAGE_SIZE)
@@ -63,7 +63,7 @@ def fetch_rows(url: str, ids: Sequence[str]) -> list[JobRow]:
     rows: dict[str, JobRow] = {}
     for start in range(0, len(unread), PAGE_SIZE):
         chunk = unread[start : start + PAGE_SIZE]
-        page = fetch_jobs(url, {"ids": chunk, "children": True}, limit=PAGE_SIZE)
+        page = fetch_jobs(url, {"jobs": chunk}, limit=PAGE_SIZE)
         rows |= {job.job_id: job for job in page.jobs}
     for job_id in unread:
         if job_id not in rows:  # the server knows why, or it is a child that its array has not created yet

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import job_columns
+from batchq.cli.job_selection import Filters, add_selection_flags, selection_of
 from batchq.cli.output import is_terminal, write_line
 from batchq.cli.quantities import now
 from batchq.cli.tables import print_lines, print_rows
@@ -21,23 +22,26 @@ def add_top(command: ArgumentParser) -> None:
     why it waits or has failed, l shows the end of its log, t terminates and c cancels it, p pauses the refresh, and q
     ends. Without a terminal, one picture is printed.
     """
+    filters = ("names", "users", "accounts", "queues", "environments", "definitions")
+    add_selection_flags(command, filters=filters, times=False)
     command.set_defaults(run=run_top)
 
 
 def run_top(args: Namespace) -> int:
-    server = TopServer(url_of(args))
+    url = url_of(args)
+    server, selection = TopServer(url), selection_of(args, url)
     if not is_terminal() or sys.stdin is None or not sys.stdin.isatty():
-        return print_picture(server)
+        return print_picture(server, selection)
     # textual takes longer to import than a request takes.
     from batchq.cli.top_screen import TopApp  # noqa: PLC0415
 
-    TopApp(server).run()
+    TopApp(server, selection).run()
     return 0
 
 
-def print_picture(server: TopServer) -> int:
+def print_picture(server: TopServer, selection: Filters) -> int:
     """Print the overview, and the first jobs of each view."""
-    state, present = TopState(), now()
+    state, present = TopState(selection), now()
     for number, view in enumerate(View):
         state.view = view
         snapshot = server.snapshot(state.filters(), limit=PICTURE_ROWS)

@@ -15,6 +15,7 @@ from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, Label, Static
 
 from batchq.cli.job_columns import job_columns
+from batchq.cli.job_selection import Filters
 from batchq.cli.quantities import now
 from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
@@ -92,9 +93,9 @@ class TopApp(App[None]):
         Binding("q", "quit", "Quit"),
     ]
 
-    def __init__(self, server: TopServer) -> None:
+    def __init__(self, server: TopServer, selection: Filters | None = None) -> None:
         super().__init__()
-        self.state = TopState()
+        self.state = TopState(selection)
         self._server = server
         self._rows: dict[str, JobRow] = {}
         self._timer: Timer | None = None

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.cli.http_client import Document, call
+from batchq.cli.job_selection import Filters
 from batchq.cli.quantities import format_duration, local_time
 from batchq.cli.server_requests import fetch_explanation, fetch_job, fetch_jobs, fetch_log_lines, fetch_overview
 from batchq.cli.tables import json_of
@@ -77,7 +78,9 @@ class TopServer(Struct, frozen=True):
 class TopState:
     """The view, the filter, and the pace of the refreshes."""
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Filters | None = None) -> None:
+        """`selection`: the members of `listjobs` that select the jobs of all views; None: all jobs."""
+        self.selection = selection or {}
         self.view = View.RUNNING
         #: A part of the names of the jobs; empty: every name.
         self.name = ""
@@ -87,13 +90,17 @@ class TopState:
 
     def filters(self) -> dict[str, object]:
         """The filters of `listjobs`."""
-        content: dict[str, object] = {"statuses": list(STATUSES[self.view]), "explain": self.view is not View.RUNNING}
+        content: dict[str, object] = {
+            **self.selection,
+            "jobStatuses": list(STATUSES[self.view]),
+            "explain": self.view is not View.RUNNING,
+        }
         if self.view is View.RUNNING:  # AWS: an array is PENDING while its children run
             content["children"] = True
         if self.view is View.FAILED:
             content["orderBy"] = "ENDED"
         if self.name:
-            content["names"] = [f"*{self.name}*"]
+            content["jobNames"] = [f"*{self.name}*"]
         return content
 
     def switch(self) -> None:

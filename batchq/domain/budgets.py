@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, UserName
-from batchq.domain.bulk_stop import JobFilter, Kind
 from batchq.domain.cost import rounded
-from batchq.domain.enums import BudgetLimit, BudgetPeriod
+from batchq.domain.enums import BudgetLimit, BudgetPeriod, StopKind
 from batchq.domain.ids import QueueName
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import Invalid
 
 MAX_AMOUNT = Decimal(10**9)
@@ -153,16 +153,16 @@ def changed_budget(before: Budget | None, after: Budget) -> Budget:
     return replace(after, crossings=kept)
 
 
-def job_filter(key: BudgetKey, covered: frozenset[AccountName] | None) -> JobFilter:
-    """The filter for the jobs of a budget. `covered`: as `ExhaustedBudget.accounts`."""
+def jobs_of_budget(key: BudgetKey, covered: frozenset[AccountName] | None) -> JobSelection:
+    """The jobs of a budget. `covered`: as `ExhaustedBudget.accounts`."""
     if key.scope is BudgetScope.QUEUE:
-        return JobFilter(queues=frozenset({key.name}))
-    return JobFilter(accounts=None if covered is None else frozenset(covered))
+        return JobSelection(queues=frozenset({key.name}))
+    return JobSelection(accounts=None if covered is None else frozenset(covered))
 
 
-def stop_kind(limits: tuple[BudgetLimit, ...]) -> Kind:
+def stop_kind(limits: tuple[BudgetLimit, ...]) -> StopKind:
     """The order that jobs receive when these limits are reached."""
-    return Kind.TERMINATE if BudgetLimit.HARD in limits else Kind.CANCEL
+    return StopKind.TERMINATE if BudgetLimit.HARD in limits else StopKind.CANCEL
 
 
 def stop_reason(budget: Budget, limits: tuple[BudgetLimit, ...]) -> str:

@@ -5,87 +5,20 @@ starts.
 """
 
 from collections.abc import Set as AbstractSet
-from datetime import timedelta
-from enum import StrEnum
+from datetime import datetime
 
 from msgspec import Struct
 
-from batchq.domain import events as on
-from batchq.domain.access.accounts import UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Outcome, Status, StopKind
-from batchq.domain.ids import JobId, container_id, parent_of
+from batchq.domain.ids import JobId, container_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.task import TaskContainer
-from batchq.errors import Invalid
 
-FORCE_OR_CHECKPOINT = "force kills the job at once: it cannot be combined with a final checkpoint."
 NO_DIRECTORY = "without a final checkpoint: the job has no checkpoint directory"
-
-
-class Kind(StrEnum):
-    """The request that each job receives: CancelJob or TerminateJob."""
-
-    CANCEL = "CANCEL"
-    TERMINATE = "TERMINATE"
-
-
-class BulkStopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The order that each of the selected jobs receives."""
-
-    kind: Kind
-    #: The caller's reason.
-    reason: str
-    #: The time between the stop signal and the kill; None: each job's own.
-    grace: timedelta | None = None
-    #: The stop signal; None: the image's StopSignal, or SIGTERM.
-    signal: str | None = None
-    #: Whether a final checkpoint is requested of each job that runs and has a checkpoint directory.
-    checkpoint: bool = False
-    #: Whether the checkpoints from before the order are kept.
-    keep_checkpoints: bool = True
-    #: Whether jobs are killed at once, also those that are stopping already.
-    force: bool = False
-    #: The audit record of the request; None: the caller is not known.
-    record: AuditRecord | None = None
-
-
-class JobFilter(Struct, frozen=True, kw_only=True):
-    """Selects unfinished jobs: a job matches if it matches every member that is not None.
-
-    An array with children matches as a whole, and its children are not checked. With `statuses` or `environments` it is
-    the reverse: each child is checked for itself, and the array does not match.
-    """
-
-    #: The ids of jobs, each with the index of a node of a multi-node job or of a container of a task, or None for the
-    #: whole job. If children match for themselves, the id of an array includes its children.
-    members: tuple[tuple[JobId, int | None], ...] | None = None
-    #: Job names in any case; a trailing `*` matches any rest.
-    names: frozenset[str] | None = None
-    #: Names of the users that own the jobs.
-    users: frozenset[str] | None = None
-    #: Accounts that own the jobs, with all accounts below them.
-    accounts: frozenset[str] | None = None
-    queues: frozenset[str] | None = None
-    statuses: frozenset[Status] | None = None
-    #: Names of the compute environments on which the jobs were placed.
-    environments: frozenset[str] | None = None
-    #: Milliseconds since 1970: jobs that were created before.
-    created_before: int | None = None
-    #: The owners whose jobs the caller may stop.
-    visibility: Visibility | None = None
-
-    @property
-    def by_child(self) -> bool:
-        """Whether the children of an array are compared with the filter one by one, not their array."""
-        return self.statuses is not None or self.environments is not None
-
-    @property
-    def looks_at_children(self) -> bool:
-        """Whether the filter may select some children of an array without the others."""
-        return self.by_child or any(parent_of(job_id) is not None for job_id, _ in self.members or ())
 
 
 Target = tuple[int, int]
@@ -95,7 +28,7 @@ WHOLE = -1
 
 
 class Candidates(Struct, frozen=True, kw_only=True):
-    """The jobs that a filter selected at an earlier read, which are checked again in the commit of the order."""
+    """The jobs that were selected at an earlier read, which are checked again in the commit of the order."""
 
     #: Ascending, each once.
     places: tuple[Target, ...]
@@ -103,12 +36,20 @@ class Candidates(Struct, frozen=True, kw_only=True):
     changed: AbstractSet[int]
 
 
-class BulkStop(Struct, frozen=True, kw_only=True):
+class BulkStop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A saved order that is being executed."""
 
     #: Its identity in the store.
     number: int
-    order: BulkStopOrder
+    #: Its kind is CANCEL or TERMINATE.
+    request: StopRequest
+    #: The audit record of the request.
+    record: AuditRecord | None = None
+
+    @property
+    def requested_at(self) -> datetime | None:
+        """When the request was accepted; None: not known."""
+        return None if self.record is None else self.record.at
 
 
 class StopTarget(Struct, frozen=True, kw_only=True):
@@ -163,57 +104,17 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
     children: int = 0
 
 
-def require_consistent(order: BulkStopOrder) -> None:
-    """Raise Invalid for an order with force and a final checkpoint, which exclude each other."""
-    if order.force and order.checkpoint:
-        raise Invalid(FORCE_OR_CHECKPOINT)
-
-
-def request(
-    order: BulkStopOrder, node: int | None, container: str | None = None
-) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
-    """The event for one selected job.
-
-    `node`: of a multi-node job; `container`: of a task; None: the job as a whole.
-    """
-    user, at = (UserName(""), None) if order.record is None else (order.record.user, order.record.at)
-    match order.kind:
-        case Kind.CANCEL:
-            return on.CancelRequested(reason=order.reason, user=user, requested_at=at, node=node)
-        case Kind.TERMINATE if order.force:
-            return on.StopForced(
-                reason=order.reason,
-                user=user,
-                requested_at=at,
-                node=node,
-                container=container,
-                keep_checkpoints=order.keep_checkpoints,
-            )
-        case Kind.TERMINATE:
-            return on.TerminateRequested(
-                reason=order.reason,
-                user=user,
-                requested_at=at,
-                grace=order.grace,
-                node=node,
-                container=container,
-                signal=order.signal,
-                checkpoint=order.checkpoint,
-                keep_checkpoints=order.keep_checkpoints,
-            )
-
-
 def selected_container(job: Job, part: int | None) -> TaskContainer | None:
     """The container of a task that was selected; None: the job as a whole, or a node."""
     return None if job.spec.task is None or part is None else job.spec.task.containers[part]
 
 
-def container_outcome(order: BulkStopOrder, job: Job, container: TaskContainer) -> tuple[Outcome, str]:
+def container_outcome(request: StopRequest, job: Job, container: TaskContainer) -> tuple[Outcome, str]:
     """The outcome of an order for one container of a task, and its note."""
     named = container_id(job.id, container.name)
     if job.status in FINISHED:
         return Outcome.ALREADY_FINISHED, ""
-    if order.kind is Kind.CANCEL:
+    if request.kind is StopKind.CANCEL:
         return Outcome.REFUSED, f"Job {named} cannot be cancelled alone: it is a container of a task."
     if job.attempt is None:
         return Outcome.REFUSED, f"Job {named} cannot be stopped alone before the job has started."
@@ -223,9 +124,9 @@ def container_outcome(order: BulkStopOrder, job: Job, container: TaskContainer) 
     if found.state is AttemptContainerState.ENDED:
         return Outcome.ALREADY_FINISHED, f"Job {named} has already ended."
     if container.essential or (job.stop is not None and not job.is_pausing):
-        return Outcome.STOPPING, note(order, job) or "it is essential, so the whole job ends"
+        return Outcome.STOPPING, note(request, job) or "it is essential, so the whole job ends"
     standing = found.terminated_by
-    if standing is not None and not (order.force and standing.forced_at is None):
+    if standing is not None and not (request.force and standing.forced_at is None):
         return Outcome.CONTAINER_STOPPING, _already(standing, stops=True)
     return Outcome.CONTAINER_STOPPING, ""
 
@@ -235,16 +136,16 @@ def has_children(job: Job) -> bool:
     return job.array_state is not None and job.status is Status.PENDING
 
 
-def standing_order(order: BulkStopOrder, job: Job | Preview) -> StopOrder | None:
+def standing_order(request: StopRequest, job: Job | Preview) -> StopOrder | None:
     """The earlier order because of which `order` changes nothing; None: it has an effect, or the job has ended."""
     if job.status in FINISHED:
         return None
     standing = next(
         (other_order for other_order in reversed(job.stop_orders) if other_order.kind is not StopKind.PAUSE), None
     )
-    if standing is None or (standing.kind is StopKind.CANCEL and order.kind is Kind.TERMINATE):
+    if standing is None or (standing.kind is StopKind.CANCEL and request.kind is StopKind.TERMINATE):
         return None
-    return None if order.force and standing.forced_at is None else standing
+    return None if request.force and standing.forced_at is None else standing
 
 
 def _already(order: StopOrder, *, stops: bool) -> str:
@@ -252,16 +153,16 @@ def _already(order: StopOrder, *, stops: bool) -> str:
     return f"already {'stopping' if stops else 'cancelled'} since {order.ordered_at:%Y-%m-%dT%H:%M:%SZ}, by {author}"
 
 
-def note(order: BulkStopOrder, job: Job) -> str:
+def note(request: StopRequest, job: Job) -> str:
     """`JobOutcome.note` for the order to the job."""
-    standing = standing_order(order, job)
+    standing = standing_order(request, job)
     if standing is not None:
         return _already(standing, stops=standing.kind is not StopKind.CANCEL or has_children(job))
     if not has_children(job):
-        without = order.checkpoint and job.status is Status.RUNNING and job.spec.checkpoints is None
+        without = request.checkpoint and job.status is Status.RUNNING and job.spec.checkpoints is None
         return NO_DIRECTORY if without else ""
     waiting, active = unfinished_children(job)
-    if order.kind is Kind.CANCEL:
+    if request.kind is StopKind.CANCEL:
         return f"of its children {waiting} cancelled, {active} running on, not retried"
     return f"of its children {waiting} terminated, {active} stopping"
 
@@ -293,14 +194,12 @@ def outcome_message(outcome: JobOutcome) -> str:
     return outcome.note or _WHY_NOT.get(outcome.outcome, "").format(id=outcome.job_id, status=outcome.status)
 
 
-def stop_outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:
+def stop_outcome(kind: StopKind, status: Status, *, has_children: bool) -> Outcome:
     """The outcome of an order for a job in this status. `has_children`: as the function of that name returns it."""
     if status in FINISHED:
         return Outcome.ALREADY_FINISHED
     if has_children:
         return Outcome.STOPPING
-    match kind:
-        case Kind.CANCEL:
-            return Outcome.CANCELLED if status in QUEUED else Outcome.NOT_RETRIED
-        case Kind.TERMINATE:
-            return Outcome.TERMINATED if status in QUEUED else Outcome.STOPPING
+    if kind is StopKind.CANCEL:
+        return Outcome.CANCELLED if status in QUEUED else Outcome.NOT_RETRIED
+    return Outcome.TERMINATED if status in QUEUED else Outcome.STOPPING

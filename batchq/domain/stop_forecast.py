@@ -9,19 +9,18 @@ from datetime import timedelta
 from msgspec import Struct
 
 from batchq.domain.bulk_stop import (
-    BulkStopOrder,
-    Kind,
     has_children,
     note,
     standing_order,
     stop_outcome,
     unfinished_children,
 )
-from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status
+from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status, StopKind
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.escalation import ladder
 from batchq.domain.stop_messages import consequences_of_cancel, consequences_of_terminate, node_note
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.wording import counted, duration_words, number
 
 _SECOND = timedelta(seconds=1)
@@ -39,17 +38,17 @@ class StopForecast(Struct, frozen=True, kw_only=True):
     fails: bool
 
 
-def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> StopForecast:
-    """The effect of an order. `node`: of a multi-node job, if the order is for it; None: the job as a whole."""
-    alone = node is not None and not _node_note(order, job, node)
+def forecast_stop(request: StopRequest, job: Job, node: int | None = None) -> StopForecast:
+    """The effect of an request. `node`: of a multi-node job, if the order is for it; None: the job as a whole."""
+    alone = node is not None and not _node_note(request, job, node)
     shown = views.node_view(job, node) if node is not None and alone else job
-    became = stop_outcome(order.kind, shown.status, has_children=has_children(shown))
-    has_effect = shown.status not in FINISHED and standing_order(order, shown) is None
+    became = stop_outcome(request.kind, shown.status, has_children=has_children(shown))
+    has_effect = shown.status not in FINISHED and standing_order(request, shown) is None
     if has_effect:
-        text = _texts(order, shown)[Outcome.CONTAINER_STOPPING if alone else became]
-        parts = [*_consequences(order, shown, became, text), _of_nodes(order, job, node)]
+        text = _texts(request, shown)[Outcome.CONTAINER_STOPPING if alone else became]
+        parts = [*_consequences(request, shown, became, text), _of_nodes(request, job, node)]
     else:
-        parts = [note(order, shown) or f"already {shown.status}"]
+        parts = [note(request, shown) or f"already {shown.status}"]
     return StopForecast(
         outcome=became,
         text=" ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part),
@@ -58,50 +57,52 @@ def forecast_stop(order: BulkStopOrder, job: Job, node: int | None = None) -> St
     )
 
 
-def _consequences(order: BulkStopOrder, job: Job, became: Outcome, text: str) -> list[str]:
+def _consequences(request: StopRequest, job: Job, became: Outcome, text: str) -> list[str]:
     """`text`: what follows, in the words of the command line."""
     if has_children(job):
         waiting, active = unfinished_children(job)
         ended = f"{counted(waiting, 'child is', 'children are')} FAILED at once" if waiting else ""
         running = f"{counted(active, 'child runs', 'children run')}: {text}"
-        if order.kind is Kind.CANCEL:
+        if request.kind is StopKind.CANCEL:
             running = f"{text} ({number(active)} run now)"
         return [ended, running if active else ""]
     if became is Outcome.NOT_RETRIED:
         return [f"{text}; if it succeeds, the job is SUCCEEDED"]
     if job.status is Status.STARTING:
         return ["the start is abandoned if the engine has not received it", f"otherwise, as soon as it runs: {text}"]
-    return [text, note(order, job)]
+    return [text, note(request, job)]
 
 
-def _texts(order: BulkStopOrder, job: Job) -> Mapping[str, str]:
+def _texts(request: StopRequest, job: Job) -> Mapping[str, str]:
     """What follows, by outcome, with the signals and the times of the job's own stop ladder."""
-    if order.kind is Kind.CANCEL:
+    if request.kind is StopKind.CANCEL:
         return consequences_of_cancel()
-    requests = order.checkpoint and (job.status is Status.RUNNING or job.array_state is not None)
-    grace = job.spec.stop_grace if order.grace is None else order.grace
-    steps = ladder(job.spec.checkpoints, signal=order.signal, grace=grace, checkpoint=requests)
+    requests = request.checkpoint and (job.status is Status.RUNNING or job.array_state is not None)
+    grace = job.spec.stop_grace if request.grace is None else request.grace
+    steps = ladder(job.spec.checkpoints, signal=request.signal, grace=grace, checkpoint=requests)
     first, last = steps[0], steps[-1]
-    signal = order.signal or "SIGTERM"
+    signal = request.signal or "SIGTERM"
     if first.until_checkpoint:
         signal = f"{first.signal} and up to {duration_words(first.wait)} for a final checkpoint, {signal}"
     return consequences_of_terminate(
         signal=signal,
         grace=round(last.wait / _SECOND),
         checkpoint=requests and job.spec.checkpoints is not None and not first.until_checkpoint,
-        force=order.force,
+        force=request.force,
     )
 
 
-def _of_nodes(order: BulkStopOrder, job: Job, node: int | None) -> str:
+def _of_nodes(request: StopRequest, job: Job, node: int | None) -> str:
     if job.spec.nodes is None or job.status in QUEUED:
-        return "" if node is None else _node_note(order, job, node)
+        return "" if node is None else _node_note(request, job, node)
     if node is None:
-        return f"all {job.spec.nodes.count} nodes are stopped" if order.kind is Kind.TERMINATE else ""
-    return _node_note(order, job, node) or "the next attempt has all nodes again"
+        return f"all {job.spec.nodes.count} nodes are stopped" if request.kind is StopKind.TERMINATE else ""
+    return _node_note(request, job, node) or "the next attempt has all nodes again"
 
 
-def _node_note(order: BulkStopOrder, job: Job, node: int) -> str:
+def _node_note(request: StopRequest, job: Job, node: int) -> str:
     nodes = job.spec.nodes
     assert nodes is not None, f"{job.id} has no nodes"
-    return node_note(cancels=order.kind is Kind.CANCEL, is_main=node == nodes.main, is_waiting=job.status in QUEUED)
+    return node_note(
+        cancels=request.kind is StopKind.CANCEL, is_main=node == nodes.main, is_waiting=job.status in QUEUED
+    )

@@ -28,7 +28,7 @@ from batchq.domain.budgets import (
     covered_by,
     crossed,
     exhausted_budgets,
-    job_filter,
+    jobs_of_budget,
     month_of,
     period_start,
     present_crossings,
@@ -36,11 +36,11 @@ from batchq.domain.budgets import (
     stop_kind,
     stop_reason,
 )
-from batchq.domain.bulk_stop import BulkStopOrder
 from batchq.domain.cost import ZERO, Spending, charged_until_seen, hourly, spending_of
 from batchq.domain.enums import BudgetLimit
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, JobSpec
+from batchq.domain.stop_request import StopRequest
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.bulk_stops import CandidateReader
 from batchq.engine.mailbox import BudgetReached, BulkStopRequest, CatalogChanged, SetBudget
@@ -197,9 +197,9 @@ class Budgets:
         unit.budgets[budget.key] = crossed(budget, limits, spent, unit.now)
         record = _record(budget.key, limits, unit.now)
         unit.audit_records.append(record)
-        order = BulkStopOrder(kind=stop_kind(limits), reason=stop_reason(budget, limits), record=record)
         return BulkStopRequest(
-            order=order,
+            request=StopRequest(kind=stop_kind(limits), reason=stop_reason(budget, limits)),
+            record=record,
             selection=message.selection,
             as_of=0,
             report=_discard,
@@ -321,7 +321,7 @@ class BudgetMonitor:
         self._exhausted = exhausted
         due, must_survey = self._budgets.due(self._state.active.values(), now)
         for key in due:
-            selection = job_filter(key, self._budgets.covered(key))
+            selection = jobs_of_budget(key, self._budgets.covered(key))
             try:
                 candidates = await self._candidate_reader.candidates(selection)
             except StoreFailed as failure:

@@ -17,9 +17,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.bulk_stop import (
     BulkStop,
-    BulkStopOrder,
     Candidates,
-    JobFilter,
     JobOutcome,
     Progress,
     StopTarget,
@@ -27,15 +25,15 @@ from batchq.domain.bulk_stop import (
     container_outcome,
     has_children,
     note,
-    request,
     selected_container,
     standing_order,
     stop_outcome,
 )
 from batchq.domain.enums import Outcome
-from batchq.domain.ids import container_id
+from batchq.domain.ids import JobId, container_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import views
 from batchq.domain.task import TaskContainer
 from batchq.engine.mailbox import BulkStopRequest
@@ -87,13 +85,13 @@ class BulkStops:
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop. Raises Throttled."""
         known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops)]
-        users = [stop.order.record.user for stop in known if stop.order.record is not None]
+        users = [stop.record.user for stop in known if stop.record is not None]
         if unit.caller is not None and users.count(unit.caller.user) >= MAX_PER_USER:
             raise Throttled(f"User {unit.caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
         number = max((stop.number for stop in known), default=0) + 1
         unit.audit("jobs", REQUESTED)
-        order = replace(message.order, record=unit.audit_records[-1]) if unit.caller is not None else message.order
-        unit.bulk_stops.append((BulkStop(number=number, order=order), message))
+        record = message.record if unit.caller is None else unit.audit_records[-1]
+        unit.bulk_stops.append((BulkStop(number=number, request=message.request, record=record), message))
 
     async def stop_targets(self, unit: UnitOfWork) -> None:
         """Stop the next targets, oldest bulk stop first.
@@ -106,7 +104,7 @@ class BulkStops:
             if most > 0:
                 page = await self._store.next_targets(bulk_stop.number, most)
                 unit.load(target.job for target in page)
-                unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop.order, target) for target in page)
+                unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop, target) for target in page)
                 order, part = (page[-1].job.order, page[-1].part) if page else (-1, None)
                 over = len(page) < most
                 unit.progress.append(Progress(bulk_stop=bulk_stop.number, order=order, part=part, complete=over))
@@ -128,37 +126,43 @@ class BulkStops:
             self.targets = NO_TARGETS
 
 
-def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> JobOutcome:
-    job = unit.apply_parent_order(target.job.id)
+def _stop_target(unit: UnitOfWork, bulk_stop: BulkStop, target: StopTarget) -> JobOutcome:
+    job, request = unit.apply_parent_order(target.job.id), bulk_stop.request
     assert job is not None, f"{target.job.id} is a target and is not loaded"
     container = selected_container(job, target.part)
     if container is not None:
-        return _stop_container(unit, order, job, container)
-    unit.step(job.id, request(order, target.part))
+        return _stop_container(unit, bulk_stop, job, container)
+    unit.step(job.id, request.event(node=target.part, requested_at=bulk_stop.requested_at))
     shown = job if target.part is None else views.node_view(job, target.part)
-    became = stop_outcome(order.kind, shown.status, has_children=has_children(shown))
-    if order.record is not None and unit.get(job.id) is not job:
-        unit.audit_records.append(replace(order.record, at=unit.now).about_job(shown.id, job.spec.owner, became))
+    became = stop_outcome(request.kind, shown.status, has_children=has_children(shown))
+    _audit(unit, bulk_stop, job, shown.id, became)
     return JobOutcome(
         job_id=shown.id,
         name=job.spec.name,
         status=shown.status,
         outcome=became,
-        note=note(order, shown),
-        standing=standing_order(order, shown),
+        note=note(request, shown),
+        standing=standing_order(request, shown),
         children=children_count(shown),
     )
 
 
-def _stop_container(unit: UnitOfWork, order: BulkStopOrder, job: Job, container: TaskContainer) -> JobOutcome:
+def _stop_container(unit: UnitOfWork, bulk_stop: BulkStop, job: Job, container: TaskContainer) -> JobOutcome:
     """Stop one container of a task; an essential one stops the whole job."""
     named = container_id(job.id, container.name)
-    became, message = container_outcome(order, job, container)
+    became, message = container_outcome(bulk_stop.request, job, container)
     if became in {Outcome.STOPPING, Outcome.CONTAINER_STOPPING}:
-        unit.step(job.id, request(order, None, container.name))
-    if order.record is not None and unit.get(job.id) is not job:
-        unit.audit_records.append(replace(order.record, at=unit.now).about_job(named, job.spec.owner, became))
+        event = bulk_stop.request.event(container=container.name, requested_at=bulk_stop.requested_at)
+        unit.step(job.id, event)
+    _audit(unit, bulk_stop, job, named, became)
     return JobOutcome(job_id=named, name=job.spec.name, status=job.status, outcome=became, note=message)
+
+
+def _audit(unit: UnitOfWork, bulk_stop: BulkStop, job: Job, named: JobId, outcome: Outcome) -> None:
+    """Add an audit record about `named` if its job has changed."""
+    if bulk_stop.record is not None and unit.get(job.id) is not job:
+        record = replace(bulk_stop.record, at=unit.now)
+        unit.audit_records.append(record.about_job(named, job.spec.owner, outcome))
 
 
 def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:
@@ -216,7 +220,7 @@ class CandidateReader:
         """Wait for the same user's earlier bulk stops. Entering it raises Throttled."""
         return self._one_at_a_time.of(caller.user)
 
-    async def candidates(self, selection: JobFilter) -> Candidates:
+    async def candidates(self, selection: JobSelection) -> Candidates:
         """The jobs that match now. While the result is referenced, changed jobs are added to its `changed`."""
         changed = _ChangedOrders()
         self._reads.append(ref(changed))  # before the read begins, so that no commit comes between

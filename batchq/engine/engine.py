@@ -12,15 +12,17 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome
+from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import SchedulerState
 from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import Cluster
 from batchq.domain.scheduling.resources import UsageSnapshot
+from batchq.domain.stop_request import StopRequest
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.background import StoreMonitor, Timers
 from batchq.engine.budgets import BudgetMonitor, BudgetStatus
@@ -260,7 +262,7 @@ class Engine:
         return self.loop.state.sightings.expected_until(job, now) or now
 
     async def stop_many(
-        self, order: BulkStopOrder, selection: JobFilter, *, caller: Caller
+        self, request: StopRequest, selection: JobSelection, *, caller: Caller
     ) -> AsyncIterator[tuple[JobOutcome, ...]]:
         """Stop the selected jobs.
 
@@ -272,15 +274,15 @@ class Engine:
         report, as_of = outcome_receiver(outcomes), self.loop.state.next_order
         async with self.loop.candidate_reader.after_earlier_of(caller):
             try:
-                await self._begin_bulk_stop(order, selection, as_of=as_of, report=report, final=False, caller=caller)
+                await self._begin_bulk_stop(request, selection, as_of=as_of, report=report, final=False, caller=caller)
             except StaleRead:
-                await self._begin_bulk_stop(order, selection, as_of=as_of, report=report, final=True, caller=caller)
+                await self._begin_bulk_stop(request, selection, as_of=as_of, report=report, final=True, caller=caller)
         return outcomes_until_end(outcomes)
 
     async def _begin_bulk_stop(
         self,
-        order: BulkStopOrder,
-        selection: JobFilter,
+        request: StopRequest,
+        selection: JobSelection,
         *,
         as_of: int,
         report: OutcomeReceiver,
@@ -294,7 +296,7 @@ class Engine:
         candidates = await self.loop.candidate_reader.candidates(selection)
         await self.mailbox.request(
             lambda answer: BulkStopRequest(
-                order=order,
+                request=request,
                 selection=selection,
                 as_of=as_of,
                 report=report,

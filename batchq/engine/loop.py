@@ -290,7 +290,7 @@ class EngineLoop:
         If it selects children, it is deferred until every array submitted before the request has spawned its children.
         Raises StaleRead if the candidates must be read again.
         """
-        if message.selection.looks_at_children and self.arrays.has_spawning_array(message.as_of):
+        if message.selection.separates_children and self.arrays.has_spawning_array(message.as_of):
             unit.deferred.append(message)
         elif must_read_again(message):
             raise StaleRead("too many jobs have changed since the candidates were read")

@@ -16,12 +16,15 @@ from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
+from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.bulk_stop import BulkStopOrder, Candidates, JobFilter, JobOutcome
+from batchq.domain.bulk_stop import Candidates, JobOutcome
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.training import MetricValue
 from batchq.ports.runtime import RuntimeIdentity
 
@@ -121,8 +124,9 @@ class LeaveSafeMode(Struct, frozen=True, kw_only=True):
 class BulkStopRequest(Struct, frozen=True, kw_only=True):
     """Cancel or terminate many jobs. The answer is resolved when the selection of jobs is durable."""
 
-    order: BulkStopOrder
-    selection: JobFilter
+    #: Its kind is CANCEL or TERMINATE.
+    request: StopRequest
+    selection: JobSelection
     #: `Job.order` of the next job at the time of the request.
     as_of: int
     #: Called repeatedly with the outcomes of some jobs, and with None at the end.
@@ -131,6 +135,8 @@ class BulkStopRequest(Struct, frozen=True, kw_only=True):
     candidates: Candidates | None = None
     #: If False, the request is refused as StaleRead when too many jobs have changed since `candidates` were read.
     final: bool = True
+    #: The audit record of an order of the server itself; None: that of the caller's request.
+    record: AuditRecord | None = None
     #: None for an order of the server itself.
     caller: Caller | None
     #: None for an order of the server itself.
@@ -152,7 +158,7 @@ class BudgetReached(Struct, frozen=True, kw_only=True):
 
     key: BudgetKey
     #: The jobs that the order will stop.
-    selection: JobFilter
+    selection: JobSelection
     #: The jobs selected before this unit of work.
     candidates: Candidates
 

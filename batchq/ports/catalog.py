@@ -63,14 +63,14 @@ class NeedQuery(Struct, frozen=True, kw_only=True):
     resource: ConsumableName
     #: None: every status.
     status: Status | None = None
-    #: A job name, matched as by `Filter.JOB_NAME`; None: every name.
+    #: A job name in any case; a trailing `*` matches any rest; None: every name.
     name: str | None = None
     limit: int
     #: Only jobs with an `order` below this; None: from the newest.
     before: int | None = None
     #: Only jobs of these owners; None: of all owners.
     visibility: Visibility | None = None
-    #: As `JobQuery.ended_arrays`.
+    #: `order` values of arrays that an order has ended: while they are PENDING they count as FAILED. Decision 0027.
     ended_arrays: frozenset[int] = frozenset()
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
-from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -10,12 +9,13 @@ from msgspec import Struct
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Preview, Progress, StopTarget, Target
+from batchq.domain.bulk_stop import BulkStop, Candidates, Preview, Progress, StopTarget, Target
 from batchq.domain.cost import Spending
 from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, SubmissionKey, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockStore
@@ -82,11 +82,11 @@ class BulkStopStore(Protocol):
     async def next_targets(self, number: int, limit: int) -> tuple[StopTarget, ...]:
         """The next targets of the bulk stop `number`: at most `limit`, by order and node, highest first."""
 
-    async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
+    async def candidates(self, selection: JobSelection) -> tuple[Target, ...]:
         """The jobs that `selection` matches now, ascending, for `Changes.candidates`. Does not wait for commits."""
 
     async def preview(
-        self, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
+        self, selection: JobSelection, limit: int, after: tuple[int, int | None] | None = None
     ) -> tuple[Preview, ...]:
         """The jobs that `selection` matches now, by order and node: the first `limit` after `after`. Read-only."""
 
@@ -146,7 +146,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     #: When the last survey of the container engine began, to be stored; None: no change.
     surveyed_at: datetime | None = None
     #: New bulk stops. The store selects their targets last, so that the selection sees all other changes.
-    bulk_stops: tuple[tuple[BulkStop, JobFilter], ...] = ()
+    bulk_stops: tuple[tuple[BulkStop, JobSelection], ...] = ()
     #: Targets that were selected in advance, by the number of the bulk stop: only changed jobs are matched again.
     candidates: tuple[tuple[int, Candidates], ...] = ()
     #: Progress of earlier bulk stops.
@@ -169,19 +169,6 @@ class Changes(Struct, frozen=True, kw_only=True):
         return not any(rows) and not any(item is not None for item in kept) and not any(orders)
 
 
-class ChildQuery(Struct, frozen=True, kw_only=True):
-    """A query for the children of an array, highest index first."""
-
-    parent: JobId
-    #: None: every status.
-    status: Status | None = None
-    limit: int
-    #: Only children with an `order` below this; None: from the highest index.
-    before: int | None = None
-    #: Whether an order to the array has ended its queued children: they count as FAILED. Decision 0027.
-    ended: bool = False
-
-
 class ChildRun(NamedTuple):
     """Children of an array with successive indices and one status."""
 
@@ -190,39 +177,6 @@ class ChildRun(NamedTuple):
     first: int
     #: The index after the last one.
     end: int
-
-
-class Filter(StrEnum):
-    """AWS: the filters of ListJobs. Only SHARE_IDENTIFIER may be combined with a status."""
-
-    #: Case-insensitive; a trailing `*` matches any rest.
-    JOB_NAME = "JOB_NAME"
-    #: Case-sensitive: `name` (all revisions), `name*` or `name:revision`.
-    JOB_DEFINITION = "JOB_DEFINITION"
-    #: Milliseconds since the epoch as text, exclusive.
-    BEFORE_CREATED_AT = "BEFORE_CREATED_AT"
-    #: Milliseconds since the epoch as text, exclusive.
-    AFTER_CREATED_AT = "AFTER_CREATED_AT"
-    SHARE_IDENTIFIER = "SHARE_IDENTIFIER"
-
-
-class JobQuery(Struct, frozen=True, kw_only=True):
-    """A query for the jobs of one queue, newest first (by `order`, descending)."""
-
-    queue: QueueName
-    #: None: every status.
-    status: Status | None = None
-    #: None: no filter.
-    filter: Filter | None = None
-    #: The values of the filter; a job that matches one of them matches.
-    values: tuple[str, ...] = ()
-    limit: int
-    #: Only jobs with an `order` below this; None: from the newest.
-    before: int | None = None
-    #: Only jobs of these owners; None: of all owners.
-    visibility: Visibility | None = None
-    #: `order` values of arrays that an order has ended: while they are PENDING they count as FAILED. Decision 0027.
-    ended_arrays: frozenset[int] = frozenset()
 
 
 class StatusChanged(Struct, frozen=True, kw_only=True):
@@ -299,12 +253,6 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
 
     async def last_order(self) -> int:
         """The highest `order` in use; -1 before the first job. An array takes the orders of all its children."""
-
-    async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        """The jobs of a queue that match `query`. Children of arrays are not included."""
-
-    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        """The children of an array that match `query`, highest index first."""
 
     async def child_runs(self, parent: JobId) -> tuple[ChildRun, ...]:
         """The stored statuses of an array's children, by index; empty if the job is not an array."""

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Caller, Directory, UserName
 from batchq.domain.access.permissions import may_see_account
@@ -17,6 +18,7 @@ from batchq.domain.cost import ZERO, Amounts, Cost, byte_hours, cost_between, co
 from batchq.domain.enums import ACTIVE, BudgetPeriod, CostGroup
 from batchq.domain.ids import JobId, QueueName, node_of
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.prices import Prices
 from batchq.domain.training import TrainingPlan
@@ -26,7 +28,8 @@ from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.costs import SpendingQuery
-from batchq.ports.jobs import ChildQuery, JobStore
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import JobStore
 from batchq.services.training import MetricsService
 from batchq.system.throttling import ConcurrencyLimit
 
@@ -142,18 +145,19 @@ class CostService:
         return amounts, True
 
     async def _of_children(self, array: Job, currency: str) -> Cost:
-        now, total, storage, before = self._clock.now(), Amounts(), ZERO, None
+        now, total, storage = self._clock.now(), Amounts(), ZERO
+        query = PageQuery(selection=JobSelection(parent=array.id), limit=CHILDREN_PAGE)
         while True:
-            page = await self._store.list_children(ChildQuery(parent=array.id, limit=CHILDREN_PAGE, before=before))
-            for child in page:
+            page = await self._store.list(query)
+            for child in page.jobs:
                 until = self._engine.charged_until(child, now)
                 cost = cost_of(child, until, stored=await self._stored(child))
                 if cost is not None:
                     total += Amounts(gpu=cost.gpu, compute=cost.compute)
                     storage += cost.storage
-            if len(page) < CHILDREN_PAGE:
+            if page.next is None:
                 return Cost(currency=currency, gpu=total.gpu, compute=total.compute, storage=storage)
-            before = page[-1].order
+            query = replace(query, before=page.next)
 
     async def _stored(self, job: Job) -> int:
         """The byte-hours of the job's checkpoints that exist."""

@@ -14,13 +14,15 @@ from batchq.domain.explanation.facts import Reader, RelatedJobs
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import dependencies_to_read
 from batchq.domain.status_reasons import DEPENDENCY_FAILED
 from batchq.engine.engine import Engine
 from batchq.errors import NotFound
-from batchq.ports.jobs import ChildQuery, JobStore
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import JobStore
 from batchq.ports.queue import WaitingJob
 from batchq.services.job_reads import PendingOrdersView
 
@@ -90,8 +92,9 @@ class ExplanationService:
         """A failed child of an array that failed; None for any other job."""
         if job.status is not Status.FAILED or not arrays.is_parent(job):
             return None
-        page = await self._store.list_children(ChildQuery(parent=job.id, status=Status.FAILED, limit=1))
-        return next(iter(page), None)
+        failed = JobSelection(parent=job.id, statuses=frozenset({Status.FAILED}))
+        page = await self._store.list(PageQuery(selection=failed, limit=1))
+        return next(iter(page.jobs), None)
 
 
 def _has_node(job: Job, job_id: JobId, node: int) -> bool:

@@ -3,7 +3,7 @@
 The effects of orders to arrays that are still to be written are shown. Decision 0027.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from uuid import UUID, uuid4
@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, UserName, Visibility
 from batchq.domain.access.permissions import may_see_account, may_see_user
-from batchq.domain.bulk_stop import JobFilter
 from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.ids import JobId, node_of, parent_of, stream_name
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent, is_passing_hold, size, unspawned_child
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.lifecycle.views import PendingArrayOrders
@@ -23,8 +23,8 @@ from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.job_search import JobPage, JobSearchQuery
-from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
+from batchq.ports.job_search import JobPage, PageQuery
+from batchq.ports.jobs import ChildRun, JobStore
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
 _VERSION = "8"  # RFC 9562: a UUID whose bits the application chooses
@@ -110,25 +110,21 @@ class PendingOrdersView:
         found = {} if child is None else await self._store.jobs([child[0]], visibility=visibility)
         return job_not_found(job_id, None if child is None else found.get(child[0]))
 
-    async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        pending = self._pending_orders()
-        return self._project(pending, await self._store.list(replace(query, ended_arrays=pending.ended_arrays)))
+    async def list(self, query: PageQuery) -> JobPage:
+        return await self._page(self._store.list, query)
 
-    async def search(self, query: JobSearchQuery) -> JobPage:
+    async def search(self, query: PageQuery) -> JobPage:
+        return await self._page(self._store.search, query)
+
+    async def _page(self, read: Callable[[PageQuery], Awaitable[JobPage]], query: PageQuery) -> JobPage:
         pending = self._pending_orders()
         stopped = frozenset(job.order for job in pending.parents.values())
-        page = await self._store.search(replace(query, ended_arrays=pending.ends, stopped_arrays=stopped))
+        page = await read(replace(query, ended_arrays=pending.ends, stopped_arrays=stopped))
         return replace(page, jobs=self._project(pending, page.jobs))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
         pending = self._pending_orders()
         return self._project(pending, await self._store.list_needing(replace(query, ended_arrays=pending.ended_arrays)))
-
-    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        pending = self._pending_orders()
-        return self._project(
-            pending, await self._store.list_children(replace(query, ended=query.parent in pending.parents))
-        )
 
     async def child_runs(self, array: Job) -> tuple[ChildRun, ...]:
         """The statuses of the children of `array`, by index, also of those that it has not spawned yet."""
@@ -165,18 +161,18 @@ class JobSearchService:
         self._directory = directory
         self._queues = queues
 
-    async def search(self, query: JobSearchQuery, *, caller: Caller) -> JobPage:
+    async def search(self, query: PageQuery, *, caller: Caller) -> JobPage:
         """One page. The children of a stopped array are shown as ended before their rows are written (decision 0027).
 
         Raises NotFound if nothing matches and the query names a queue, user or account that the caller does not see.
         So finished jobs of a deleted queue, user or account are found.
         """
-        directory, accounts = self._directory(), None
-        if query.accounts is not None:
-            accounts = frozenset(below for account in query.accounts for below in directory.below(AccountName(account)))
-        page = await self._projected.search(replace(query, accounts=accounts, visibility=caller.visibility))
+        directory = self._directory()
+        selection = visible_selection(query.selection, directory, caller)
+        page = await self._projected.search(replace(query, selection=selection))
         if not page.jobs and page.next is None and query.before is None:
-            for kind, name in hidden_names(query, directory, self._queues(caller), caller=caller):
+            named = replace(query.selection, users=selection.users)
+            for kind, name in hidden_names(named, directory, self._queues(caller), caller=caller):
                 raise name_not_found(kind, name)
         return page
 
@@ -202,19 +198,38 @@ class JobSearchService:
         return {job_id: rerun for job_id, rerun in newest.items() if rerun is not None}
 
 
+def visible_selection(selection: JobSelection, directory: Directory, caller: Caller) -> JobSelection:
+    """The selection for the store: visible jobs only, with the accounts below the named ones.
+
+    A name of no visible user stands for the only visible user whose name differs in case.
+    """
+    accounts, users = selection.accounts, selection.users
+    if accounts is not None:
+        accounts = frozenset(below for account in accounts for below in directory.below(AccountName(account)))
+    if users is not None:
+        visible = visible_users(directory, caller)
+        users = frozenset(_in_any_case(user, visible) for user in users)
+    return replace(selection, accounts=accounts, users=users, visibility=caller.visibility)
+
+
+def _in_any_case(name: str, visible: Collection[str]) -> str:
+    found = [name] if name in visible else [text for text in visible if text.casefold() == name.casefold()]
+    return found[0] if len(found) == 1 else name
+
+
 def hidden_names(
-    query: JobSearchQuery | JobFilter, directory: Directory, queues: Collection[str], *, caller: Caller
+    selection: JobSelection, directory: Directory, queues: Collection[str], *, caller: Caller
 ) -> Iterator[tuple[str, str]]:
-    """The kind and the name of each queue, user and account in the query that the caller cannot see.
+    """The kind and the name of each queue, user and account in the selection that the caller cannot see.
 
     `queues`: the visible ones.
     """
     users = visible_users(directory, caller)
     accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
     for kind, named, visible in (
-        ("JobQueue", query.queues, queues),
-        ("User", query.users, users),
-        ("Account", query.accounts, accounts),
+        ("JobQueue", selection.queues, queues),
+        ("User", selection.users, users),
+        ("Account", selection.accounts, accounts),
     ):
         yield from ((kind, text) for text in sorted(named or ()) if text not in visible)
 
@@ -268,7 +283,9 @@ class NamedJobService:
         return found if found is not None and found.spec.owner.user == caller.user else None
 
     async def _newest(self, name: str, prefix: str, caller: Caller, *, limit: int) -> Job | None:
-        page = await self._search.search(JobSearchQuery(id_prefix=prefix, limit=limit), caller=caller)
+        page = await self._search.search(
+            PageQuery(selection=JobSelection(id_prefix=prefix), limit=limit), caller=caller
+        )
         return next((job for job in page.jobs if job.spec.name == name and self._is_named(job)), None)
 
 

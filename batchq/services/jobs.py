@@ -5,30 +5,29 @@ before their rows are updated (decision 0027), and RUNNABLE jobs show why no job
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
 
 from msgspec.structs import replace
 
 from batchq.domain import catalog as rules
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import FORCE_OR_CHECKPOINT
 from batchq.domain.catalog import Tags
-from batchq.domain.enums import ACTIVE, FINISHED
+from batchq.domain.enums import ACTIVE, FINISHED, StopKind
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import arrays, views
+from batchq.domain.stop_request import StopRequest
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import ChildQuery, ChildRun, JobQuery, JobStore
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import ChildRun, JobStore
 from batchq.services.catalog import CatalogService
 from batchq.services.job_reads import PendingOrdersView
 
 MAX_CHILDREN_NAMED = 10
-
-Order = on.CancelRequested | on.TerminateRequested | on.StopForced
 
 HoldEvent = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested
 
@@ -58,15 +57,20 @@ class JobService:
         jobs = await self._visible_jobs([node_of(job_id)[0] for job_id in ids], caller)
         return tuple(job for job_id in dict.fromkeys(ids) if (job := _job_or_node(job_id, jobs)) is not None)
 
-    async def list(self, query: JobQuery, *, caller: Caller) -> tuple[Job, ...]:
-        """One page of a queue's jobs. Raises NotFound for an unknown queue."""
-        if query.queue not in self._catalog.queues_of(caller):
-            raise NotFound(f"JobQueue {query.queue} not found.")
-        return await self._projected.list(replace(query, visibility=caller.visibility))
+    async def list(self, query: PageQuery, *, caller: Caller) -> tuple[Job, ...]:
+        """The next jobs of a query: as many as it allows, unless fewer match. Raises NotFound for an unknown queue.
 
-    async def list_children(self, query: ChildQuery, *, caller: Caller) -> tuple[Job, ...]:
-        """One page of an array's children; empty if the job is not an array."""
-        return await self._projected.list_children(query) if await self._visible_jobs([query.parent], caller) else ()
+        With `parent` the children of an array are listed, those with the highest index first.
+        """
+        rules.require_existing("JobQueue", query.selection.queues or (), self._catalog.queues_of(caller))
+        query = replace(query, selection=replace(query.selection, visibility=caller.visibility))
+        found: tuple[Job, ...] = ()
+        while True:
+            page = await self._projected.list(replace(query, limit=query.limit - len(found)))
+            found += page.jobs
+            if page.next is None or len(found) >= query.limit:
+                return found
+            query = replace(query, before=page.next)
 
     async def child_runs(self, parent: JobId, *, caller: Caller) -> tuple[ChildRun, ...]:
         """The statuses of an array's children, by index; empty if the job is not an array."""
@@ -96,60 +100,33 @@ class JobService:
         visible = await self._visible_jobs([job_id for job_id, _ in snapshot.jobs], caller)
         return replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job[0] in visible), shares=())
 
-    async def cancel(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
-        """Cancel a job. An unknown id is success.
+    async def stop(self, job_id: JobId, request: StopRequest, *, caller: Caller, expected: str | None = None) -> None:
+        """Cancel, terminate or pause a job. The order is durable when this method returns; containers stop later.
 
-        A job that is not yet STARTING ends; a job that is STARTING or RUNNING keeps running, without further attempts.
-        `expected`: the `stop_state` that the job must have; None: any. Raises StateChanged.
+        CANCEL: a job that is not yet STARTING ends; an active job keeps running, without further attempts. An unknown
+        id is success, as for TERMINATE, which ends a job in any status.
+
+        PAUSE: a queued job is held; the attempt of an active job is stopped, with a final checkpoint, and the job is
+        held after it. The next attempt continues from the checkpoints. The attempt does not count against the retries.
+        A job that is pausing or paused is unchanged. Raises NotFound; Invalid for a job that is being stopped, was
+        cancelled or has finished, and for a node.
+
+        `expected`: the `stop_state` that the job must have; None: any. Raises StateChanged; Invalid for force with
+        other options, and for a checkpoint of a job without a checkpoint directory.
         """
-        order = on.CancelRequested(reason=reason, user=caller.user)
-        for refused in (await self._deliver_orders(order, [job_id], caller=caller, expected=expected)).values():
+        request.check()
+        if request.kind is StopKind.PAUSE:
+            event = on.PauseRequested(reason=request.reason, user=caller.user)
+            await self._deliver_hold(job_id, event, caller=caller, expected=expected)
+            return
+        if request.checkpoint:
+            await self._check_checkpoint(job_id, caller=caller)
+        for refused in (await self._deliver_stops(request, [job_id], caller=caller, expected=expected)).values():
             raise refused
 
-    async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
-        """Cancel each job as `cancel` does. Returns the errors of the jobs that could not be cancelled."""
-        return await self._deliver_orders(on.CancelRequested(reason=reason, user=caller.user), ids, caller=caller)
-
-    async def terminate(
-        self,
-        job_id: JobId,
-        reason: str,
-        *,
-        checkpoint: bool = False,
-        keep_checkpoints: bool = True,
-        force: bool = False,
-        signal: str | None = None,
-        grace: timedelta | None = None,
-        expected: str | None = None,
-        caller: Caller,
-    ) -> None:
-        """Terminate a job in any status. The order is durable when this method returns; containers stop later.
-
-        `checkpoint`: request a final checkpoint first; without effect on a job that is not RUNNING.
-        `keep_checkpoints`: whether the checkpoints from before the order are kept.
-        `force`: send SIGKILL at once, also if the job is stopping already. It may lose data.
-        `signal`, `grace`: in place of the job's own; `expected`: the `stop_state` that the job must have; None: any.
-        Raises StateChanged; Invalid for `force` with `checkpoint`, and for `checkpoint` of a job without a checkpoint
-        directory.
-        """
-        if checkpoint:
-            await self._check_checkpoint(job_id, force=force, caller=caller)
-        order: Order = on.TerminateRequested(
-            reason=reason,
-            user=caller.user,
-            checkpoint=checkpoint,
-            keep_checkpoints=keep_checkpoints,
-            signal=signal,
-            grace=grace,
-        )
-        if force:
-            order = on.StopForced(reason=reason, user=caller.user, keep_checkpoints=keep_checkpoints)
-        for refused in (await self._deliver_orders(order, [job_id], caller=caller, expected=expected)).values():
-            raise refused
-
-    async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
-        """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
-        return await self._deliver_orders(on.TerminateRequested(reason=reason, user=caller.user), ids, caller=caller)
+    async def stop_many(self, ids: Sequence[JobId], request: StopRequest, *, caller: Caller) -> Errors:
+        """Cancel or terminate each job as `stop` does. Returns the errors of the jobs that could not be stopped."""
+        return await self._deliver_stops(request, ids, caller=caller)
 
     async def hold(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
         """Keep a queued job from being placed until it is released. A job that is held already is unchanged.
@@ -168,17 +145,6 @@ class JobService:
         Returns whether it was held. Raises NotFound; Invalid for a finished job or a node.
         """
         return await self._deliver_hold(job_id, on.ReleaseRequested(user=caller.user), caller=caller)
-
-    async def pause(self, job_id: JobId, reason: str, *, caller: Caller, expected: str | None = None) -> None:
-        """Hold a queued job; stop the attempt of an active job, with a final checkpoint, and hold the job after it.
-
-        The checkpoints are kept: the next attempt continues from them. The attempt does not count against the retries.
-        A job that is pausing or paused is unchanged. `expected`: the `stop_state` that the job must have; None: any.
-        Raises NotFound; StateChanged; Invalid for a job that is being stopped, was cancelled or has finished, and for a
-        node.
-        """
-        event = on.PauseRequested(reason=reason, user=caller.user)
-        await self._deliver_hold(job_id, event, caller=caller, expected=expected)
 
     async def resume_job(self, job_id: JobId, *, caller: Caller) -> bool:
         """Let a paused or held job be placed again, at its old position. A job that is not held is unchanged.
@@ -257,24 +223,22 @@ class JobService:
         """The jobs that are visible to the caller, with the projections of PendingOrdersView."""
         return await self._projected.jobs(ids, visibility=caller.visibility)
 
-    async def _check_checkpoint(self, job_id: JobId, *, force: bool, caller: Caller) -> None:
-        if force:
-            raise Invalid(FORCE_OR_CHECKPOINT)
+    async def _check_checkpoint(self, job_id: JobId, *, caller: Caller) -> None:
         job = (await self._visible_jobs([job_id], caller)).get(job_id)
         if job is not None and job.spec.checkpoints is None:
             raise Invalid(f"Job {job_id} has no checkpoint directory: no final checkpoint can be requested.")
 
-    async def _deliver_orders(
-        self, order: Order, ids: Sequence[JobId], *, caller: Caller, expected: str | None = None
+    async def _deliver_stops(
+        self, request: StopRequest, ids: Sequence[JobId], *, caller: Caller, expected: str | None = None
     ) -> Errors:
-        """Deliver an order to all jobs at once. An error of one job does not affect the others."""
+        """Deliver a request to all jobs at once. An error of one job does not affect the others."""
         try:
             stopped = await self._stoppable(ids, caller)
         except Unavailable as why:
             return dict.fromkeys(ids, why)
-        targets = [node_of(job_id) for job_id in stopped]
-        orders = {node: replace(order, node=node) for node in {node for _, node in targets}}
-        requests = [(whole, orders[node]) for whole, node in targets]
+        targets, request = [node_of(job_id) for job_id in stopped], replace(request, user=caller.user)
+        events = {node: request.event(node=node) for node in {node for _, node in targets}}
+        requests = [(whole, events[node]) for whole, node in targets]
         errors = await self._engine.deliver_all(requests, caller=caller, expected=expected)
         return {job_id: why for job_id, why in zip(stopped, errors, strict=True) if why is not None}
 
@@ -294,12 +258,12 @@ class JobService:
 
     async def _active_children(self, parent: JobId) -> str:
         """The children that are STARTING or RUNNING, as text for an error; at most MAX_CHILDREN_NAMED of them."""
-        queries = [ChildQuery(parent=parent, status=status, limit=MAX_CHILDREN_NAMED) for status in sorted(ACTIVE)]
-        found = [child.id for query in queries for child in await self._projected.list_children(query)]
+        query = PageQuery(selection=JobSelection(parent=parent, statuses=ACTIVE), limit=MAX_CHILDREN_NAMED)
+        found = [child.id for child in (await self._projected.list(query)).jobs]
         if not found:
             return "its children; none of them has a container at present"
         more = " and more" if len(found) >= MAX_CHILDREN_NAMED else ""
-        return f"its children instead: {', '.join(found[:MAX_CHILDREN_NAMED])}{more}"
+        return f"its children instead: {', '.join(found)}{more}"
 
 
 def _job_or_node(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:

@@ -9,31 +9,32 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from batchq.domain.bulk_stop import (
     WHOLE,
     BulkStop,
-    BulkStopOrder,
     Candidates,
-    JobFilter,
     Preview,
     Progress,
     StopTarget,
     Target,
 )
-from batchq.domain.enums import ACTIVE, FINISHED, Status
-from batchq.domain.ids import JobId
+from batchq.domain.enums import ACTIVE, Status
+from batchq.domain.ids import JobId, node_of
 from batchq.domain.intervals import merged
+from batchq.domain.job_selection import UNFINISHED, JobSelection
+from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes
 from batchq.store import job_reads, job_writes, rows
-from batchq.store.lists import Values, any_of, is_visible, matches_name
+from batchq.store.lists import Values
 from batchq.store.quarantine import skip_unreadable
-from batchq.store.rows import lower_case
+from batchq.store.search_conditions import T, conditions
 from batchq.store.statements import load_statements
 
 SQL = load_statements("bulk_stops.sql")
 
-ORDER = Decoder(BulkStopOrder)
+BULK_STOP = Decoder(BulkStop)
 ALL_TARGETS = {"ord": -1, "node": WHOLE}  # deletes all targets: those from this order and node on
 
 Connection = sqlite3.Connection
@@ -41,8 +42,6 @@ Connection = sqlite3.Connection
 Part = tuple[str, Values]
 #: The node of each row, the FROM clause with the beginning of a WHERE clause, and its parameters.
 Source = tuple[str, str, Sequence[str | int]]
-
-_UNFINISHED = frozenset(Status) - FINISHED
 
 _NAMED = "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS node FROM json_each(?)) AS named"
 
@@ -89,21 +88,21 @@ def commit_with_bulk_stops(connection: Connection, changes: Changes) -> int | No
     first_number = job_writes.commit_changes(connection, changes)
     for progress in changes.progress:
         _delete_stopped(connection, progress)
-    for bulk_stop, job_filter in changes.bulk_stops:
-        _insert_bulk_stop(connection, bulk_stop, job_filter, dict(changes.candidates).get(bulk_stop.number))
+    for bulk_stop, selection in changes.bulk_stops:
+        _insert_bulk_stop(connection, bulk_stop, selection, dict(changes.candidates).get(bulk_stop.number))
     return first_number
 
 
 def _insert_bulk_stop(
-    connection: Connection, bulk_stop: BulkStop, job_filter: JobFilter, candidates: Candidates | None
+    connection: Connection, bulk_stop: BulkStop, selection: JobSelection, candidates: Candidates | None
 ) -> None:
     """Insert a bulk stop and its targets. Replaces an unreadable bulk stop with the same number."""
     connection.execute(SQL["delete_targets"], {"bulk_stop": bulk_stop.number, **ALL_TARGETS})
-    connection.execute(SQL["insert_bulk_stop"], {"number": bulk_stop.number, "value": rows.as_json(bulk_stop.order)})
+    connection.execute(SQL["insert_bulk_stop"], {"number": bulk_stop.number, "value": rows.as_json(bulk_stop)})
     if candidates is not None:  # the earlier selection is still valid for jobs that have not changed since
         unchanged = [place for place in candidates.places if place[0] not in candidates.changed]
         connection.execute(SQL["insert_targets"], {"bulk_stop": bulk_stop.number, "places": json.dumps(unchanged)})
-    chosen, parameters = select_targets(job_filter, None if candidates is None else candidates.changed)
+    chosen, parameters = select_targets(selection, None if candidates is None else candidates.changed)
     statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of this module only
     connection.execute(statement, [bulk_stop.number, *parameters])
 
@@ -133,13 +132,13 @@ def next_targets(connection: Connection, number: int, limit: int) -> tuple[StopT
     )
 
 
-def candidates(connection: Connection, selection: JobFilter) -> tuple[Target, ...]:
+def candidates(connection: Connection, selection: JobSelection) -> tuple[Target, ...]:
     chosen, parameters = select_targets(selection)
     return tuple(sorted(set(connection.execute(chosen, parameters))))
 
 
 def preview(
-    connection: Connection, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
+    connection: Connection, selection: JobSelection, limit: int, after: tuple[int, int | None] | None = None
 ) -> tuple[Preview, ...]:
     chosen, parameters = select_targets(selection)
     statement = SQL["preview"].format(
@@ -163,7 +162,7 @@ def preview(
 
 
 def _bulk_stop(number: int, value: str) -> BulkStop:
-    return BulkStop(number=number, order=ORDER.decode(value))
+    return replace(BULK_STOP.decode(value), number=number)
 
 
 def _stored_part(part: int | None) -> int:
@@ -174,49 +173,49 @@ def _part_or_none(part: int) -> int | None:
     return None if part == WHOLE else part
 
 
-# ------------------------------------------------------------------------------------------------- the jobs of a filter
+# ---------------------------------------------------------------------------------------------- the jobs of a selection
 
 
-def select_targets(job_filter: JobFilter, among: Collection[int] | None = None) -> Part:
+def select_targets(selection: JobSelection, among: Collection[int] | None = None) -> Part:
     """A SELECT of the order and the node of each target; some may occur twice.
 
     `among`: only jobs with these orders; the cost then grows with their number, not with the number of stored jobs.
     """
-    parts = list(_conditions(job_filter))
+    parts = list(_conditions(selection))
     where = " AND ".join(condition for condition, _ in parts)
     parameters = [value for _, values in parts for value in values]
-    sources = _sources(job_filter) if among is None else _sources_among(job_filter, among)
+    sources = _sources(selection) if among is None else _sources_among(selection, among)
     rows_of = (f"SELECT jobs.ord, {node} AS node FROM {source} AND {where}" for node, source, _ in sources)  # noqa: S608 - text of this module only
     return " UNION ALL ".join(rows_of), [value for _, _, values in sources for value in (*values, *parameters)]
 
 
-def _sources(job_filter: JobFilter) -> list[Source]:
+def _sources(selection: JobSelection) -> list[Source]:
     """The rows to examine: the smallest set that an index finds. Invisible jobs are not read."""
-    if job_filter.members is not None:
-        named = _json_of_members(job_filter.members)
+    if selection.ids is not None:
+        named = _json_of_members(selection.ids)
         own = ("named.node", f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE TRUE", [named])
         arrays = f"{_NAMED} CROSS JOIN jobs AS array ON array.id = named.id"
         children = (str(WHOLE), f"{arrays} CROSS JOIN jobs ON jobs.parent_ord = array.ord WHERE TRUE", [named])
-        return [own, children] if job_filter.by_child else [own]
-    if _statuses(job_filter) <= ACTIVE:
+        return [own, children] if selection.compares_children else [own]
+    if selection.possible_statuses & UNFINISHED <= ACTIVE:
         return [(str(WHOLE), "jobs INDEXED BY jobs_active WHERE TRUE", [])]
-    if job_filter.visibility is None:
+    if selection.visibility is None:
         return [(str(WHOLE), "jobs INDEXED BY jobs_unfinished WHERE TRUE", [])]
-    user = rows.text(job_filter.visibility.user)
+    user, accounts = rows.text(selection.visibility.user), selection.visibility.accounts
     own = (str(WHOLE), "jobs INDEXED BY jobs_unfinished WHERE jobs.owner = ?", [user])
-    if not job_filter.visibility.accounts:
+    if not accounts:
         return [own]
-    condition, accounts = _is_in("jobs.account", job_filter.visibility.accounts)
     others = f"{_OWNERS} CROSS JOIN jobs INDEXED BY jobs_unfinished ON jobs.owner = owners.owner"
-    return [own, (str(WHOLE), f"{others} WHERE owners.owner <> ? AND {condition}", [user, *accounts])]
+    where = "owners.owner <> ? AND jobs.account IN (SELECT value FROM json_each(?))"
+    return [own, (str(WHOLE), f"{others} WHERE {where}", [user, rows.json_texts(accounts)])]
 
 
-def _sources_among(job_filter: JobFilter, orders: Collection[int]) -> list[Source]:
+def _sources_among(selection: JobSelection, orders: Collection[int]) -> list[Source]:
     among = json.dumps(sorted(orders))
     found = "json_each(?) AS among CROSS JOIN jobs ON jobs.ord = among.value"
-    if job_filter.members is None:
+    if selection.ids is None:
         return [(str(WHOLE), f"{found} WHERE TRUE", [among])]
-    named = _json_of_members(job_filter.members)
+    named = _json_of_members(selection.ids)
     own = (
         "named.node",
         f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE jobs.ord IN (SELECT value FROM json_each(?))",  # noqa: S608 - text of this module only
@@ -225,48 +224,25 @@ def _sources_among(job_filter: JobFilter, orders: Collection[int]) -> list[Sourc
     arrays = f"{found} CROSS JOIN jobs AS array ON array.ord = jobs.parent_ord"
     ids = "SELECT json_extract(value, '$[0]') FROM json_each(?)"
     children = (str(WHOLE), f"{arrays} WHERE array.id IN ({ids})", [among, named])
-    return [own, children] if job_filter.by_child else [own]
+    return [own, children] if selection.compares_children else [own]
 
 
-def _json_of_members(members: Iterable[tuple[JobId, int | None]]) -> str:
-    return json.dumps([(rows.text(job_id), WHOLE if node is None else node) for job_id, node in members])
+def _json_of_members(ids: Iterable[JobId]) -> str:
+    """The ids as pairs of a job and its selected node or container."""
+    members = map(node_of, ids)
+    return json.dumps([(rows.text(job_id), _stored_part(part)) for job_id, part in members])
 
 
-def _conditions(job_filter: JobFilter) -> Iterator[Part]:
-    """The conditions, cheap ones first: visibility excludes most rows of other users; name patterns come last."""
-    statuses = _statuses(job_filter)
-    if job_filter.visibility is not None:
-        yield is_visible(job_filter.visibility)
+def _conditions(selection: JobSelection) -> Iterator[Part]:
+    """The conditions of the selection for unfinished jobs. The sources have those on ids."""
+    statuses = selection.possible_statuses & UNFINISHED
     if statuses <= ACTIVE:
         yield "jobs.status IN ('STARTING', 'RUNNING')", []  # literally the condition of the partial index
     else:
         yield "jobs.finished_at IS NULL", []
-    yield _is_in("jobs.status", statuses)
-    if job_filter.by_child:
+    if selection.compares_children:
         yield f"NOT coalesce({HAS_CHILDREN}, FALSE)", []
-    elif job_filter.members is None:
-        yield "jobs.parent_ord IS NULL", []
-    for column, values in (("owner", job_filter.users), ("account", job_filter.accounts), ("queue", job_filter.queues)):
-        if values is not None:
-            yield _is_in(f"jobs.{column}", values)
-    if job_filter.created_before is not None:
-        yield "jobs.created_at < ?", [job_filter.created_before]
-    if job_filter.environments is not None:
-        yield _is_in(_member("attempt.environment"), job_filter.environments)
-    if job_filter.names is not None:
-        alternatives = [matches_name("jobs.name", rows.text(lower_case(name))) for name in sorted(job_filter.names)]
-        yield (
-            any_of([alternative for alternative, _ in alternatives]),
-            [value for _, values in alternatives for value in values],
-        )
-
-
-def _statuses(job_filter: JobFilter) -> frozenset[Status]:
-    """The statuses to select. A job on a compute environment is always STARTING or RUNNING."""
-    statuses = _UNFINISHED if job_filter.statuses is None else job_filter.statuses & _UNFINISHED
-    return statuses if job_filter.environments is None else statuses & ACTIVE
-
-
-def _is_in(column: str, values: Iterable[str]) -> Part:
-    condition = f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - text of this module only
-    return condition, [rows.json_texts(values)]
+    with_children = selection.compares_children or selection.includes_children
+    narrowed = replace(selection, ids=None, statuses=statuses, children=with_children)
+    for condition in conditions(PageQuery(selection=narrowed, limit=1)):
+        yield condition.text.replace(T, "jobs"), list(condition.values)

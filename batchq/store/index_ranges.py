@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import JobId
-from batchq.ports.job_search import JobSearchQuery, SearchOrder, SearchPosition
+from batchq.domain.job_selection import JobSelection
+from batchq.ports.job_search import PageQuery, SearchOrder, SearchPosition
 from batchq.store import job_reads, rows
 from batchq.store.lists import VisibleColumn, visible_columns
 from batchq.store.rows import json_texts
-from batchq.store.search_conditions import Value, effective_statuses, includes_children
+from batchq.store.search_conditions import Value, effective_statuses
 from batchq.store.statements import load_statements
 
 SQL = load_statements("job_search.sql")
@@ -72,46 +73,50 @@ class IndexRange(Struct, frozen=True, kw_only=True):
     by_end: bool = False
 
 
-def small_source(connection: Connection, query: JobSearchQuery) -> IndexRange | None:
+def small_source(connection: Connection, query: PageQuery) -> IndexRange | None:
     """The rows of a query that names its jobs, or whose owner has few; None if there may be many."""
-    if query.ids is not None:
+    if query.selection.ids is not None:
         where = "jobs.id IN (SELECT value FROM json_each(:ids))"
-        return IndexRange(source="jobs", where=where, parameters={"ids": json_texts(query.ids)})
-    if query.id_prefix is not None:
-        return _with_prefix(query.id_prefix, children=includes_children(query))
+        return IndexRange(source="jobs", where=where, parameters={"ids": json_texts(query.selection.ids)})
+    if query.selection.id_prefix is not None:
+        return _with_prefix(query.selection.id_prefix, children=query.selection.includes_children)
     if query.order_by is not SearchOrder.ENDED:
         return None
-    return _children_of(connection, query.parent) if query.parent is not None else _finished_of(connection, query)
+    return (
+        _children_of(connection, query.selection.parent)
+        if query.selection.parent is not None
+        else _finished_of(connection, query)
+    )
 
 
-def bounded_position(connection: Connection, query: JobSearchQuery) -> JobSearchQuery:
+def bounded_position(connection: Connection, query: PageQuery) -> PageQuery:
     """The query, with the position lowered to where jobs can match its times."""
     top = TOP
-    if query.order_by is SearchOrder.ENDED and query.ended_before is not None:
-        top = SearchPosition(rows.integer(query.ended_before * 1000), 0)
-    if query.order_by is SearchOrder.CREATED and query.created_before is not None:
-        top = SearchPosition(0, _first_created(connection, query.created_before - 1))
+    if query.order_by is SearchOrder.ENDED and query.selection.ended_before is not None:
+        top = SearchPosition(rows.integer(query.selection.ended_before * 1000), 0)
+    if query.order_by is SearchOrder.CREATED and query.selection.created_before is not None:
+        top = SearchPosition(0, _first_created(connection, query.selection.created_before - 1))
     return replace(query, before=min(top, query.before or TOP))
 
 
-def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[IndexRange]:
+def stretches(connection: Connection, query: PageQuery) -> Sequence[IndexRange]:
     """The stretches that together contain all jobs of a query for which `small_source` returned None."""
     if query.order_by is SearchOrder.ENDED:
         return [_by_end(query)]
-    if query.parent is not None:
-        return [_children_of(connection, query.parent)]
-    if query.held:
+    if query.selection.parent is not None:
+        return [_children_of(connection, query.selection.parent)]
+    if query.selection.held:
         return [_HELD]
-    if query.children and effective_statuses(query) <= ACTIVE:
+    if query.selection.children and effective_statuses(query) <= ACTIVE:
         return [_active(status) for status in sorted(effective_statuses(query))]
-    if includes_children(query):
+    if query.selection.includes_children:
         return [IndexRange(source="jobs NOT INDEXED", cost=ROW_COST)]
     found = _of_owners(connection, query) or _of_queues(connection, query)
     if found is None:
         found = [IndexRange(source="jobs NOT INDEXED", cost=ROW_COST)]
-    if query.created_after is None:
+    if query.selection.created_after is None:
         return found
-    lowest = {"lowest": _first_created(connection, query.created_after)}
+    lowest = {"lowest": _first_created(connection, query.selection.created_after)}
     return [
         replace(stretch, where=f"{stretch.where} AND ord >= :lowest", parameters=stretch.parameters | lowest)
         for stretch in found
@@ -136,9 +141,9 @@ def _children_of(connection: Connection, parent: JobId) -> IndexRange:
     return IndexRange(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
 
 
-def _finished_of(connection: Connection, query: JobSearchQuery) -> IndexRange | None:
+def _finished_of(connection: Connection, query: PageQuery) -> IndexRange | None:
     """The finished jobs of the owners of a query; None without owners, or if there are many."""
-    columns = _columns(query)
+    columns = _columns(query.selection)
     if columns is None or len(columns) > MAX_STRETCHES:
         return None
     orders = sorted(query.ended_arrays)
@@ -155,7 +160,7 @@ def _finished_of(connection: Connection, query: JobSearchQuery) -> IndexRange | 
 # --------------------------------------------------------------------------------------------------------- by index
 
 
-def _by_end(query: JobSearchQuery) -> IndexRange:
+def _by_end(query: PageQuery) -> IndexRange:
     statuses = effective_statuses(query)
     implied = {frozenset({"parent_ord"})} | ({frozenset({"status"})} if statuses == FINISHED else set())
     parameters: dict[str, Value] = {}
@@ -165,9 +170,9 @@ def _by_end(query: JobSearchQuery) -> IndexRange:
         where, index = "jobs.status = 'FAILED' AND jobs.parent_ord IS NULL", "jobs_failed"
         columns |= {"owner", "account", "queue", "name", "definition", "revision"}
         implied.add(frozenset({"status"}))
-    if query.ended_after is not None:
+    if query.selection.ended_after is not None:
         where += " AND finished_at >= :ended_from"
-        parameters = {"ended_from": rows.integer((query.ended_after + 1) * 1000)}
+        parameters = {"ended_from": rows.integer((query.selection.ended_after + 1) * 1000)}
     return IndexRange(
         source=f"jobs INDEXED BY {index}",
         where=where,
@@ -194,23 +199,20 @@ _HELD = IndexRange(
 )
 
 
-def _columns(query: JobSearchQuery) -> list[VisibleColumn] | None:
+def _columns(selection: JobSelection) -> list[VisibleColumn] | None:
     """The owners or accounts of the jobs that can match; None: any."""
-    if query.users is not None:
-        return [("owner", rows.text(user)) for user in sorted(query.users)]
-    if query.visibility is None:
-        return (
-            None if query.accounts is None else [("account", rows.text(account)) for account in sorted(query.accounts)]
-        )
-    columns = visible_columns(query.visibility)
-    if query.accounts is None:
-        return columns
-    return [column for column in columns if column[0] == "owner" or column[1] in query.accounts]
+    if selection.users is not None:
+        return [("owner", rows.text(user)) for user in sorted(selection.users)]
+    accounts = selection.accounts
+    if selection.visibility is None:
+        return None if accounts is None else [("account", rows.text(account)) for account in sorted(accounts)]
+    columns = visible_columns(selection.visibility)
+    return columns if accounts is None else [each for each in columns if each[0] == "owner" or each[1] in accounts]
 
 
-def _of_owners(connection: Connection, query: JobSearchQuery) -> list[IndexRange] | None:
+def _of_owners(connection: Connection, query: PageQuery) -> list[IndexRange] | None:
     """A stretch for each owner or account, queue and status; None without owners, or if there are too many."""
-    columns = _columns(query)
+    columns = _columns(query.selection)
     if columns is None or len(columns) > MAX_STRETCHES:
         return None
     found = list[IndexRange]()
@@ -223,8 +225,8 @@ def _of_owners(connection: Connection, query: JobSearchQuery) -> list[IndexRange
     return found or [IndexRange(source="jobs NOT INDEXED", where="FALSE")]
 
 
-def _of_owner(query: JobSearchQuery, column: str, value: str, queue: str, status: Status) -> IndexRange:
-    seen = query.visibility
+def _of_owner(query: PageQuery, column: str, value: str, queue: str, status: Status) -> IndexRange:
+    seen = query.selection.visibility
     visible = seen is None or (value == seen.user if column == "owner" else value in seen.accounts)
     implied = {frozenset({"parent_ord"}), frozenset({"queue"}), frozenset({column})}
     return IndexRange(
@@ -236,19 +238,21 @@ def _of_owner(query: JobSearchQuery, column: str, value: str, queue: str, status
     )
 
 
-def _of_queues(connection: Connection, query: JobSearchQuery) -> list[IndexRange] | None:
+def _of_queues(connection: Connection, query: PageQuery) -> list[IndexRange] | None:
     """A stretch for each queue, or for each queue and status; None if there are too many."""
     queues = _queues(connection, query, "queues", {})
     statuses = _stored_statuses(query)
-    by_status = len(statuses) < len(Status) and not (FINISHED & set(statuses) and _reads_index_of_queues(query))
+    by_status = len(statuses) < len(Status) and not (
+        FINISHED & set(statuses) and _reads_index_of_queues(query.selection)
+    )
     if by_status and len(queues) * len(statuses) <= MAX_STRETCHES:
         return [_of_status(queue, status) for queue in queues for status in statuses]
     return [_of_queue(queue) for queue in queues] if len(queues) <= MAX_STRETCHES else None
 
 
-def _reads_index_of_queues(query: JobSearchQuery) -> bool:
+def _reads_index_of_queues(selection: JobSelection) -> bool:
     """Whether a condition excludes jobs by columns that the index of queues has, and that of statuses has not."""
-    return query.names is not None or query.definitions is not None
+    return selection.names is not None or selection.definitions is not None
 
 
 def _of_status(queue: str, status: Status) -> IndexRange:
@@ -271,14 +275,14 @@ def _of_queue(queue: str) -> IndexRange:
     )
 
 
-def _queues(connection: Connection, query: JobSearchQuery, statement: str, bound: dict[str, Value]) -> Sequence[str]:
+def _queues(connection: Connection, query: PageQuery, statement: str, bound: dict[str, Value]) -> Sequence[str]:
     """The queues that have such jobs, of those that the query names; at most one more than can be merged."""
     found = connection.execute(SQL[statement], bound | {"limit": MAX_STRETCHES + 1})
-    wanted = None if query.queues is None else set(map(rows.text, query.queues))
+    wanted = None if query.selection.queues is None else set(map(rows.text, query.selection.queues))
     return [queue for (queue,) in found if wanted is None or queue in wanted]
 
 
-def _stored_statuses(query: JobSearchQuery) -> Sequence[Status]:
+def _stored_statuses(query: PageQuery) -> Sequence[Status]:
     """The statuses of the rows that can match: a PENDING array that an order has ended counts as FAILED."""
     wanted = effective_statuses(query)
     if query.ended_arrays and Status.FAILED in wanted:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from batchq.domain.times import EPOCH, from_microseconds
 from batchq.errors import Unavailable
-from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
+from batchq.ports.job_search import JobPage, PageQuery, SearchOrder, SearchPosition
 from batchq.store import index_ranges, job_reads
 from batchq.store.index_ranges import ROW_COST, TOP, IndexRange
 from batchq.store.search_conditions import SearchCondition, T, Value, conditions, finished_at
@@ -36,7 +36,7 @@ _EXPENSIVE = "The search needs more steps than one request may take: use fewer p
 class IndexScan:
     """The state of one walk, and its statements."""
 
-    def __init__(self, stretch: IndexRange, query: JobSearchQuery, *, chunk: int) -> None:
+    def __init__(self, stretch: IndexRange, query: PageQuery, *, chunk: int) -> None:
         """`chunk`: how many rows are read first."""
         #: All rows of the stretch with this key or a greater one have been read.
         self.position = query.before or TOP
@@ -70,7 +70,7 @@ class IndexScan:
         return SearchPosition(*connection.execute(statement, parameters).fetchone())
 
 
-def search_page(connection: Connection, query: JobSearchQuery) -> JobPage:
+def search_page(connection: Connection, query: PageQuery) -> JobPage:
     """See `JobSearch.search`."""
     if (source := index_ranges.small_source(connection, query)) is not None:
         return _page(connection, query, _sorted_keys(connection, query, source), None)
@@ -84,7 +84,7 @@ def search_page(connection: Connection, query: JobSearchQuery) -> JobPage:
 
 
 def _merge(
-    connection: Connection, query: JobSearchQuery, walks: Sequence[IndexScan]
+    connection: Connection, query: PageQuery, walks: Sequence[IndexScan]
 ) -> tuple[list[SearchPosition], SearchPosition | None]:
     """The keys that were found, ascending, and the position down to which they are complete; None: all of them are."""
     found = list(_ended_arrays(connection, query))
@@ -120,7 +120,7 @@ def _descending(position: SearchPosition) -> tuple[int, int]:
 
 
 def _page(
-    connection: Connection, query: JobSearchQuery, found: Sequence[SearchPosition], floor: SearchPosition | None
+    connection: Connection, query: PageQuery, found: Sequence[SearchPosition], floor: SearchPosition | None
 ) -> JobPage:
     """`found`: keys, ascending, complete down to `floor` (None: all keys that there are)."""
     certain = found if floor is None else found[bisect_left(found, floor) :]
@@ -142,7 +142,7 @@ def _created(connection: Connection, order: int) -> datetime:
     return EPOCH + timedelta(milliseconds=created_at)
 
 
-def _sorted_keys(connection: Connection, query: JobSearchQuery, source: IndexRange) -> list[SearchPosition]:
+def _sorted_keys(connection: Connection, query: PageQuery, source: IndexRange) -> list[SearchPosition]:
     """The keys of the first matching rows of `source`, ascending: one more than the page has."""
     end = finished_at(query)
     by_end = query.order_by is SearchOrder.ENDED
@@ -160,7 +160,7 @@ def _sorted_keys(connection: Connection, query: JobSearchQuery, source: IndexRan
     return [SearchPosition(*value) for value in found][::-1]
 
 
-def _ended_arrays(connection: Connection, query: JobSearchQuery) -> Iterable[SearchPosition]:
+def _ended_arrays(connection: Connection, query: PageQuery) -> Iterable[SearchPosition]:
     """For a search by end: arrays that an order has ended, whose rows are not in the indexes by end yet."""
     if query.order_by is not SearchOrder.ENDED or not query.ended_arrays:
         return []

@@ -14,15 +14,13 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Literal
 
-from msgspec.structs import replace
-
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.enums import QUEUED, Status
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Age, ChildQuery, ChildRun, Filter, JobQuery
+from batchq.ports.jobs import Age, ChildRun
 from batchq.ports.logs import LogStream
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
@@ -31,7 +29,6 @@ from batchq.store.statements import load_statements
 
 SQL = load_statements("lists.sql")
 
-_MAX_VALUES = 1000  # of a filter in one statement
 _ORDERS = "SELECT value FROM json_each(?)"
 
 Connection = sqlite3.Connection
@@ -42,34 +39,8 @@ Values = list[str | int]
 VisibleColumn = tuple[Literal["owner", "account"], str]
 
 
-def read_job_page(connection: Connection, query: JobQuery) -> tuple[Job, ...]:
-    """A page of jobs. Their orders are read from indexes; only the jobs of the page itself are loaded."""
-    columns = [None] if query.visibility is None else visible_columns(query.visibility)
-    statements = (select_orders(part, column, among) for column in columns for part, among in _split(query))
-    pages = [
-        connection.execute(*statement).fetchall() for statement in statements
-    ]  # fetchall, so that a statement is prepared once
-    found = merge_sorted(pages, key=itemgetter(0), reverse=True)
-    return job_reads.jobs_with_orders(connection, [order for (order,) in islice(found, query.limit)])
-
-
 def list_jobs_requiring(connection: Connection, query: NeedQuery) -> tuple[Job, ...]:
     return job_reads.jobs_with_orders(connection, [order for (order,) in connection.execute(*select_requiring(query))])
-
-
-def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
-    orders = job_reads.orders_of_children(connection, query.parent)
-    below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
-    parameters = {**job_reads.order_range(below), "limit": query.limit}
-    if query.status is None:
-        return job_reads.decode_jobs(connection.execute(SQL["children"], parameters))
-    if query.ended and query.status in QUEUED:
-        return ()
-    if query.ended and query.status is Status.FAILED:
-        return job_reads.decode_jobs(connection.execute(SQL["children_failed_or_queued"], parameters))
-    return job_reads.decode_jobs(
-        connection.execute(SQL["children_with_status"], parameters | {"status": query.status.value})
-    )
 
 
 def child_runs(connection: Connection, parent: JobId) -> tuple[ChildRun, ...]:
@@ -153,34 +124,6 @@ def merge_sorted(
         yield next(same)
 
 
-def select_orders(
-    query: JobQuery, column: VisibleColumn | None = None, among: frozenset[int] | None = None
-) -> tuple[str, Values]:
-    """The statement for the orders of a page, and its parameters.
-
-    `column`: only jobs of this owner or account; the query must have a status then. `among`: only these orders.
-    """
-    table = "jobs" if column is None else f"jobs INDEXED BY jobs_by_{column[0]}"
-    conditions = ["parent_ord IS NULL", "queue = ?", "ord < ?"]
-    parameters: Values = [rows.text(query.queue), _order_limit(query.before)]
-    if query.status is not None:
-        conditions.append("status = ?")
-        parameters.append(query.status.value)
-    if among is not None or (query.ended_arrays and query.status is Status.PENDING):
-        conditions.append(f"ord {'NOT IN' if among is None else 'IN'} ({_ORDERS})")
-        parameters.append(_json_array(query.ended_arrays if among is None else among))
-    if column is not None:
-        conditions.append(f"{column[0]} = ?")
-        parameters.append(column[1])
-    if query.filter is not None:
-        alternatives = [_matches_filter(query.filter, value) for value in query.values]
-        conditions.append(any_of([condition for condition, _ in alternatives]))
-        parameters += [each for _, values in alternatives for each in values]
-    parameters.append(query.limit)
-    where = " AND ".join(conditions)
-    return f"SELECT ord FROM {table} WHERE {where} ORDER BY ord DESC LIMIT ?", parameters  # noqa: S608 - constant text
-
-
 def select_requiring(query: NeedQuery) -> tuple[str, Values]:
     """The statement for a page of jobs that require a resource.
 
@@ -219,42 +162,8 @@ def _json_array(orders: frozenset[int]) -> str:
     return json.dumps(sorted(orders))
 
 
-def _split(query: JobQuery) -> list[tuple[JobQuery, frozenset[int] | None]]:
-    """Split a query into parts, each for one statement.
-
-    SQLite limits the number of variables of a statement, and the indexes of owners are sorted by status. PENDING jobs
-    that count as FAILED are a part of their own, because the indexes have them under PENDING.
-    """
-    starts = range(0, len(query.values), _MAX_VALUES) or (0,)
-    statuses = [query.status] if query.visibility is None or query.status is not None else list(Status)
-    over = frozenset[int]() if query.status is None else query.ended_arrays
-    parts: list[tuple[Status | None, frozenset[int] | None]] = [(status, None) for status in statuses]
-    if over and query.status is Status.FAILED:
-        parts.append((Status.PENDING, over))
-    values = [query.values[start : start + _MAX_VALUES] for start in starts]
-    return [
-        (replace(query, status=status, values=page, ended_arrays=over), among)
-        for status, among in parts
-        for page in values
-    ]
-
-
 def _order_limit(before: int | None) -> int:
     return rows.MAX_INTEGER if before is None else rows.integer(before)
-
-
-def _matches_filter(by: Filter, value: str) -> tuple[str, Values]:
-    match by:
-        case Filter.JOB_NAME:
-            return matches_name("name", rows.text(lower_case(value)))
-        case Filter.JOB_DEFINITION:
-            return matches_definition(rows.text(value))
-        case Filter.BEFORE_CREATED_AT:
-            return _compare("created_at < ?", parse_integer(value))
-        case Filter.AFTER_CREATED_AT:
-            return _compare("created_at > ?", parse_integer(value))
-        case Filter.SHARE_IDENTIFIER:
-            return "share_identifier = ?", [rows.text(value)]
 
 
 def is_visible(visibility: Visibility) -> tuple[str, Values]:

@@ -1,4 +1,4 @@
-"""The conditions of a job search in SQL, each with the columns that it reads.
+"""The conditions of a job selection in SQL, each with the columns that it reads: for searches and for bulk stops.
 
 A condition on columns of an index is evaluated on the index alone; the row of the job is read only for the others.
 Every value of the caller is bound.
@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.enums import FINISHED, QUEUED, Status
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import microseconds
-from batchq.ports.job_search import JobSearchQuery, SearchOrder
+from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.store import rows
 from batchq.store.lists import any_of, matches_definition, matches_name
 from batchq.store.rows import WILDCARD, json_texts, lower_case
@@ -35,12 +36,12 @@ class SearchCondition(Struct, frozen=True, kw_only=True):
     values: tuple[Value, ...] = ()
 
 
-def conditions(query: JobSearchQuery) -> tuple[SearchCondition, ...]:
+def conditions(query: PageQuery) -> tuple[SearchCondition, ...]:
     """All conditions of a query except those on the position: cheap ones first, patterns of names last."""
     return tuple(_conditions(query))
 
 
-def finished_at(query: JobSearchQuery) -> SearchCondition:
+def finished_at(query: PageQuery) -> SearchCondition:
     """The expression for the end of a job, in microseconds; NULL for an unfinished one."""
     if not query.ended_arrays:
         return SearchCondition(columns=frozenset({"finished_at"}), text=f"{T}.finished_at")
@@ -51,100 +52,93 @@ def finished_at(query: JobSearchQuery) -> SearchCondition:
     return SearchCondition(columns=frozenset({"finished_at", "ord", "status"}), text=text, values=(ends,))
 
 
-def effective_statuses(query: JobSearchQuery) -> frozenset[Status]:
+def effective_statuses(query: PageQuery) -> frozenset[Status]:
     """The statuses that can match."""
-    wanted = frozenset(Status) if query.statuses is None else query.statuses
-    if query.held:
-        wanted &= QUEUED
-    if query.environments is not None:
-        wanted &= ACTIVE
-    by_end = query.order_by is SearchOrder.ENDED or query.ended_after is not None or query.ended_before is not None
-    return wanted & FINISHED if by_end else wanted
+    possible = query.selection.possible_statuses
+    return possible & FINISHED if query.order_by is SearchOrder.ENDED else possible
 
 
-def includes_children(query: JobSearchQuery) -> bool:
-    """Whether children of arrays can match."""
-    return query.children or query.parent is not None or query.ids is not None or ":" in (query.id_prefix or "")
-
-
-def _conditions(query: JobSearchQuery) -> Iterator[SearchCondition]:
-    if not includes_children(query):
+def _conditions(query: PageQuery) -> Iterator[SearchCondition]:
+    selection = query.selection
+    if not selection.includes_children:
         yield SearchCondition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
-    yield from _named_jobs(query)
-    if query.held:
+    yield from _named_jobs(selection)
+    if selection.held:
         yield SearchCondition(columns=frozenset({"passed_over"}), text=f"{T}.passed_over = {rows.HELD}")
     if (statuses := effective_statuses(query)) != frozenset(Status):
         yield _has_status(query, statuses)
-    for column, values in (("owner", query.users), ("account", query.accounts), ("queue", query.queues)):
+    for column, values in (
+        ("owner", selection.users),
+        ("account", selection.accounts),
+        ("queue", selection.queues),
+        ("share_identifier", selection.shares),
+    ):
         if values is not None:
             yield _is_in(column, values)
-    if query.visibility is not None:
+    if selection.visibility is not None:
         text = f"({T}.owner = ? OR {T}.account IN ({LISTED}))"
-        owners = (rows.text(query.visibility.user), json_texts(query.visibility.accounts))
+        owners = (rows.text(selection.visibility.user), json_texts(selection.visibility.accounts))
         yield SearchCondition(columns=frozenset({"owner", "account"}), text=text, values=owners)
-    if query.shares is not None:
-        yield _is_in("share_identifier", query.shares)
-    yield from _runs_in(query)
-    yield from _ended_with(query)
+    yield from _of_attempt(selection)
     yield from _times(query)
-    if query.definitions is not None:
+    if selection.definitions is not None:
         columns = frozenset({"definition", "revision"})
-        yield _any(columns, [matches_definition(rows.text(definition), T) for definition in sorted(query.definitions)])
-    if query.names is not None:
-        yield _any(frozenset({"name"}), [_matches_name(rows.text(lower_case(name))) for name in sorted(query.names)])
+        yield _any(columns, [matches_definition(rows.text(text), T) for text in sorted(selection.definitions)])
+    if selection.names is not None:
+        yield _any(
+            frozenset({"name"}), [_matches_name(rows.text(lower_case(name))) for name in sorted(selection.names)]
+        )
 
 
-def _runs_in(query: JobSearchQuery) -> Iterator[SearchCondition]:
-    if query.environments is not None:
+def _of_attempt(selection: JobSelection) -> Iterator[SearchCondition]:
+    """Conditions on the JSON of the latest attempt."""
+    if selection.environments is not None:
         environment = f"CASE WHEN json_valid({T}.state) THEN json_extract({T}.state, '$.attempt.environment') END"
-        text, values = f"{environment} IN ({LISTED})", (json_texts(query.environments),)
+        text, values = f"{environment} IN ({LISTED})", (json_texts(selection.environments),)
         yield SearchCondition(columns=frozenset({"state"}), text=text, values=values)
-
-
-def _ended_with(query: JobSearchQuery) -> Iterator[SearchCondition]:
-    if query.exit_codes is not None:
+    if selection.exit_codes is not None:
         attempt = f"CASE WHEN json_type({T}.state, '$.attempt') = 'object' THEN '$.attempt' ELSE '$.attempts[#-1]' END"
         code = f"CASE WHEN json_valid({T}.state) THEN json_extract({T}.state, {attempt} || '.exit_code') END"
-        text, values = f"{code} IN ({LISTED})", (json.dumps(sorted(query.exit_codes)),)
+        text, values = f"{code} IN ({LISTED})", (json.dumps(sorted(selection.exit_codes)),)
         yield SearchCondition(columns=frozenset({"state"}), text=text, values=values)
 
 
-def _named_jobs(query: JobSearchQuery) -> Iterator[SearchCondition]:
-    if query.ids is not None:
-        yield _is_in("id", query.ids)
-    if query.id_prefix is not None:
-        prefix = rows.text(query.id_prefix)
+def _named_jobs(selection: JobSelection) -> Iterator[SearchCondition]:
+    if selection.ids is not None:
+        yield _is_in("id", selection.ids)
+    if selection.id_prefix is not None:
+        prefix = rows.text(selection.id_prefix)
         text = f"({T}.id >= ? AND {T}.id < ?)"
         yield SearchCondition(columns=frozenset({"id"}), text=text, values=(prefix, prefix + rows.AFTER_ANY_SUFFIX))
-    if query.parent is not None:
+    if selection.parent is not None:
         array = "SELECT array.ord FROM jobs AS array WHERE array.id = ?"
         text = f"{T}.parent_ord = ({array})"
-        yield SearchCondition(columns=frozenset({"parent_ord"}), text=text, values=(rows.text(query.parent),))
+        yield SearchCondition(columns=frozenset({"parent_ord"}), text=text, values=(rows.text(selection.parent),))
 
 
-def _times(query: JobSearchQuery) -> Iterator[SearchCondition]:
-    created = frozenset({"created_at"})
-    if query.created_after is not None:
-        yield SearchCondition(columns=created, text=f"{T}.created_at > ?", values=(query.created_after,))
-    if query.created_before is not None:
-        yield SearchCondition(columns=created, text=f"{T}.created_at < ?", values=(query.created_before,))
+def _times(query: PageQuery) -> Iterator[SearchCondition]:
+    selection, created = query.selection, frozenset({"created_at"})
+    if selection.created_after is not None:
+        yield SearchCondition(columns=created, text=f"{T}.created_at > ?", values=(selection.created_after,))
+    if selection.created_before is not None:
+        yield SearchCondition(columns=created, text=f"{T}.created_at < ?", values=(selection.created_before,))
     ended = finished_at(query)
-    if query.ended_after is not None:
-        first = rows.integer((query.ended_after + 1) * _MILLISECOND)
+    if selection.ended_after is not None:
+        first = rows.integer((selection.ended_after + 1) * _MILLISECOND)
         yield SearchCondition(columns=ended.columns, text=f"{ended.text} >= ?", values=(*ended.values, first))
-    if query.ended_before is not None:
-        end = rows.integer(query.ended_before * _MILLISECOND)
+    if selection.ended_before is not None:
+        end = rows.integer(selection.ended_before * _MILLISECOND)
         yield SearchCondition(columns=ended.columns, text=f"{ended.text} < ?", values=(*ended.values, end))
 
 
-def _has_status(query: JobSearchQuery, statuses: frozenset[Status]) -> SearchCondition:
+def _has_status(query: PageQuery, statuses: frozenset[Status]) -> SearchCondition:
     """Jobs that an order to their array has ended count as FAILED before their rows are written. Decision 0027."""
     columns, cases, values = {"status"}, "", list[Value]()
     if query.ended_arrays:
         columns.add("ord")
         cases += f"WHEN {T}.status = 'PENDING' AND {T}.ord IN ({LISTED}) THEN 'FAILED' "
         values.append(json.dumps(sorted(query.ended_arrays)))
-    if query.stopped_arrays and includes_children(query):
+    if query.stopped_arrays and query.selection.includes_children:
         columns.add("parent_ord")
         queued = ", ".join(f"'{status}'" for status in sorted(QUEUED))
         cases += f"WHEN {T}.status IN ({queued}) AND {T}.parent_ord IN ({LISTED}) THEN 'FAILED' "

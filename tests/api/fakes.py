@@ -15,7 +15,6 @@ from batchq.domain.bulk_stop import (
     Progress,
     has_children,
     note,
-    request,
     standing_order,
     stop_outcome,
 )
@@ -133,29 +132,29 @@ class FakeEngine:
         await self._enter()
         await self.save(change(await self.job(job_id)))
 
-    async def stop_many(self, order, selection, *, caller):
+    async def stop_many(self, request, selection, *, caller):
         """All jobs are stopped before the first outcome is returned."""
         await self._enter()
-        bulk_stop = BulkStop(number=1, order=order)
+        bulk_stop = BulkStop(number=1, request=request)
         await self._store.commit(Changes(bulk_stops=((bulk_stop, selection),)))
         targets = await self._store.next_targets(1, 10**6)
         over = Progress(bulk_stop=1, order=-1, part=None, complete=True)
         for it in targets:
-            await self.deliver(it.job.id, request(order, it.part), caller=caller)
+            await self.deliver(it.job.id, request.event(node=it.part), caller=caller)
         await self._store.commit(Changes(progress=(over,)))
-        return self._outcomes(order, targets)
+        return self._outcomes(request, targets)
 
-    async def _outcomes(self, order, targets):
+    async def _outcomes(self, request, targets):
         for it in targets:
-            job, kind = it.job, order.kind
+            job, kind = it.job, request.kind
             yield (
                 JobOutcome(
                     job_id=job.id,
                     name=job.spec.name,
                     status=job.status,
                     outcome=stop_outcome(kind, job.status, has_children=has_children(job)),
-                    note=note(order, job),
-                    standing=standing_order(order, job),
+                    note=note(request, job),
+                    standing=standing_order(request, job),
                 ),
             )
 

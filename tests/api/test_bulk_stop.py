@@ -54,7 +54,7 @@ async def test_each_selected_job_has_a_line_and_is_counted(stop, three, describe
 async def test_each_named_job_has_a_line_with_the_reason_if_nothing_was_done(stop, three):
     runs, _, over = three
 
-    _, answer = await stop("terminate", jobs=[over, UNKNOWN_ID, runs, f"{runs}:1", over], states=["pending"])
+    _, answer = await stop("terminate", jobs=[over, UNKNOWN_ID, runs, f"{runs}:1", over], jobStatuses=["runnable"])
 
     assert answer["jobs"] == [
         {
@@ -115,14 +115,15 @@ async def test_a_terminate_passes_signal_grace_and_reason_to_the_engine(server, 
 @pytest.mark.parametrize(
     "members",
     [
-        {"states": ["PENDING", "running"]},
-        {"states": ["all"]},
-        {"states": ["Submitted", "RUNNABLE", "starting", "Running"]},
+        {"jobStatuses": ["Submitted", "RUNNABLE", "starting", "Running", "SUCCEEDED"]},
+        {"jobNames": ["*m-*"]},
+        {"createdAfter": 0, "mine": True},
+        {"jobDefinitions": ["*"]},
         {"jobQueues": ["default"]},
         {"jobQueues": ["arn:aws:batch:us-east-1:123456789012:job-queue/default"]},
     ],
 )
-async def test_states_are_given_in_any_case_and_queues_by_name_or_arn(stop, three, members):
+async def test_the_filters_are_those_of_a_search(stop, three, members):
     runs, waits, _ = three
 
     _, answer = await stop(**members, dryRun=True)
@@ -173,9 +174,12 @@ async def test_a_job_that_was_created_later_is_not_selected(stop, three, describ
         ("cancel", {"jobs": ["x"]}, "'x' is not the id of a job"),
         ("cancel", {"jobs": [f"{UNKNOWN_ID}:"]}, "is not the id of a job"),
         ("cancel", {"jobs": [f"{UNKNOWN_ID}:1", f"{UNKNOWN_ID}#a"]}, "is not the id of a job"),
-        ("cancel", {"states": ["PAUSED"]}, "'PAUSED' is not a state: use PENDING, RUNNABLE"),
-        ("cancel", {"states": ["SUCCEEDED"]}, "'SUCCEEDED' is not a state"),
-        ("cancel", {"states": ["ALL", "x"]}, "'X' is not a state"),
+        ("cancel", {"createdAfter": 1, "children": True}, "At least one filter is required"),
+        ("cancel", {"mine": False}, "At least one filter is required"),
+        ("cancel", {"jobStatuses": ["PAUSED"]}, "'PAUSED' is not a status: use SUBMITTED, PENDING"),
+        ("cancel", {"jobStatuses": ["SUCCEEDED"]}, "Only unfinished jobs are stopped"),
+        ("cancel", {"mine": True, "endedAfter": 1}, "Only unfinished jobs are stopped"),
+        ("cancel", {"idPrefix": "5d1f"}, "'idPrefix' must have"),
         ("cancel", {"jobNames": "sim"}, "'jobNames'"),
         ("cancel", {"jobNames": [""]}, "'jobNames.0'"),
         ("cancel", {"users": ["a\0b"]}, "NUL"),
@@ -187,9 +191,9 @@ async def test_a_job_that_was_created_later_is_not_selected(stop, three, describ
         ("terminate", {"jobNames": ["a"], "signal": "9"}, "is not a supported signal"),
         ("terminate", {"jobNames": ["a"], "graceSeconds": -1}, "'graceSeconds'"),
         ("terminate", {"jobNames": ["a"], "graceSeconds": 1.5}, "'graceSeconds'"),
-        ("terminate", {"jobNames": ["a"], "force": True, "graceSeconds": 1}, "'force' sends SIGKILL at once"),
-        ("terminate", {"jobNames": ["a"], "force": True, "signal": "INT"}, "'force' sends SIGKILL at once"),
-        ("terminate", {"jobNames": ["a"], "force": True, "checkpoint": True}, "force kills the job at once"),
+        ("terminate", {"jobNames": ["a"], "force": True, "graceSeconds": 1}, "Force sends SIGKILL at once"),
+        ("terminate", {"jobNames": ["a"], "force": True, "signal": "INT"}, "Force sends SIGKILL at once"),
+        ("terminate", {"jobNames": ["a"], "force": True, "checkpoint": True}, "Force sends SIGKILL at once"),
         ("terminate", {"jobNames": ["a"], "checkpoint": "yes"}, "'checkpoint'"),
     ],
 )

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from batchq.audit import Journal
 from batchq.domain.access.accounts import Caller, Owner, Role, UserName
-from batchq.domain.job import Status
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.job_request import JobRequest
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.errors import DiskFull, Invalid, NotFound
 from batchq.ports.checkpoints import CheckpointType

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.catalog import State
+from batchq.domain.enums import State
 from tests.api.conftest import ARN
 
 EC2 = {

@@ -2,7 +2,8 @@
 
 import pytest
 
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.enums import Status
+from batchq.domain.job import ConsumableRequirement
 from batchq.ports.jobs import Changes
 from tests.api.conftest import ARN
 from tests.support.builders import NOON, job, job_id

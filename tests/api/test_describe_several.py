@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.describe_jobs import job_detail
 from batchq.domain import events as on
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag, child_id
-from batchq.domain.job import ArrayChild, ArrayState, AttemptContainer, AttemptContainerState, Status
+from batchq.domain.job import ArrayChild, ArrayState, AttemptContainer
 from batchq.domain.lifecycle import views
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.jobs import Changes

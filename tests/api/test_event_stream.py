@@ -14,8 +14,8 @@ from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
 from batchq.api.native import long_polls
 from batchq.api.native.long_polls import EncodedEvents
 from batchq.domain.access.accounts import Directory, Owner, User, UserName, Visibility
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Status
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage, HistoryEntry
 from batchq.server.bootstrap import serving
 from batchq.settings import Auth, Runtime, Settings
@@ -97,7 +97,7 @@ async def test_head_of_a_stream_has_its_headers_and_ends(client):
 
 
 async def test_a_stream_has_events_that_occur_after_its_beginning(client):
-    async with client.stream("statuses=RUNNING") as answer:
+    async with client.stream("jobStatuses=RUNNING") as answer:
         job = await client.submit()
         (event,) = await blocks(answer, 1)
     assert (json.loads(event["data"])["jobId"], json.loads(event["data"])["status"]) == (job, "RUNNING")

@@ -4,11 +4,10 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import AccountName, Caller, Role, UserName
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.domain.job_request import JobRequest
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
-from batchq.domain.stop_values import StopKind
 from batchq.errors import Invalid
 from tests.api.conftest import ARN
 from tests.support import builders
@@ -48,7 +47,7 @@ async def test_a_row_has_what_is_known_of_the_job_and_no_null(server, submit, se
     await server.runs(job_id)
     await server.ends(job_id, exit_code=3)
 
-    (row,) = (await search(ids=[job_id]))["jobs"]
+    (row,) = (await search(jobs=[job_id]))["jobs"]
 
     assert row == {
         "jobId": job_id,
@@ -83,7 +82,7 @@ async def test_pages_follow_one_another(submit, search):
     submitted = [await submit(f"job-{number}") for number in range(5)]
     pages, token = [], {}
     while token is not None:
-        answer = await search(maxResults=2, names=["job-*"], **token)
+        answer = await search(maxResults=2, jobNames=["job-*"], **token)
         pages.append(ids(answer))
         token = {"nextToken": answer["nextToken"]} if "nextToken" in answer else None
         assert answer["complete"] is (token is None)
@@ -98,25 +97,25 @@ async def test_a_token_of_another_search_is_refused(submit, search, http):
     token = (await search(maxResults=1))["nextToken"]
 
     assert ids(await search(maxResults=5, nextToken=token))
-    status, _, answer = await http.post("batchq/ListJobs", {"nextToken": token, "names": ["a"]})
+    status, _, answer = await http.post("batchq/ListJobs", {"nextToken": token, "jobNames": ["a"]})
     assert (status, answer["message"]) == (400, "nextToken is not valid.")
 
 
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"statuses": ["DONE"]}, "'DONE' is not a status"),
-        ({"ids": ["1"]}, "'1' is not the id of a job"),
+        ({"jobStatuses": ["DONE"]}, "'DONE' is not a status"),
+        ({"jobs": ["1"]}, "'1' is not the id of a job"),
         ({"parentId": "x"}, "'x' is not the id of a job"),
         ({"idPrefix": "abcdefg"}, "'idPrefix' must have at least the first 8 characters"),
         ({"orderBy": "NAME"}, "'orderBy' must be one of CREATED, ENDED"),
         ({"orderBy": "ENDED", "children": True}, "'children' with 'orderBy' ENDED needs"),
-        ({"names": []}, "'names' is not valid"),
-        ({"names": ["a"] * 21}, "'names' is not valid"),
+        ({"jobNames": []}, "'jobNames' is not valid"),
+        ({"jobNames": ["a"] * 101}, "'jobNames' is not valid"),
         ({"maxResults": 1001}, "'maxResults' is not valid"),
         ({"createdAfter": "noon"}, "'createdAfter' is not valid"),
         ({"queue": "default"}, "'queue' is not supp"),
-        ({"queues": ["nowhere"]}, "JobQueue nowhere not found."),
+        ({"jobQueues": ["nowhere"]}, "JobQueue nowhere not found."),
         ({"users": ["unknown"]}, "User unknown not found."),
         ({"accounts": ["none"]}, "Account none not found."),
     ],
@@ -131,11 +130,11 @@ async def test_filters_are_combined(server, submit, search):
     train, other = await submit("Train-1"), await submit("eval-1")
     await submit("train-2")
     await server.runs(train)
-    found = {"queues": [f"{ARN}job-queue/default"], "statuses": ["running"], "names": ["train*"], "mine": True}
+    found = {"jobQueues": [f"{ARN}job-queue/default"], "jobStatuses": ["running"], "jobNames": ["train*"], "mine": True}
 
     assert ids(await search(**found)) == [train]
     assert ids(await search(**found | {"jobDefinitions": ["sleeper:2"]})) == []
-    assert ids(await search(names=["*AL-1"], createdAfter=1)) == [other]
+    assert ids(await search(jobNames=["*AL-1"], createdAfter=1)) == [other]
 
 
 async def test_jobs_are_found_by_the_exit_code_of_their_latest_attempt(server, submit, search, http):
@@ -146,7 +145,7 @@ async def test_jobs_are_found_by_the_exit_code_of_their_latest_attempt(server, s
 
     assert ids(await search(exitCodes=[3])) == [retried, failed]
     assert ids(await search(exitCodes=[0, 4])) == [succeeded]
-    assert ids(await search(exitCodes=[3], statuses=["FAILED"])) == [failed]
+    assert ids(await search(exitCodes=[3], jobStatuses=["FAILED"])) == [failed]
     await server.engine.happens(retried, on.Placed(environment="local"))
     assert ids(await search(exitCodes=[3])) == [failed]
     for wrong in ([], ["3"], [-1], [2**32]):

@@ -23,9 +23,10 @@ from batchq.api.metrics.routes import Metrics, dialect, token_in
 from batchq.api.operations.parts import Monitoring
 from batchq.api.serving.app import build
 from batchq.domain import status_reasons
-from batchq.domain.job import Attempt, Status
+from batchq.domain.enums import Status, StopKind
+from batchq.domain.job import Attempt
 from batchq.domain.scheduling.fairshare import Change
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.ports.jobs import StatusChanged
 from tests.support.builders import ADMIN, NOON, cancel, job
 from tests.support.parts import make_parts

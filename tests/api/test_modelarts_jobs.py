@@ -13,7 +13,7 @@ from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts import flavors, job_document, lists, operations
 from batchq.api.training.modelarts.job_document import FAILURES, phases
 from batchq.api.training.modelarts.wire import TrainingEventsQuery
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.training_jobs import TrainingFailure, TrainingJobView
 from batchq.ports.history import HistoryEntry
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation

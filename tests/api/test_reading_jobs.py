@@ -4,7 +4,7 @@ import pytest
 
 from batchq.api.native import job_search
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.ports.jobs import Changes
 from tests.api.several import DUO, GANG
 from tests.support.builders import ADMIN, NOON, attempt, job, moment
@@ -137,8 +137,8 @@ async def test_a_search_explains_its_rows_as_the_operation_does(server, submit, 
     await server.ends(job_id, exit_code=2)
 
     status, _, alone = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
-    _, _, plain = await http.post("batchq/listjobs", {"ids": [job_id]})
-    _, _, explained = await http.post("batchq/listjobs", {"ids": [job_id], "explain": True})
+    _, _, plain = await http.post("batchq/listjobs", {"jobs": [job_id]})
+    _, _, explained = await http.post("batchq/listjobs", {"jobs": [job_id], "explain": True})
 
     assert (status, alone.pop("jobId"), alone["code"]) == (200, job_id, "EXIT_CODE")
     assert (alone["sentence"], type(alone["since"])) == ("Ended with exit code 2.", int)

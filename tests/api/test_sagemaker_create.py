@@ -15,8 +15,9 @@ from batchq.api.training.sagemaker.create_job import (
 )
 from batchq.api.training.sagemaker.job_document import described
 from batchq.api.training.sagemaker.wire import ChannelShape, SageMakerCreateTrainingJob
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import AttemptContainer, Status
+from batchq.domain.job import AttemptContainer
 from batchq.domain.training_jobs import TrainingJobView
 from batchq.engine.containers.translation import launch_spec
 from tests.support.builders import ADMIN, NOON, attempt, job

@@ -49,7 +49,7 @@ async def test_a_cancel_of_a_running_job_is_shown(running, shown, http, boto):
 
     assert await shown(running) == {"stopOrder": CANCEL, "stopOrders": [CANCEL]}
     assert await history(http, running) == [("RUNNING", {"progress": "ORDERED", **CANCEL})]
-    _, _, listed = await http.post("batchq/ListJobs", {"ids": [running]})
+    _, _, listed = await http.post("batchq/ListJobs", {"jobs": [running]})
     assert [it["stopOrder"] for it in listed["jobs"]] == [CANCEL]
     (job,) = (await boto.describe_jobs(jobs=[running]))["jobs"]
     assert (job["status"], job["isCancelled"]) == ("RUNNING", False)

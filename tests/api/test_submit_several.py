@@ -3,7 +3,8 @@
 import pytest
 
 from batchq.domain.container import length
-from batchq.domain.job import ConsumableRequirement, DependencyType
+from batchq.domain.enums import DependencyType
+from batchq.domain.job import ConsumableRequirement
 from tests.api.conftest import ARN
 from tests.api.several import DUO, GANG, RANGES, with_nodes
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from batchq.cli.serve import log_handler
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.domain.catalog import State
 from batchq.domain.container import Resources
+from batchq.domain.enums import FINISHED, State, Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import FINISHED, Job, JobSpec, Status
+from batchq.domain.job import Job, JobSpec
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import CloudWatchLogs

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.domain.catalog import State
+from batchq.domain.enums import State
 from batchq.services.catalog import CatalogService
 from tests.support import builders
 from tests.support.builders import ADMIN, NOON

@@ -10,7 +10,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from batchq.domain import catalog as rules
-from batchq.domain.catalog import ComputeEnvironment, ShareWeight, State
+from batchq.domain.catalog import ComputeEnvironment, ShareWeight
+from batchq.domain.enums import State
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.services.catalog import CatalogService
 from tests.catalog.conftest import NoonClock, disabled_queue, make_environment, make_policy, make_queue

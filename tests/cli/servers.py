@@ -69,7 +69,7 @@ class ScriptedServer:
 
 
 class NativeServer(ScriptedServer):
-    """Answers listjobs by the filters `idPrefix`, `names` and `statuses` alone, `page_size` rows a page."""
+    """Answers listjobs by the filters `idPrefix`, `jobNames` and `jobStatuses` alone, `page_size` rows a page."""
 
     def __init__(self):
         super().__init__()
@@ -112,8 +112,8 @@ class NativeServer(ScriptedServer):
     def _matches(self, it, content):
         return (
             it["jobId"].startswith(content.get("idPrefix", ""))
-            and ("names" not in content or it["jobName"] in content["names"])
-            and ("statuses" not in content or it["status"] in content["statuses"])
+            and ("jobNames" not in content or it["jobName"] in content["jobNames"])
+            and ("jobStatuses" not in content or it["status"] in content["jobStatuses"])
         )
 
 
@@ -128,7 +128,6 @@ class StopServer(ScriptedServer):
         super().__init__()
         self.requests = []
         self.jobs = []
-        self.identity = caller("ann")
         self.refuses = None
         self.answer = None
         self.media = "application/x-ndjson"
@@ -143,8 +142,6 @@ class StopServer(ScriptedServer):
 
     async def _answer(self, request):
         content = await request.json()
-        if request.match_info["operation"] == "whoami":
-            return web.json_response(self.identity)
         self.requests.append((request.match_info["operation"], content))
         if self.refuses:
             status, message = self.refuses

@@ -73,8 +73,8 @@ async def test_filters_are_sent(serve):
     assert await batchq("events", "train", "-q", "gpu,night", "-t", "finished", "-t", "R") == 0
 
     query = feed.queries[0]
-    assert (query["jobs"], query["queues"]) == (JOB, "gpu,night")
-    assert query["statuses"] == "FAILED,RUNNING,STARTING,SUCCEEDED"
+    assert (query["jobs"], query["jobQueues"]) == (JOB, "gpu,night")
+    assert query["jobStatuses"] == "SUCCEEDED,FAILED,STARTING,RUNNING"
 
 
 async def test_a_terminal_gets_text_without_control_characters(serve, capsys, monkeypatch):

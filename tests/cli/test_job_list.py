@@ -29,9 +29,9 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
     assert await batchq("list") == 0
 
     unfinished, recent = native.listed
-    assert unfinished == {"mine": True, "explain": True, "statuses": UNFINISHED, "maxResults": 100}
+    assert unfinished == {"mine": True, "explain": True, "jobStatuses": UNFINISHED, "maxResults": 100}
     assert ms(minutes=61) < recent.pop("endedAfter") < ms(minutes=59)
-    assert recent == {"mine": True, "explain": True, "statuses": ["SUCCEEDED", "FAILED"], "maxResults": 100}
+    assert recent == {"mine": True, "explain": True, "jobStatuses": ["SUCCEEDED", "FAILED"], "maxResults": 100}
     lines = [it.split("\t") for it in capsys.readouterr().out.splitlines()]
     assert [it[:5] for it in lines] == [
         [FIRST, "train", "RUNNABLE", "default", "ada"],
@@ -46,25 +46,30 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
     [
         (["-a"], {"mine": True}),
         (["-aU"], {}),
-        (["-t", "pd"], {"mine": True, "statuses": ["SUBMITTED", "PENDING", "RUNNABLE"]}),
-        (["-t", "R,F", "-u", "bob"], {"users": ["bob"], "statuses": ["STARTING", "RUNNING", "FAILED"]}),
+        (["-t", "pd"], {"mine": True, "jobStatuses": ["SUBMITTED", "PENDING", "RUNNABLE"]}),
+        (["-t", "R,F", "-u", "bob"], {"users": ["bob"], "jobStatuses": ["STARTING", "RUNNING", "FAILED"]}),
         (
-            ["-t", "all", "-A", "lab", "-p", "gpu,night"],
-            {"accounts": ["lab"], "queues": ["gpu", "night"], "statuses": [*UNFINISHED, "SUCCEEDED", "FAILED"]},
+            ["-t", "all", "-A", "lab", "-q", "gpu,night"],
+            {"accounts": ["lab"], "jobQueues": ["gpu", "night"], "jobStatuses": [*UNFINISHED, "SUCCEEDED", "FAILED"]},
         ),
         (["-a", "--me", "-u", "bob"], {"users": ["bob"], "mine": True}),
         (
             ["-a", "-n", "sim*", "--definition", "train:3"],
-            {"mine": True, "names": ["sim*"], "jobDefinitions": ["train:3"]},
+            {"mine": True, "jobNames": ["sim*"], "jobDefinitions": ["train:3"]},
         ),
         (["-a", "--exit-code", "3,137"], {"mine": True, "exitCodes": [3, 137]}),
         (["--since", "2026-11-22T00:00Z"], {"mine": True, "createdAfter": 1_795_305_600_000}),
         (
             ["-t", "failed", "--since", "2026-11-22T00:00Z", "--until", "2026-11-23T00:00Z"],
-            {"mine": True, "statuses": ["FAILED"], "endedAfter": 1_795_305_600_000, "endedBefore": 1_795_392_000_000},
+            {
+                "mine": True,
+                "jobStatuses": ["FAILED"],
+                "endedAfter": 1_795_305_600_000,
+                "endedBefore": 1_795_392_000_000,
+            },
         ),
         (["-a", "--children"], {"mine": True, "children": True}),
-        ([FIRST], {"ids": [FIRST], "children": True}),
+        ([FIRST], {"jobs": [FIRST]}),
     ],
 )
 async def test_flags_become_members_of_one_request(native, words, content):

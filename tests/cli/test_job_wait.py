@@ -108,9 +108,9 @@ async def test_with_filters_the_unfinished_jobs_are_waited_for(native, capsys):
     assert await batchq("wait", "-n", "al-*") == 0
 
     assert native.listed[0] | {"maxResults": 0} == {
-        "names": ["al-*"],
+        "jobNames": ["al-*"],
         "mine": True,
-        "statuses": ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"],
+        "jobStatuses": ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"],
         "maxResults": 0,
     }
     assert capsys.readouterr().err == "batchq: no job matches\n"

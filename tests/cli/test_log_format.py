@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from batchq.cli.serve import JsonFormatter, LogFormatter, configure_logging
 from batchq.domain.access.accounts import Owner
-from batchq.domain.job import ArrayState, Status
+from batchq.domain.enums import Status
+from batchq.domain.job import ArrayState
 from batchq.engine.history_entries import log_transitions
 from batchq.ports.jobs import StatusChanged
 from batchq.settings import LogLevel

@@ -10,9 +10,7 @@ from datetime import datetime
 
 import pytest
 
-from batchq.api.native import bulk_stop
-from batchq.cli.job_selection import STOPPABLE_STATES
-from batchq.domain.bulk_stop import Outcome
+from batchq.domain.enums import Outcome
 from batchq.domain.stop_messages import DONE
 from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, job
 
@@ -42,8 +40,7 @@ async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, sta
     assert capsys.readouterr().out.splitlines() == [f"{ARRAY}  {printed[0]}", printed[1]]
 
 
-def test_the_states_and_outcomes_of_the_server_are_known():
-    assert set(STOPPABLE_STATES) == {*bulk_stop.STATES, "ALL"}
+def test_the_outcomes_of_the_server_are_known():
     assert {*DONE, "ALREADY_FINISHED", "NOT_MATCHED", "NOT_FOUND", "REFUSED"} == set(Outcome)
 
 

@@ -70,15 +70,15 @@ def test_each_view_requests_its_statuses_and_failures_by_their_end():
     state = TopState()
     state.name = "tr"
     assert state.filters() == {
-        "statuses": ["STARTING", "RUNNING"],
+        "jobStatuses": ["STARTING", "RUNNING"],
         "explain": False,
         "children": True,
-        "names": ["*tr*"],
+        "jobNames": ["*tr*"],
     }
     state.switch()
-    assert (state.view, state.filters()["statuses"]) == (View.WAITING, ["SUBMITTED", "PENDING", "RUNNABLE"])
+    assert (state.view, state.filters()["jobStatuses"]) == (View.WAITING, ["SUBMITTED", "PENDING", "RUNNABLE"])
     state.switch()
-    assert state.filters() == {"statuses": ["FAILED"], "explain": True, "orderBy": "ENDED", "names": ["*tr*"]}
+    assert state.filters() == {"jobStatuses": ["FAILED"], "explain": True, "orderBy": "ENDED", "jobNames": ["*tr*"]}
     state.switch()
     assert state.view is View.RUNNING
 
@@ -126,7 +126,7 @@ async def test_slash_selects_jobs_by_a_part_of_their_name(top_server):
         await shown(pilot)
         await pilot.press("slash", *"bla", "enter")
         await shown(pilot)
-        assert top_server.listed[-1]["names"] == ["*bla*"]
+        assert top_server.listed[-1]["jobNames"] == ["*bla*"]
         assert not pilot.app.query_one(Input).has_class("shown")
 
 

@@ -126,7 +126,7 @@ class Browser:
         """Wait until the job has entered the status. The events of an array are also those of its children."""
         after, entered = 0, set()
         while job_id not in entered:
-            query = {"jobs": job_id, "statuses": status, "after": after, "wait": "20"}
+            query = {"jobs": job_id, "jobStatuses": status, "after": after, "wait": "20"}
             async with self._session.get(f"{self.url}/v1/batchq/events", params=query) as answer:
                 page = await answer.json()
             assert page["events"], f"{job_id} has not become {status}"

@@ -6,7 +6,7 @@ from tests.service.job_queue import ENDLESS
 
 
 async def described(browser, job_id):
-    return (await browser.call("batchq/listjobs", {"ids": [job_id]}))["jobs"][0]
+    return (await browser.call("batchq/listjobs", {"jobs": [job_id]}))["jobs"][0]
 
 
 @pytest.fixture

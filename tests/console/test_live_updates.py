@@ -22,8 +22,8 @@ from batchq.api.console.refresh import (
 )
 from batchq.api.http.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Owner, Role
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Status
 from batchq.errors import StoreFailed
 from batchq.ports.history import FeedEntry, FeedPage, HistoryEntry
 from tests.support.builders import NOON

@@ -103,7 +103,7 @@ async def test_an_invalid_query_is_refused_with_the_name_of_its_member(browser):
         "stop?kind=TERMINATE": "No jobs are selected",
         "stop?job=x": "is not the id of a job",
         "stop?state=PAUSED": "state",
-        "stop?definition=simple": "definition",
+        "stop?definitions=simple": "definitions",
         "stop?name=a&kind=PAUSE": "kind",
     }
     for path, sentence in sentences.items():

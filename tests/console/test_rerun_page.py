@@ -34,7 +34,7 @@ async def test_the_failed_children_of_an_array_are_submitted_alone(browser):
     answer = await browser.post("/ui/rerun", form_in(page))
     result = await browser.open(answer.headers["Location"])
     assert "3 of 3 jobs submitted again" in result.text
-    jobs = (await browser.call("batchq/listjobs", {"names": ["sweep"]}))["jobs"]
+    jobs = (await browser.call("batchq/listjobs", {"jobNames": ["sweep"]}))["jobs"]
     new = [await browser.describe(it["jobId"]) for it in jobs if it["jobId"] != array]
     variables = [it for job in new for it in job["container"]["environment"]]
     indexes = [it["value"] for it in variables if it["name"] == "AWS_BATCH_JOB_ARRAY_INDEX"]
@@ -91,7 +91,7 @@ async def test_a_form_that_is_sent_twice_submits_each_job_once(browser):
     form = form_in(await browser.open(f"/ui/rerun?job={ids[0]}&job={ids[1]}"))
     answers = await asyncio.gather(browser.post("/ui/rerun", form), browser.post("/ui/rerun", form))
     assert len({it.headers["Location"] for it in answers}) == 1
-    assert len((await browser.call("batchq/listjobs", {"names": ["fit"]}))["jobs"]) == 4
+    assert len((await browser.call("batchq/listjobs", {"jobNames": ["fit"]}))["jobs"]) == 4
 
 
 async def test_a_job_that_is_not_finished_is_not_submitted_again(browser):

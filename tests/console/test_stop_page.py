@@ -131,7 +131,7 @@ async def test_of_two_orders_for_one_state_the_first_counts(browser):
         ({"reason": "too hot"}, "Choose cancel or terminate."),
         ({"order": "TERMINATE", "reason": "too hot", "grace": "soon"}, "The grace period must be a number of seconds"),
         ({"order": "TERMINATE", "reason": "too hot", "force": "true", "grace": "5"}, "Force sends SIGKILL at once"),
-        ({"order": "TERMINATE", "reason": "too hot", "signal": "STOP"}, "The signal must be one of TERM"),
+        ({"order": "TERMINATE", "reason": "too hot", "signal": "STOP"}, "is not a supported signal"),
         ({"order": "TERMINATE", "reason": "too hot", "checkpoint": "true"}, "has no checkpoint directory"),
     ],
 )

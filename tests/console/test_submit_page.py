@@ -116,7 +116,7 @@ async def test_a_form_that_is_sent_twice_submits_one_job(browser):
     form = new_form(definition="simple", name="twice")
     answers = await asyncio.gather(*(browser.post("/ui/submit", form) for _ in range(3)))
     assert len({it.headers["Location"] for it in answers}) == 1
-    assert len((await browser.call("batchq/listjobs", {"names": ["twice"]}))["jobs"]) == 1
+    assert len((await browser.call("batchq/listjobs", {"jobNames": ["twice"]}))["jobs"]) == 1
 
 
 async def test_a_form_that_is_changed_and_sent_again_submits_another_job(browser):

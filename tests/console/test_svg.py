@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as any_
 
 from batchq.api.console.svg import GraphNode, StatusSpan, array_grid, graph, grid_columns, time_axis
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.ports.jobs import ChildRun
 from tests.console.world import HOSTILE
 

@@ -16,9 +16,9 @@ from batchq.domain.catalog import (
     ResourceKind,
     SchedulingPolicy,
     ShareWeight,
-    State,
     TimeLimit,
 )
+from batchq.domain.enums import State
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Conflict
 from tests.support.builders import NOON, consumable, definition, environment, policy, queue

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
-from batchq.domain.enums import ACTIVE
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
-from batchq.domain.job import FINISHED, ArrayChild, Attempt, Status
+from batchq.domain.job import ArrayChild, Attempt
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import Hold
-from batchq.ports.job_search import JobSearchQuery, SearchOrder
+from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import job_search
 from tests.support.builders import NOON, job, job_id, moment
@@ -54,7 +55,7 @@ FILTERS = {
     "shares": any_of(["red", "none"]),
     "users": any_of(["u", "v", "w"]),
     "accounts": any_of(["lab", "team"]),
-    "ids": st.frozensets(st.integers(0, 12).map(job_id), max_size=6),
+    "ids": st.lists(st.integers(0, 12).map(job_id), max_size=6).map(tuple),
     "id_prefix": st.sampled_from([job_id(1), job_id(0)[:13], f"{job_id(2)}:"]),
     "parent": st.integers(0, 8).map(job_id),
     "created_after": TIMES,
@@ -72,10 +73,10 @@ FILTERS = {
 #: Few filters at a time: a query with many of them finds nothing.
 QUERIES = st.lists(st.sampled_from(sorted(FILTERS)), max_size=2, unique=True).flatmap(
     lambda names: st.builds(
-        JobSearchQuery,
+        PageQuery,
+        selection=st.builds(JobSelection, **{name: FILTERS[name] for name in names}),
         order_by=st.sampled_from(SearchOrder),
         limit=st.integers(1, 4),
-        **{name: FILTERS[name] for name in names},
     )
 )
 
@@ -127,8 +128,10 @@ async def whole_search(store, query):
 
 def _supported(query):
     """The query as the store supports it: in the order of ends, children are found by their array or their ids only."""
-    named = query.parent is not None or query.ids is not None or query.id_prefix is not None
-    return replace(query, children=query.children and (named or query.order_by is SearchOrder.CREATED))
+    selection = query.selection
+    named = selection.parent is not None or selection.ids is not None or selection.id_prefix is not None
+    children = selection.children and (named or query.order_by is SearchOrder.CREATED)
+    return replace(query, selection=replace(selection, children=children))
 
 
 @pytest.mark.fault("SE18")
@@ -153,3 +156,35 @@ async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bou
         with patch.multiple(job_search, MAX_ROWS=bound, MIN_CHUNK=min(64, bound)):
             listed = await whole_search(store, supported)
         assert listed == [it.order for it in searched(jobs, supported, ended)]
+
+
+@pytest.mark.fault("SE18")
+@pytest.mark.parametrize("wild", ["_rain", "%rain", "t?ain", "[t]rain", "tr*n", "train**", "t%*", ".*", "'--"])
+async def test_only_asterisks_at_the_ends_of_a_name_are_wildcards(store, wild):
+    assert await named(store, [job(name="train")], wild) == []
+
+
+@pytest.mark.fault("SE18")
+@pytest.mark.parametrize("name", ["a_b", "a%b", "a*b", "a'b", 'a"b', "a[b", "a\\b"])
+async def test_every_character_of_a_name_matches_itself(store, name):
+    jobs = [job(number=1, name=name), job(number=2, name="axb"), job(number=3, name=f"{name}c")]
+
+    assert await named(store, jobs, name) == [1]
+
+
+async def test_an_empty_set_of_names_matches_nothing(store):
+    assert await named(store, [job()]) == []
+
+
+async def test_a_found_job_is_complete(store):
+    full = job(status=Status.FAILED, status_reason="so", tags=(("a", "b"),))
+    await store.commit(Changes(inserted=(full,)))
+
+    assert (await store.search(PageQuery(limit=9))).jobs == (full,)
+    assert (await store.list(PageQuery(limit=9))).jobs == (full,)
+
+
+async def named(store, jobs, *names):
+    await store.commit(Changes(inserted=tuple(jobs)))
+    page = await store.search(PageQuery(selection=JobSelection(names=frozenset(names)), limit=9))
+    return [it.order for it in page.jobs]

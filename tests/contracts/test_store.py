@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import Hold
 from batchq.errors import Conflict, StoreFailed
-from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes
 from batchq.store.job_writes import MAX_SUBMISSIONS_DELETED
 from tests.support.builders import NOON, attempt, cancel, job, job_id, log_stream, moment, stop, submission
@@ -102,7 +103,10 @@ async def test_a_held_job_is_no_candidate_and_still_counts_as_queued(store):
 
     assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [1]
     assert [it.order for it in await store.unschedulable(9)] == []
-    assert [it.order for it in (await store.search(JobSearchQuery(held=True, limit=9))).jobs] == [3, 2]
+    assert [it.order for it in (await store.search(PageQuery(selection=JobSelection(held=True), limit=9))).jobs] == [
+        3,
+        2,
+    ]
     await update(store, updated=(replace(held, hold=None), replace(free, hold=hold)))
     assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [2]
     assert await store.queued() == queued == {"root": 3}

@@ -3,10 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import QUEUED, DependencyType, Status
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import QUEUED, ArrayState, Dependency, DependencyType, Status
+from batchq.domain.job import ArrayState, Dependency
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import Conflict
-from batchq.ports.jobs import Changes, ChildQuery, Filter, JobQuery
+from batchq.ports.job_search import PageQuery, SearchPosition
+from batchq.ports.jobs import Changes
 from tests.support.builders import cancel, child, job, job_id, stop
 
 DEFAULT = QueueName("default")
@@ -47,7 +50,7 @@ async def test_a_child_is_read_with_the_spec_of_its_array(store):
 
 
 async def test_children_share_one_spec_in_memory(store, seven_children):
-    found = await store.list_children(ChildQuery(parent=job_id(10), limit=7))
+    found = (await store.list(PageQuery(selection=JobSelection(parent=job_id(10)), limit=7))).jobs
 
     assert len({id(it.spec) for it in found}) == 1
 
@@ -94,7 +97,9 @@ async def test_other_jobs_have_no_children(store, seven_children):
     for_none = [job_id(9), job_id(18), job_id(99), seven_children[0].id, "\ud800"]
 
     assert [await store.children(it, 0, 100) for it in for_none] == [()] * 5
-    assert [await store.list_children(ChildQuery(parent=it, limit=100)) for it in for_none] == [()] * 5
+    assert [(await store.list(PageQuery(selection=JobSelection(parent=it), limit=100))).jobs for it in for_none] == [
+        ()
+    ] * 5
     assert [await store.child_runs(it) for it in for_none] == [()] * 5
 
 
@@ -103,7 +108,7 @@ async def test_a_spawning_array_has_its_existing_children(store):
     await store.commit(Changes(inserted=(parent, job(number=1011), child(parent, 0), child(parent, 1))))
 
     assert indices(await store.children(parent.id, 0, 5000)) == [0, 1]
-    assert indices(await store.list_children(ChildQuery(parent=parent.id, limit=5000))) == [1, 0]
+    assert indices((await store.list(PageQuery(selection=JobSelection(parent=parent.id), limit=5000))).jobs) == [1, 0]
 
 
 async def test_the_statuses_of_children_are_read_as_runs(store):
@@ -121,9 +126,7 @@ async def test_the_statuses_of_children_are_read_as_runs(store):
 
 
 async def test_children_are_listed_by_status(store, seven_children):
-    query = ChildQuery(parent=job_id(10), status=Status.RUNNING, limit=100)
-
-    assert await store.list_children(query) == (seven_children[4],)
+    assert await listed(store, status=Status.RUNNING) == (seven_children[4],)
 
 
 @pytest.mark.parametrize(
@@ -132,34 +135,35 @@ async def test_children_are_listed_by_status(store, seven_children):
     + [(status, []) for status in sorted(QUEUED)],
 )
 async def test_queued_children_of_an_ended_array_count_as_failed(store, seven_children, status, found):
-    query = ChildQuery(parent=job_id(10), status=status, ended=True, limit=100)
-    first = replace(query, limit=2)
-    next_ = replace(query, before=16)
+    of = {"status": status, "stopped_arrays": frozenset({10})}
 
-    assert indices(await store.list_children(query)) == found
-    assert indices(await store.list_children(first)) == found[:2]
-    assert indices(await store.list_children(next_)) == [it for it in found if it < 5]
+    assert indices(await listed(store, **of)) == found
+    assert indices(await listed(store, limit=2, **of)) == found[:2]
+    assert indices(await listed(store, before=SearchPosition(0, 16), **of)) == [it for it in found if it < 5]
 
 
 async def test_pages_of_children_continue_below_their_last_index(store, seven_children):
-    def page(before):
-        return ChildQuery(parent=job_id(10), limit=3, before=before)
+    async def page(before):
+        return indices(await listed(store, limit=3, before=before and SearchPosition(0, before)))
 
-    assert indices(await store.list_children(page(None))) == [6, 5, 4]
-    assert indices(await store.list_children(page(15))) == [3, 2, 1]
-    assert indices(await store.list_children(page(12))) == [0]
-    assert await store.list_children(page(11)) == ()
-    assert await store.list_children(page(-5)) == ()
-    assert indices(await store.list_children(page(2**80))) == [6, 5, 4]
+    assert [await page(it) for it in (None, 15, 12, 11)] == [[6, 5, 4], [3, 2, 1], [0], []]
+
+
+async def listed(store, status=None, limit=100, **page):
+    """The children of the array that the store lists."""
+    selection = JobSelection(parent=job_id(10), statuses=None if status is None else frozenset({status}))
+    return (await store.list(PageQuery(selection=selection, limit=limit, **page))).jobs
 
 
 # ---------------------------------------------------------------------------------------------------- beside the others
 
 
 async def test_a_queue_is_listed_without_children(store, seven_children):
-    jobs = await store.list(JobQuery(queue=DEFAULT, limit=100))
-    running = await store.list(JobQuery(queue=DEFAULT, status=Status.RUNNING, limit=100))
-    named = await store.list(JobQuery(queue=DEFAULT, filter=Filter.JOB_NAME, values=("*",), limit=100))
+    jobs = (await store.list(PageQuery(limit=100))).jobs
+    running = (
+        await store.list(PageQuery(selection=JobSelection(statuses=frozenset({Status.RUNNING})), limit=100))
+    ).jobs
+    named = (await store.list(PageQuery(selection=JobSelection(names=frozenset({"*"})), limit=100))).jobs
 
     assert [it.order for it in jobs] == [18, 10, 9]
     assert running == ()

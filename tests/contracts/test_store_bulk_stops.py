@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, Candidates, JobFilter, Kind, Progress
-from batchq.domain.ids import child_id
-from batchq.domain.job import ArrayState, Status
+from batchq.domain.bulk_stop import BulkStop, Candidates, Progress
+from batchq.domain.enums import Status, StopKind
+from batchq.domain.ids import child_id, node_id
+from batchq.domain.job import ArrayState
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
+from batchq.domain.stop_values import Hold
 from batchq.domain.times import milliseconds
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
@@ -19,9 +23,9 @@ from tests.support.builders import NOON, attempt, child, gang, job, job_id
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
-ORDER = BulkStopOrder(kind=Kind.TERMINATE, reason="enough of it")
-BULK_STOP = BulkStop(number=1, order=ORDER)
-ALL = JobFilter(statuses=frozenset(Status))
+ORDER = StopRequest(kind=StopKind.TERMINATE, reason="enough of it")
+BULK_STOP = BulkStop(number=1, request=ORDER)
+ALL = JobSelection(children=True)
 
 
 def array(size=3, **changes):
@@ -37,7 +41,7 @@ def chosen(store):
     """The places of the selected jobs: those of a preview, which must equal those of the order."""
 
     async def chosen(jobs, **selection):
-        job_filter = JobFilter(**selection)
+        job_filter = JobSelection(**selection)
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
         previewed = [it.place for it in await store.preview(job_filter, 100)]
         await store.commit(Changes(bulk_stops=((BULK_STOP, job_filter),)))
@@ -94,25 +98,25 @@ async def test_a_filter_on_statuses_selects_children_and_not_their_array(chosen)
 
 async def test_named_jobs_are_selected_unless_finished_or_unknown(chosen):
     parent = array(number=10)
-    named = [(job_id(1), None), (job_id(2), None), (child_id(parent.id, 1), None), (job_id(99), None)]
+    named = [job_id(1), job_id(2), child_id(parent.id, 1), job_id(99)]
     jobs = [job(number=1), job(number=2, status=Status.FAILED), job(number=3), parent]
 
-    found = await chosen([*jobs, *children(parent, *[Status.RUNNABLE] * 3)], members=(*named, named[0]))
+    found = await chosen([*jobs, *children(parent, *[Status.RUNNABLE] * 3)], ids=(*named, named[0]))
 
     assert found == whole(1, 12)
 
 
 async def test_a_node_is_selected_beside_its_job(chosen):
-    members = ((job_id(1), 2), (job_id(1), None), (job_id(1), 0))
+    ids = (node_id(job_id(1), 2), job_id(1), node_id(job_id(1), 0))
 
-    assert await chosen([job(number=1, nodes=gang(3))], members=members) == [(1, None), (1, 0), (1, 2)]
+    assert await chosen([job(number=1, nodes=gang(3))], ids=ids) == [(1, None), (1, 0), (1, 2)]
 
 
 async def test_a_named_array_selects_its_children_with_a_filter_on_statuses(chosen):
     parent, other = array(number=10), array(number=20)
     lives = [*children(parent, Status.RUNNING, Status.RUNNABLE, Status.RUNNING), *children(other, Status.RUNNING)]
 
-    found = await chosen([parent, other, *lives], members=((parent.id, None),), statuses=frozenset({Status.RUNNING}))
+    found = await chosen([parent, other, *lives], ids=(parent.id,), statuses=frozenset({Status.RUNNING}))
 
     assert found == whole(11, 13)
 
@@ -124,9 +128,9 @@ async def test_invalid_unicode_selects_nothing(chosen):
 async def test_a_preview_continues_after_a_position(store):
     parent = array(number=10, name="Sim")
     await store.commit(Changes(inserted=(job(number=1), parent)))
-    (first,) = await store.preview(JobFilter(), 1)
+    (first,) = await store.preview(JobSelection(), 1)
 
-    (second,) = await store.preview(JobFilter(), 5, first.place)
+    (second,) = await store.preview(JobSelection(), 5, first.place)
 
     assert (second.job_id, second.name, second.status, second.has_children) == (parent.id, "Sim", "PENDING", True)
     assert (first.name, first.status, first.has_children) == ("a-job", "SUBMITTED", False)
@@ -140,7 +144,7 @@ async def test_the_selection_includes_changes_of_the_same_commit(store):
     await store.commit(Changes(inserted=(waits,)))
     runs = replace(waits, status=Status.STARTING, attempt=attempt())
 
-    selection = JobFilter(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
+    selection = JobSelection(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
     await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((BULK_STOP, selection),)))
 
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
@@ -179,7 +183,7 @@ async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, part=None, complete=True),)))
-    await store.commit(Changes(bulk_stops=((BULK_STOP, JobFilter(names=frozenset({"unknown"}))),)))
+    await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(names=frozenset({"unknown"}))),)))
     await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
 
     assert (await store.next_targets(1, 10), list(await store.target_ranges(1))) == ((), [])
@@ -187,8 +191,8 @@ async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
 
 async def test_nodes_of_a_job_are_selected_one_after_another(store):
     await store.commit(Changes(inserted=(job(number=1, nodes=gang(3)),)))
-    members = ((job_id(1), 0), (job_id(1), 2), (job_id(1), None))
-    await store.commit(Changes(bulk_stops=((BULK_STOP, JobFilter(members=members)),)))
+    ids = (node_id(job_id(1), 0), node_id(job_id(1), 2), job_id(1))
+    await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(ids=ids)),)))
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=1, part=2, complete=False),)))
 
@@ -200,14 +204,14 @@ async def test_a_bulk_stop_has_its_jobs_with_the_ranges_of_their_children(store)
     others = [job(number=number) for number in (1, 14, 15)]
     await store.commit(Changes(inserted=(*others, parent)))
 
-    await store.commit(Changes(bulk_stops=((BULK_STOP, JobFilter()),)))
+    await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection()),)))
 
     assert list(await store.target_ranges(1)) == [(1, 1), (10, 15)]
 
 
 async def test_two_bulk_stops_may_select_one_job(store):
     await store.commit(
-        Changes(inserted=(job(number=1),), bulk_stops=((BULK_STOP, ALL), (BulkStop(number=2, order=ORDER), ALL)))
+        Changes(inserted=(job(number=1),), bulk_stops=((BULK_STOP, ALL), (BulkStop(number=2, request=ORDER), ALL)))
     )
 
     assert [len(await store.next_targets(number, 10)) for number in (1, 2)] == [1, 1]
@@ -223,18 +227,26 @@ JOBS = st.lists(
             "queue": WORDS,
             "status": st.sampled_from(Status),
             "owner": st.builds(Owner, user=WORDS, account=WORDS),
+            "hold": st.sampled_from([None, None, Hold(reason="not yet", held_at=NOON)]),
         }
     ),
     max_size=8,
 )
 SETS = st.none() | st.frozensets(WORDS, max_size=2)
 SELECTIONS = st.builds(
-    JobFilter,
-    members=st.none() | st.lists(st.tuples(st.integers(0, 9).map(job_id), st.none()), max_size=4).map(tuple),
+    JobSelection,
+    ids=st.none() | st.lists(st.integers(0, 9).map(job_id), max_size=4).map(tuple),
+    id_prefix=st.sampled_from([None, None, None, job_id(0)[:8]]),
+    parent=st.sampled_from([None, None, None, job_id(9)]),
     names=SETS,
     users=SETS,
     accounts=SETS,
     queues=SETS,
+    definitions=st.sampled_from([None, None, frozenset({"a-*", "b:1"})]),
+    shares=st.sampled_from([None, None, None, frozenset({"red"})]),
+    exit_codes=st.sampled_from([None, None, None, frozenset({1})]),
+    held=st.sampled_from([False, False, True]),
+    children=st.booleans(),
     statuses=st.none() | st.frozensets(st.sampled_from(Status)),
     environments=st.none() | st.frozensets(st.sampled_from(["local", "other"])),
     created_before=st.none() | st.integers(-1, 1).map(lambda it: milliseconds(NOON) + it),
@@ -272,7 +284,7 @@ async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(mad
             inserted=(job(number=20),),
             updated=tuple(changed),
             history=ended(changed),
-            bulk_stops=((BULK_STOP, selection), (BulkStop(number=2, order=ORDER), selection)),
+            bulk_stops=((BULK_STOP, selection), (BulkStop(number=2, request=ORDER), selection)),
             candidates=((1, candidates),),
         )
     )

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from batchq.domain.access.audit import AuditQuery, PendingAudit
 from batchq.domain.catalog import ConsumableUpdate, JobQueue, QuantityOperation
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import Hold
 from batchq.ports.clock import Boot

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.job import Status
-from batchq.domain.stop_values import Hold, StopKind, StopProgress, StopStep
+from batchq.domain.enums import Status, StopKind, StopProgress
+from batchq.domain.stop_values import Hold, StopStep
 from batchq.errors import Conflict
 from batchq.ports.history import FeedEnds, FeedFilter, HoldChange
 from batchq.ports.jobs import Changes

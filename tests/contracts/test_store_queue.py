@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 
 from batchq.domain.access.accounts import Owner
+from batchq.domain.enums import Status
 from batchq.domain.explanation.facts import MAX_PLACE, QueuePosition
 from batchq.domain.ids import QueueName
-from batchq.domain.job import ArrayState, Status
+from batchq.domain.job import ArrayState
 from batchq.ports.jobs import Changes
 from batchq.ports.queue import WaitingJob
 from batchq.store import job_reads

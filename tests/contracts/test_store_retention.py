@@ -7,12 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from batchq.domain.enums import DependencyType, Status
 from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
-from batchq.domain.job import ArrayState, ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.domain.job import ArrayState, ConsumableRequirement, Dependency
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Changes, ChildQuery, JobQuery
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import Changes
 from tests.support.builders import NOON, attempt, child, job, job_id, log_stream, moment, submission
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
@@ -51,7 +54,7 @@ async def pruned(store, *, before=NOON + DAY, keep=(), limit=100):
 
 
 async def left(store):
-    return sorted(it.order for it in await store.list(JobQuery(queue=DEFAULT, limit=1000)))
+    return sorted(it.order for it in (await store.list(PageQuery(limit=1000))).jobs)
 
 
 NEWEST = job(number=900)
@@ -147,7 +150,10 @@ async def test_a_dependency_is_kept_while_a_job_waits_for_it(kept):
 async def test_children_are_deleted_before_their_array(kept):
     await saved(kept, *array(10, 5))
     first = await kept.prune(NOON + DAY, keep=(), limit=4)
-    half_way = await left(kept), len(await kept.list_children(ChildQuery(parent=job_id(10), limit=10)))
+    half_way = (
+        await left(kept),
+        await children_left(kept, job_id(10)),
+    )
 
     await pruned(kept)
 
@@ -164,7 +170,7 @@ async def test_no_child_is_deleted_before_its_array_has_ended(kept):
 
     await pruned(kept)
 
-    assert len(await kept.list_children(ChildQuery(parent=parent.id, limit=10))) == 2
+    assert await children_left(kept, parent.id) == 2
 
 
 async def test_an_array_is_kept_while_a_job_waits_for_a_child(kept):
@@ -173,7 +179,7 @@ async def test_an_array_is_kept_while_a_job_waits_for_a_child(kept):
     await pruned(kept)
 
     assert await left(kept) == [10, 20, 900]
-    assert len(await kept.list_children(ChildQuery(parent=job_id(10), limit=10))) == 3
+    assert await children_left(kept, job_id(10)) == 3
 
 
 async def test_an_array_is_kept_for_unspawned_n_to_n_dependents(kept):
@@ -264,3 +270,7 @@ async def test_only_unneeded_arrays_and_jobs_are_deleted(groups, keep, limit, da
     assert await store.last_order() == last
     assert sum(done) == len(gone)
     assert all(step <= limit for step in done)
+
+
+async def children_left(store, parent):
+    return len((await store.list(PageQuery(selection=JobSelection(parent=parent), limit=10))).jobs)

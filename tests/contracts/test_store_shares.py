@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.job import FINISHED, ArrayState, ConsumableRequirement, Status
+from batchq.domain.job import ArrayState, ConsumableRequirement
 from batchq.domain.scheduling.capacity import candidate_of_job
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer

@@ -5,12 +5,16 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, Owner, Visibility
-from batchq.domain.ids import DefinitionRef, QueueName
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.enums import Status
+from batchq.domain.ids import DefinitionRef
+from batchq.domain.job import ConsumableRequirement
+from batchq.domain.job_selection import JobSelection
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Changes, Filter, JobQuery
+from batchq.ports.job_search import PageQuery, SearchPosition
+from batchq.ports.jobs import Changes
 from tests.support import filters
 from tests.support.builders import NOON, definition, job, log_stream
 from tests.support.examples import examples
@@ -46,13 +50,14 @@ async def test_pages_have_each_visible_job_once_in_order(store):
     jobs = tuple(job(number=number, owner=owner, status=list(Status)[number]) for number, owner in enumerate(owners))
     await store.commit(Changes(inserted=jobs))
 
-    async def listed(**fields):
-        return [it.order for it in await store.list(JobQuery(**{"queue": QueueName("default"), "limit": 9} | fields))]
+    async def listed(limit=9, before=None, **selection):
+        query = PageQuery(selection=JobSelection(**selection), limit=limit, before=before)
+        return [it.order for it in (await store.list(query)).jobs]
 
     assert await listed(visibility=OWN) == [4, 2, 0]
     assert await listed(visibility=OWN, limit=2) == [4, 2]
-    assert await listed(visibility=OWN, before=2) == [0]
-    assert await listed(visibility=OWN, status=list(Status)[2]) == [2]
+    assert await listed(visibility=OWN, before=SearchPosition(0, 2)) == [0]
+    assert await listed(visibility=OWN, statuses=frozenset({list(Status)[2]})) == [2]
     assert await listed(visibility=Visibility(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
 
 
@@ -107,10 +112,10 @@ NEEDS = (ConsumableRequirement(resource="gold", quantity=1),)
 
 async def lists(store, every, named, needing):
     """Everything that the store lists within the reach of these queries."""
-    visibility, limit = every.visibility, every.limit
+    visibility, limit = every.selection.visibility, every.limit
     return [
-        await store.list(every),
-        await store.list(named),
+        (await store.list(every)).jobs,
+        (await store.list(named)).jobs,
         await store.list_needing(needing),
         await store.streams(limit=limit, visibility=visibility),
         await store.newest_streams(limit=limit, before=BEFORE, visibility=visibility),
@@ -121,12 +126,12 @@ async def lists(store, every, named, needing):
 def specified(jobs, streams, definitions, queries):
     """The same lists, by predicates."""
     every, named, needing = queries
-    visibility, limit = every.visibility, every.limit
+    visibility, limit = every.selection.visibility, every.limit
     by_name = [it for it in sorted(streams, key=lambda it: it.name) if filters.visible(it.owner, visibility)]
     newest = sorted(by_name, key=lambda it: (it.created_at, it.name), reverse=True)
     return [
-        filters.listed(jobs, every),
-        filters.listed(jobs, named),
+        filters.searched(jobs, every, {})[:limit],
+        tuple(it for it in filters.searched(jobs, named, {}) if it.order < 5)[:limit],
         filters.listed_needing(jobs, needing),
         tuple(by_name[:limit]),
         tuple([it for it in newest if (it.created_at, it.name) < BEFORE][:limit]),
@@ -144,10 +149,11 @@ async def test_any_visibility_lists_exactly_its_jobs(owners, visibility, limit):
     ]
     running = job(number=1000, status=Status.RUNNING)
     streams = [log_stream(running, name=f"s{it.order}", owner=it.spec.owner) for it in jobs]
-    store, of = InlineStore(), {"queue": QueueName("default"), "limit": limit, "visibility": visibility}
+    store, every = InlineStore(), JobSelection(visibility=visibility)
+    named = replace(every, names=frozenset({"a*", "a-job"}))
     queries = (
-        JobQuery(**of),
-        JobQuery(**of, filter=Filter.JOB_NAME, values=("a*", "a-job"), before=5),
+        PageQuery(selection=every, limit=limit),
+        PageQuery(selection=named, limit=limit, before=SearchPosition(0, 5)),
         NeedQuery(resource="gold", limit=limit, visibility=visibility),
     )
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.doctor.facts import Level
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
+from batchq.domain.job import AttemptContainer
 from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.doctor.installation import active, engine, failure, failures

@@ -7,7 +7,8 @@ from hypothesis import strategies as some
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import FINISHED, QUEUED, Action, ExitRule, Job, Status
+from batchq.domain.enums import FINISHED, QUEUED, Action, Status
+from batchq.domain.job import ExitRule, Job
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from batchq.domain.training import CHECKPOINT_SIGNALS, CheckpointRules

@@ -5,8 +5,7 @@ from datetime import timedelta
 from hypothesis import strategies as some
 
 from batchq.domain import events as on
-from batchq.domain.enums import ACTIVE
-from batchq.domain.job import QUEUED, AttemptContainerState
+from batchq.domain.enums import ACTIVE, QUEUED, AttemptContainerState
 from batchq.domain.lifecycle.containers import TRANSITIONS
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as any_
 
 from batchq.domain import events as on
-from batchq.domain.job import FINISHED, ArrayState, Dependency, DependencyType, Status
+from batchq.domain.enums import FINISHED, DependencyType, Status
+from batchq.domain.job import ArrayState, Dependency
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step

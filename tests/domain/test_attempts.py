@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from tests.domain.lives import (
     after,

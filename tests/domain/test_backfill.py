@@ -6,7 +6,8 @@ from itertools import count
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.enums import Status
+from batchq.domain.job import ConsumableRequirement
 from batchq.domain.scheduling.backfill import START_ALLOWANCE, STOP_ALLOWANCE
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
 from batchq.domain.scheduling.resources import Stock, Usage

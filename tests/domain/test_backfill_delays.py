@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from batchq.domain.container import Resources
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity
 from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id

@@ -2,26 +2,32 @@
 
 import pytest
 
-from batchq.domain.bulk_stop import JobFilter
-from batchq.domain.ids import child_id
+from batchq.domain.enums import Status
+from batchq.domain.ids import child_id, node_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Status
+from batchq.domain.job_selection import JobSelection
 from tests.support.builders import job_id
 
 
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        (JobFilter(), False),
-        (JobFilter(names=frozenset({"a"})), False),
-        (JobFilter(members=((job_id(1), None),)), False),
-        (JobFilter(members=((child_id(job_id(1), 3), None),)), True),
-        (JobFilter(statuses=frozenset(Status)), True),
-        (JobFilter(environments=frozenset({"a"})), True),
+        (JobSelection(), False),
+        (JobSelection(names=frozenset({"a"})), False),
+        (JobSelection(ids=(job_id(1),)), False),
+        (JobSelection(ids=(child_id(job_id(1), 3),)), True),
+        (JobSelection(ids=(node_id(child_id(job_id(1), 3), 0),)), True),
+        (JobSelection(parent=job_id(1)), True),
+        (JobSelection(statuses=frozenset(Status)), False),
+        (JobSelection(statuses=frozenset({Status.RUNNING})), True),
+        (JobSelection(held=True), True),
+        (JobSelection(exit_codes=frozenset({1})), True),
+        (JobSelection(children=True), True),
+        (JobSelection(environments=frozenset({"a"})), True),
     ],
 )
 def test_children_are_selected_separately_if_the_filter_may_separate_them(selection, expected):
-    assert selection.looks_at_children is expected
+    assert selection.separates_children is expected
 
 
 def test_consecutive_orders_are_one_range():

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from batchq.domain.catalog import State
 from batchq.domain.container import Resources
-from batchq.domain.job import Status
+from batchq.domain.enums import State, Status
 from batchq.domain.scheduling.backfill import Reservation, Reservations
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
 from batchq.domain.scheduling.resources import Usage

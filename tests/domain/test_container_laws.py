@@ -7,8 +7,7 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.enums import ACTIVE
-from batchq.domain.job import FINISHED, AttemptContainerState, Status
+from batchq.domain.enums import ACTIVE, FINISHED, AttemptContainerState, Status
 from batchq.domain.lifecycle.container_rules import main_node, nodes_to_stop, task_container_of
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.escalation import awaits_checkpoint

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.job import AttemptContainerState, Status
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.lifecycle.containers import ORDERS, TRANSITIONS
 from batchq.domain.lifecycle.transitions import step
 from batchq.errors import IllegalTransition

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain import budgets, status_reasons
-from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
-from batchq.domain.bulk_stop import Kind
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.cost import (
     Amounts,
     byte_hours,
@@ -24,7 +23,8 @@ from batchq.domain.cost import (
     run_time,
     spending_of,
 )
-from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
+from batchq.domain.enums import AttemptContainerState, BudgetLimit, BudgetPeriod, Status, StopKind
+from batchq.domain.job import AttemptContainer
 from batchq.domain.prices import prices_of
 from batchq.domain.training import MetricValue, TrainingPlan, metric_rules, training_plan
 from batchq.errors import Invalid
@@ -237,7 +237,7 @@ def test_invalid_tags_of_training_jobs_are_refused(parse, tags, why):
 
 @pytest.mark.parametrize(
     ("spent", "limits", "order"),
-    [("79.99", (), None), ("80", ("SOFT",), Kind.CANCEL), ("100", ("SOFT", "HARD"), Kind.TERMINATE)],
+    [("79.99", (), None), ("80", ("SOFT",), StopKind.CANCEL), ("100", ("SOFT", "HARD"), StopKind.TERMINATE)],
 )
 def test_a_limit_is_reached_by_its_amount(spent, limits, order):
     found = budgets.reached(BUDGET, Decimal(spent), NOON)

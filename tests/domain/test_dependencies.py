@@ -5,8 +5,8 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Status
 from batchq.domain.scheduling.dependencies import evaluate_dependencies, invalid_overrides
 from tests.support.builders import job
 

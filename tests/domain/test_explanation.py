@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from batchq.domain import status_reasons, wording
+from batchq.domain.enums import Status
 from batchq.domain.explanation.explain import REASONS, explain
 from batchq.domain.explanation.facts import BlockedHead, Obstacle, QueuePosition, Reader, RelatedJobs
 from batchq.domain.explanation.queued_reasons import EngineUnavailableReason
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from tests.support.builders import ADMIN, NOON, job, job_id, scheduler_state
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain import events as on
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of, stream_name
-from batchq.domain.job import Attempt, AttemptContainer, Job, Status
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.lifecycle.status import MAX_MOVES, recent_moves, with_history
 from batchq.domain.lifecycle.transitions import step
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.errors import IllegalTransition
 from tests.domain.lives import runnable, running
 from tests.support.builders import NOON, attempt, job, job_id, spec

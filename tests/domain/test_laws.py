@@ -5,12 +5,10 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.enums import ACTIVE
-from batchq.domain.job import FINISHED, QUEUED, Status
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import step
-from batchq.domain.stop_values import StopKind
 from tests.domain.lives import due_event
 from tests.domain.random_lives import histories
 from tests.support.examples import examples

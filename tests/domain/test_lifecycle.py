@@ -7,8 +7,7 @@ import pytest
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.enums import ACTIVE
-from batchq.domain.job import FINISHED, Status
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from batchq.errors import IllegalTransition, Invalid

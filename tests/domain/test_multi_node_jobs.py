@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from tests.domain.lives import after, apply_events, at, force_fail, outcome, runnable
 from tests.domain.lives import terminate as whole

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
+from batchq.domain.enums import AttemptContainerState, Status
+from batchq.domain.job import AttemptContainer
 from batchq.domain.lifecycle import views
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from tests.support import builders

@@ -5,7 +5,8 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.job import Dependency, DependencyType
+from batchq.domain.enums import DependencyType
+from batchq.domain.job import Dependency
 from batchq.domain.job import Status as Is
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.arrays import Moved

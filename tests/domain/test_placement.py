@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.catalog import State
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.enums import State, Status
+from batchq.domain.job import ConsumableRequirement
 from batchq.domain.scheduling.capacity import (
     Candidate,
     Cluster,

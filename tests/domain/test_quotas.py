@@ -6,8 +6,8 @@ from hypothesis import strategies as some
 
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.container import Resources
-from batchq.domain.enums import ACTIVE
-from batchq.domain.job import FINISHED, QUEUED, ArrayChild, ArrayState, Status
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.job import ArrayChild, ArrayState
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient
 from batchq.domain.scheduling.quotas import ClosedAccounts, Quotas, created_jobs, queued_jobs, quota_exceeded
 from batchq.domain.scheduling.resources import Usage

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from batchq.domain.job import Action, ExitRule
+from batchq.domain.enums import Action
+from batchq.domain.job import ExitRule
 from batchq.domain.lifecycle.status import Verdict, evaluate_on_exit, matches, verdict
 from tests.support.builders import attempt, cancel, job, retry, stop
 from tests.support.timing import little_cpu

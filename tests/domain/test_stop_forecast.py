@@ -5,17 +5,18 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import stop_messages
-from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome, request
-from batchq.domain.job import FINISHED, ArrayState, Status
+from batchq.domain.enums import FINISHED, Outcome, Status, StopKind
+from batchq.domain.job import ArrayState
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.stop_forecast import forecast_stop
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.training import CheckpointRules
 from tests.support.builders import NOON, gang, job
 
-CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
-TERMINATE = BulkStopOrder(kind=Kind.TERMINATE, reason="enough")
-CHECKPOINT = BulkStopOrder(kind=Kind.TERMINATE, reason="enough", checkpoint=True)
-FORCE = BulkStopOrder(kind=Kind.TERMINATE, reason="enough", force=True)
+CANCEL = StopRequest(kind=StopKind.CANCEL, reason="enough")
+TERMINATE = StopRequest(kind=StopKind.TERMINATE, reason="enough")
+CHECKPOINT = StopRequest(kind=StopKind.TERMINATE, reason="enough", checkpoint=True)
+FORCE = StopRequest(kind=StopKind.TERMINATE, reason="enough", force=True)
 ORDERS = (CANCEL, TERMINATE, CHECKPOINT, FORCE)
 GRACE = timedelta(seconds=10)
 AT_ONCE = "FAILED at once, no container is created."
@@ -27,7 +28,7 @@ def stored(status=Status.RUNNING, **changes):
 
 
 def after(order, before):
-    return step(before, request(order, None), NOON)[0]
+    return step(before, order.event(node=None), NOON)[0]
 
 
 @pytest.mark.parametrize(

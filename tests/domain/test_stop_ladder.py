@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.enums import StopKind, StopProgress
 from batchq.domain.lifecycle import stopping
 from batchq.domain.lifecycle.deadlines import ClockShift, bounded_deadlines, next_wakeup, shifted
 from batchq.domain.lifecycle.escalation import latest_kill
-from batchq.domain.stop_values import SignalStep, StopKind, StopProgress
+from batchq.domain.stop_values import SignalStep
 from batchq.domain.training import CheckpointRules
 from tests.domain.lives import (
     after,

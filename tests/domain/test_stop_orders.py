@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
 from batchq.domain.lifecycle import arrays, views
-from batchq.domain.stop_values import STOPS_ATTEMPT, StopKind
+from batchq.domain.stop_values import STOPS_ATTEMPT
 from tests.domain.lives import after, at, outcome, running
 from tests.domain.part_lives import grace_ended, is_signalled, multi_node_job, runs
 from tests.support.builders import job

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup, tag_to_inspect
 from tests.domain.lives import after, apply_events, at, due_event, outcome, starting, terminate
 from tests.domain.part_lives import (

@@ -2,7 +2,7 @@
 
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides, Resources
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer, effective_nodes, effective_task, together
 from tests.domain.lives import after
 from tests.domain.part_lives import app, cannot_start, ends, runs, sidecar, states, task_job

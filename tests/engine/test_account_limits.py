@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner, Role, User
-from batchq.domain.catalog import State
-from batchq.domain.job import Dependency, Status
+from batchq.domain.enums import State, Status
+from batchq.domain.job import Dependency
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE

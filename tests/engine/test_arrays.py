@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
+from batchq.domain.enums import DependencyType, Status
 from batchq.domain.ids import Tag, child_id
-from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.job import Dependency
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, LeaveSafeMode

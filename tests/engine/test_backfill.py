@@ -6,9 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
+from batchq.domain.enums import Status
 from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import ArrayChild, ConsumableRequirement, Status
+from batchq.domain.job import ArrayChild, ConsumableRequirement
 from batchq.engine.mailbox import CatalogChanged
 from batchq.engine.scheduling.placement_pass import MAX_TRIED
 from batchq.engine.scheduling.queue_reader import Exclusions

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.engine.mailbox import CatalogChanged, ContinueWork, UpdateTags
 from batchq.engine.scheduling import placement_pass
 from tests.domain.lives import after, at, cancel, exited, runnable, running, start_failed

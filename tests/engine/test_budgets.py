@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from batchq.domain.access.accounts import Owner
-from batchq.domain.budgets import Budget, BudgetKey, BudgetPeriod, BudgetScope
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.cost import Amounts, Spending
+from batchq.domain.enums import BudgetPeriod
 from batchq.domain.ids import QueueName
 from batchq.engine.budgets import Budgets
 from batchq.engine.sightings import Sightings

@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind, Progress
+from batchq.domain.bulk_stop import Progress
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import Status
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
 from batchq.engine import bulk_stops, propagation
 from batchq.engine.bulk_stops import CandidateReader
 from batchq.engine.mailbox import BulkStopRequest, ContinueWork
@@ -20,7 +22,7 @@ from tests.engine.harness import ONE, SURVEYED, TWO, LoopHarness, answer, catalo
 from tests.support.builders import ADMIN, job, queue
 from tests.support.inline import InlineStore
 
-ALL = JobFilter(queues=frozenset({"default"}))
+ALL = JobSelection(queues=frozenset({"default"}))
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +31,11 @@ def few_at_a_time(monkeypatch):
     monkeypatch.setattr(propagation, "MAX_CHILDREN", 3)
 
 
-def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
+def order(selection=ALL, kind=StopKind.CANCEL, as_of=1000):
     reports = []
-    request = BulkStopOrder(kind=kind, reason="enough")
+    request = StopRequest(kind=kind, reason="enough")
     message = BulkStopRequest(
-        order=request, selection=selection, as_of=as_of, report=reports.append, answer=answer(), caller=ADMIN
+        request=request, selection=selection, as_of=as_of, report=reports.append, answer=answer(), caller=ADMIN
     )
     return message, reports
 
@@ -91,7 +93,7 @@ async def test_selected_jobs_do_not_start_and_other_jobs_do():
 
 async def test_a_job_placed_in_the_unit_of_work_of_the_order_is_stopped_as_an_active_job():
     jobs = [runnable(), runnable(millicpus=64_000)]
-    harness, (message, reports) = await harness_with(*jobs), order(kind=Kind.TERMINATE)
+    harness, (message, reports) = await harness_with(*jobs), order(kind=StopKind.TERMINATE)
     await harness.process(SURVEYED, message)
 
     await harness.process(ContinueWork())
@@ -106,7 +108,7 @@ async def test_a_unit_of_work_skips_a_bounded_number_of_selected_jobs(monkeypatc
     mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
     behind = runnable(number=20, name="not mine")
     harness = await harness_with(*mine, behind)
-    await harness.process(order(JobFilter(names=frozenset({"mine"})))[0])
+    await harness.process(order(JobSelection(names=frozenset({"mine"})))[0])
 
     await harness.process(SURVEYED)
     assert behind.id not in started(harness)
@@ -122,7 +124,7 @@ async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
     harness, (first, reported), (second, other_reported) = (
         await harness_with(*jobs),
         order(),
-        order(kind=Kind.TERMINATE),
+        order(kind=StopKind.TERMINATE),
     )
     await harness.process(first, second)
 
@@ -138,7 +140,7 @@ async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
 async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
     many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
     harness, (large, reported) = await harness_with(*many, mine, catalog=catalog_of(queue(), queue("other"))), order()
-    small, reports = order(JobFilter(queues=frozenset({"other"})))
+    small, reports = order(JobSelection(queues=frozenset({"other"})))
     await harness.process(large, small)
 
     await harness.process(ContinueWork())
@@ -187,7 +189,7 @@ async def test_a_selected_dependent_has_the_reason_of_the_bulk_stop():
 
 
 async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
-    harness, (message, reports) = await harness_with(), order(JobFilter(statuses=frozenset(Status)))
+    harness, (message, reports) = await harness_with(), order(JobSelection(children=True))
     await harness.process(submit(ONE, array_size=5))
 
     await harness.process(message)
@@ -202,7 +204,7 @@ async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
 
 
 async def test_a_bulk_stop_does_not_wait_for_arrays_submitted_later():
-    harness, (message, _) = await harness_with(), order(JobFilter(statuses=frozenset(Status)), as_of=0)
+    harness, (message, _) = await harness_with(), order(JobSelection(children=True), as_of=0)
     await harness.process(submit(ONE, array_size=5))
 
     await harness.process(message)
@@ -239,15 +241,15 @@ async def test_a_restarted_server_continues_where_it_ended():
     assert started(harness) == set()
 
 
-WAITING = JobFilter(statuses=frozenset({Status.RUNNABLE}))
+WAITING = JobSelection(statuses=frozenset({Status.RUNNABLE}))
 
 
-ORDER = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
+ORDER = StopRequest(kind=StopKind.CANCEL, reason="enough")
 
 
 def message(candidates, *, final=True):
     return BulkStopRequest(
-        order=ORDER,
+        request=ORDER,
         selection=WAITING,
         as_of=1000,
         report=lambda _: None,

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
+from batchq.domain.enums import Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import Dependency, Status
+from batchq.domain.job import Dependency
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, tags_under_way
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.engine.mailbox import TimerFired, UpdateTags

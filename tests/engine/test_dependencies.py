@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.engine import unit_of_work
 from batchq.engine.mailbox import ContinueWork
 from batchq.engine.propagation import propagate

@@ -6,8 +6,11 @@ import weakref
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
+from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.container import Resources
+from batchq.domain.enums import Outcome, StopKind
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.errors import Invalid, StoreFailed
@@ -119,7 +122,7 @@ async def test_outcomes_are_dropped_once_the_client_disconnects():
     mailbox, result = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(mailbox)
     call = asyncio.create_task(
-        engine.stop_many(BulkStopOrder(kind=Kind.CANCEL, reason="not needed"), JobFilter(), caller=builders.ADMIN)
+        engine.stop_many(StopRequest(kind=StopKind.CANCEL, reason="not needed"), JobSelection(), caller=builders.ADMIN)
     )
     (message,) = await mailbox.take(1)
     message.answer.set_result(None)

@@ -15,12 +15,13 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Account, AccountLimits, Directory, Owner, Visibility
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ResourceKind
-from batchq.domain.enums import ACTIVE
+from batchq.domain.enums import ACTIVE, FINISHED, DependencyType, Status, StopKind
 from batchq.domain.ids import child_id
-from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.domain.job import ConsumableRequirement, Dependency
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
+from batchq.domain.stop_request import StopRequest
 from batchq.engine import bulk_stops, propagation
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.mailbox import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags
@@ -98,19 +99,18 @@ class RandomRun:
         return JobEvent(job_id=self._any(), event=order, answer=answer())
 
     def _bulk_stop(self):
-        order = BulkStopOrder(kind=self.dice.choice([*Kind]), reason="all of them")
-        own = [(it, None) for it in self.ids]
+        request = StopRequest(kind=self.dice.choice([StopKind.CANCEL, StopKind.TERMINATE]), reason="all of them")
         selection = self.dice.choice(
             [
-                JobFilter(queues=frozenset({self.dice.choice(["default", "fair"])})),
-                JobFilter(statuses=frozenset(self.dice.sample([*Status], 3))),
-                JobFilter(accounts=frozenset({"team"}), visibility=Visibility(user="ada")),
-                JobFilter(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
+                JobSelection(queues=frozenset({self.dice.choice(["default", "fair"])})),
+                JobSelection(statuses=frozenset(self.dice.sample([*Status], 3))),
+                JobSelection(accounts=frozenset({"team"}), visibility=Visibility(user="ada")),
+                JobSelection(ids=(*self.dice.sample(self.ids, len(self.ids) // 3), self._any())),
             ]
         )
         as_of = self.harness.loop.state.next_order
         return BulkStopRequest(
-            order=order, selection=selection, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
+            request=request, selection=selection, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
         )
 
     async def _targeted(self):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchq.domain.access.accounts import UserName, Visibility
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.engine import history_feed
 from batchq.engine.history_feed import FEW_READERS, MAX_PAUSE, MAX_SCANNED, MAX_WAKES, PAUSE, WOKEN_AT_ONCE, HistoryFeed
 from batchq.ports.history import FeedFilter

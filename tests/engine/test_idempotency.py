@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.access.accounts import Caller, Owner
-from batchq.domain.job import Dependency, DependencyType
+from batchq.domain.enums import DependencyType
+from batchq.domain.job import Dependency
 from batchq.engine.state import SUBMISSIONS_KEPT_FOR, IdempotencyFilter
 from batchq.errors import Invalid
 from tests.engine.harness import ONE, SURVEYED, TWO, LoopHarness, catalog_of, harness_with, submit

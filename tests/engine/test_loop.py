@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.catalog import State
+from batchq.domain.enums import State, Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Status
 from batchq.engine.loop import FAILURE_SHOWN_FOR, RETRY_DELAY
 from batchq.engine.mailbox import JobEvent, UpdateTags
 from batchq.errors import Invalid, StoreFailed, Unavailable

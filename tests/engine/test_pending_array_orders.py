@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.access.audit import AuditQuery
+from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import FINISHED, QUEUED, Status
+from batchq.domain.job_selection import JobSelection
 from batchq.engine import propagation
 from batchq.engine.mailbox import ContinueWork, JobEvent, UpdateTags
-from batchq.ports.jobs import ChildQuery, JobQuery
+from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.services.job_reads import PendingOrdersView
 from tests.engine.harness import ONE, SURVEYED, TWO, answer, harness_with, submit
 from tests.support.builders import ADMIN, NOON
@@ -63,11 +64,19 @@ def _compared(job):
     return replace(job, version=0, tags=(), array_state=family)
 
 
+def of_status(status, limit=1000, **selection):
+    return PageQuery(selection=JobSelection(statuses=frozenset({status}), **selection), limit=limit)
+
+
+async def jobs_of(read):
+    return (await read).jobs
+
+
 async def listed(harness, status):
     """The jobs that ListJobs returns for the array and for its queue, with their statuses."""
     show = shown_by(harness)
-    children = await show.list_children(ChildQuery(parent=ONE, status=status, limit=1000))
-    return {it.id: it.status for it in (*children, *await show.list(JobQuery(queue=DEFAULT, status=status, limit=9)))}
+    children = (await show.list(of_status(status, parent=ONE))).jobs
+    return {it.id: it.status for it in (*children, *(await show.list(of_status(status))).jobs)}
 
 
 def to(job_id, event):
@@ -78,10 +87,10 @@ async def test_pages_of_failed_children_continue_where_they_ended():
     harness = await array_of(SIZE)
     await harness.process(to(ONE, CANCEL))
     await harness.process(ContinueWork())
-    show, query = shown_by(harness), ChildQuery(parent=ONE, status=Status.FAILED, limit=4)
+    show, query = shown_by(harness), of_status(Status.FAILED, parent=ONE, limit=4)
 
-    first = await show.list_children(query)
-    second = await show.list_children(replace(query, before=first[-1].order))
+    first = await jobs_of(show.list(query))
+    second = await jobs_of(show.list(replace(query, before=SearchPosition(0, first[-1].order))))
 
     assert [it.child.index for it in (*first, *second)] == [5, 4, 3, 2, 1, 0]
     assert {it.status for it in (*first, *second)} == {Status.FAILED}
@@ -266,8 +275,8 @@ class DelayedStore:
     "read",
     [
         lambda it: it.jobs([child_id(ONE, SIZE - 1)]),
-        lambda it: it.list_children(ChildQuery(parent=ONE, status=Status.FAILED, limit=100)),
-        lambda it: it.list(JobQuery(queue=DEFAULT, status=Status.FAILED, limit=100)),
+        lambda it: jobs_of(it.list(of_status(Status.FAILED, parent=ONE))),
+        lambda it: jobs_of(it.list(of_status(Status.FAILED))),
     ],
 )
 async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import ResourceKind
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.job import ConsumableRequirement, Dependency, Status
+from batchq.domain.job import ConsumableRequirement, Dependency
 from batchq.engine.mailbox import CatalogChanged, SearchQueues
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.queue_cache import QueueCache

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.engine.scheduling.queue_cache import MAX_CANDIDATES, PAGE, READ_AHEAD, QueueCache
 from batchq.engine.unit_of_work import Committed

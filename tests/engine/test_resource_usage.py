@@ -6,7 +6,8 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.catalog import ResourceKind
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.enums import Status
+from batchq.domain.job import ConsumableRequirement
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.engine.mailbox import CatalogChanged, JobEvent, RuntimeLost
 from batchq.engine.scheduling import totals

@@ -10,11 +10,11 @@ import pytest
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.cost import Amounts, Spending
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import QueueName, stream_name
-from batchq.domain.job import Status
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.engine.background import BATCH_PAUSE, OLD_SHARES, PRUNE_INTERVAL, Pruner
 from batchq.engine.checkpoints import SWEEP_RETRY_INTERVAL, Checkpoints

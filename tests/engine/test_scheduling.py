@@ -3,8 +3,9 @@
 import pytest
 
 from batchq.domain import events as on
+from batchq.domain.enums import Status
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import ConsumableRequirement, Status
+from batchq.domain.job import ConsumableRequirement
 from batchq.engine.scheduling import queue_reader
 from batchq.engine.scheduling.placement_pass import MAX_DECISIONS
 from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE, Exclusions

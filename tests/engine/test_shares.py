@@ -8,7 +8,7 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.scheduling.fairshare import MAX_SHARES, ShareKey, ShareUse
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.engine.scheduling.queue_reader import Exclusions
 from batchq.engine.scheduling.scheduler import SNAPSHOT_JOBS

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.engine.supervisor import FAILURE_WINDOW, MAX_PAUSE, Supervisor
 from tests.support import world as worlds
 from tests.support.clock import VirtualClock

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.engine.mailbox import CatalogChanged, JobEvent, RuntimeLost, UpdateTags
 from batchq.engine.scheduling import blocked
 from tests.domain.lives import after, at, exited, runnable, running

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
+from batchq.domain.enums import Status
 from batchq.domain.ids import stream_name
-from batchq.domain.job import Status
 from tests.domain.lives import (
     after,
     at,

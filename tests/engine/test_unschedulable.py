@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.scheduling.capacity import FreeCapacity
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.mailbox import CatalogChanged, ContinueWork, RuntimeLost

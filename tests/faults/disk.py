@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.lifecycle.status import EDGES
 from batchq.store.backup import check_file
 from tests.service.waiting import container

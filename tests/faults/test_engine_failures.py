@@ -9,7 +9,7 @@ import pytest
 from batchq.compute.docker.create_request import container_name
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.prices import Prices
 from tests.support import processes
 from tests.support.containers import instance_of, until

@@ -9,8 +9,9 @@ import pytest
 from batchq.compute.docker.create_request import container_name
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain import status_reasons
+from batchq.domain.enums import Action, Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.job import ExitRule
 from batchq.settings import Privileged
 from tests.support import world as worlds
 from tests.support.containers import docker_runtime, ended, instance_of, output, over, started

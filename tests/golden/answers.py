@@ -266,7 +266,7 @@ def _sagemaker(day: Day) -> None:
         "Environment": {name: value},
     }
     day.target("sagemaker", "SageMaker.CreateTrainingJob", **request)
-    _, found = day._send("POST", "/v1/batchq/listjobs", {"names": ["sage"]}, {})
+    _, found = day._send("POST", "/v1/batchq/listjobs", {"jobNames": ["sage"]}, {})
     for job in found.get("jobs", ()):
         day.ended(job["jobId"])
     day.target("sagemaker", "SageMaker.DescribeTrainingJob", TrainingJobName="sage")
@@ -291,8 +291,8 @@ def _native(day: Day, jobs: Mapping[str, str]) -> None:
         for view in ("", "/why", "/history", "/cost", "/metrics", "/checkpoints", "/log"):
             day.ask("native", "GET", f"/v1/batchq/jobs/{jobs[name]}{view}")
     for operation, body in (
-        ("listjobs", {"names": ["good"]}),
-        ("listjobs", {"statuses": ["FAILED"]}),
+        ("listjobs", {"jobNames": ["good"]}),
+        ("listjobs", {"jobStatuses": ["FAILED"]}),
         ("overview", {}),
         ("costreport", {}),
         ("listbudgets", {}),

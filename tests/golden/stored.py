@@ -18,7 +18,7 @@ from batchq.audit import Journal
 from batchq.domain.access.accounts import Directory
 from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.budgets import Budget
-from batchq.domain.bulk_stop import BulkStopOrder
+from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -81,7 +81,7 @@ VALUES: Mapping[str, Stored] = {
         write=lambda it: str(rows.share_usage_row(ShareKey(QueueName("a"), "b"), it)["value"]),
         read=lambda text: rows.share_usage("a", "b", text)[1],
     ),
-    "bulk_stop": Stored(of=BulkStopOrder, write=rows.as_json, read=bulk_stops.ORDER.decode),
+    "bulk_stop": Stored(of=BulkStop, write=rows.as_json, read=bulk_stops.BULK_STOP.decode),
     "compute_environment": Stored(
         of=ComputeEnvironment, write=rows.as_json, read=rows.RESOURCES[ComputeEnvironment].decode
     ),

@@ -2,7 +2,7 @@
 
 import re
 
-from batchq.domain.job import FINISHED, Status
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.lifecycle.status import EDGES
 from tests.house.rooms import ROOT
 

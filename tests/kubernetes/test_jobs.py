@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.simulated.script import script_variable
-from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.enums import Action, Status
+from batchq.domain.job import ExitRule
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, lasting
 
 NO_RETRY = (ExitRule(action=Action.EXIT, on_reason="CannotPull*"),)

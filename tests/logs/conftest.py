@@ -2,8 +2,8 @@
 
 import pytest
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import Status
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.jobs import Changes
 from tests.logs.fakes import Engine, StillClock

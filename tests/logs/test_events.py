@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import Status
 from batchq.errors import Invalid, StoreFailed
 from batchq.logs.pages import Span
 from batchq.ports.jobs import Changes

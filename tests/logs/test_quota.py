@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import ROTATED_LOG
 from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Directory, Owner, UserName
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.logs.capture import ENGINE_LOG_BYTES, LogCapture
 from batchq.logs.quota import AccountLogs, LogQuota

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
 from batchq.logs.search import SLICE_BYTES, SearchBudget, parse_pattern

@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.simulated.script import Script, script_variable
+from batchq.domain.enums import Action, DependencyType
 from batchq.domain.ids import JobId, child_id
-from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
+from batchq.domain.job import Dependency, ExitRule
 from batchq.engine import propagation
 from batchq.errors import Invalid, NotFound
 from tests.machine.model import differences

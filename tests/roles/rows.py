@@ -138,7 +138,7 @@ def _sagemaker_log(operation: str) -> Row:
 
 
 def _search(queue: str, members, kind: str = "fresh", of=lambda it: it.job) -> Row:
-    return _reach(lambda _: _found({"queues": [queue]} | members), kind, revealed=of)
+    return _reach(lambda _: _found({"jobQueues": [queue]} | members), kind, revealed=of)
 
 
 def _log(operation: str, members: Callable[[Owned], Mapping[str, object]], **more) -> Row:
@@ -275,10 +275,10 @@ ROWS: Mapping[tuple[str, str], Row] = {
         lambda it: Request(path=f"/v1/batchq/events?after=0&jobs={it.job}", method="GET"), revealed=lambda it: it.job
     ),
     ("SearchJobs", ""): _search("still", {}),
-    ("SearchJobs", "by id"): _reach(lambda it: _found({"ids": [it.job]})),
+    ("SearchJobs", "by id"): _reach(lambda it: _found({"jobs": [it.job]})),
     ("SearchJobs", "by the beginning of an id"): _reach(lambda it: _found({"idPrefix": it.job[:13]})),
     ("SearchJobs", "by name and definition"): _reach(
-        lambda it: _found({"names": ["*-JOB"], "jobDefinitions": [it.definition]})
+        lambda it: _found({"jobNames": ["*-JOB"], "jobDefinitions": [it.definition]})
     ),
     ("SearchJobs", "of an array"): _reach(lambda it: _found({"parentId": it.job}), "array"),
     ("SearchJobs", "with children"): _search("still", {"children": True}, kind="array", of=lambda it: f"{it.job}:1"),

@@ -82,7 +82,7 @@ def test_an_equal_definition_of_another_user_is_not_used(server, dialect):
 
     def created(name):
         assert server.send("amy", WAYS[dialect](name)).status < HTTPStatus.BAD_REQUEST
-        (row,) = server.send("amy", Request(path="/v1/batchq/listjobs", body={"names": [name]})).content["jobs"]
+        (row,) = server.send("amy", Request(path="/v1/batchq/listjobs", body={"jobNames": [name]})).content["jobs"]
         return row["jobId"], row["jobDefinition"]
 
     _, ref = created(f"{dialect}-first")

@@ -6,7 +6,7 @@ import pytest
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script

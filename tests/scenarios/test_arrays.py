@@ -5,8 +5,9 @@ import itertools
 import pytest
 
 from batchq.domain import status_reasons
+from batchq.domain.enums import DependencyType, Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.job import Dependency
 from batchq.errors import Invalid
 from tests.support.scripts import LASTING, Script, lasting
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Role
 from batchq.domain.access.audit import AuditQuery
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import BatchqError
 from tests.support.builders import ADMIN
 from tests.support.scripts import Script

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, User
 from batchq.domain.access.audit import AuditQuery
-from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope, month_of, next_month
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope, month_of, next_month
 from batchq.domain.catalog import Network
 from batchq.domain.cost import rounded
+from batchq.domain.enums import BudgetLimit, BudgetPeriod, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.domain.prices import Prices
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, Directory, Owner
-from batchq.domain.bulk_stop import BulkStopOrder, Kind
-from batchq.domain.job import Status
+from batchq.domain.enums import Status, StopKind
+from batchq.domain.stop_request import StopRequest
 from batchq.errors import StoreFailed
 from tests.support import builders
 from tests.support import world as worlds
@@ -47,7 +47,7 @@ async def test_a_bulk_terminate_ends_queued_and_active_jobs(world):
 async def test_a_bulk_terminate_has_its_own_signal(world):
     running = await world.start()
 
-    await world.stop_many(BulkStopOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL"), running)
+    await world.stop_many(StopRequest(kind=StopKind.TERMINATE, reason="at once", signal="SIGKILL"), running)
 
     await world.wait_for(running, Status.FAILED, status_reason="at once", exit_codes=[137])
     assert await world.engine_calls(running) == ["create", "start", "stop", "remove"]
@@ -56,7 +56,7 @@ async def test_a_bulk_terminate_has_its_own_signal(world):
 async def test_the_grace_period_of_a_bulk_terminate_survives_a_restart(simulated):
     stubborn = await simulated.start(IGNORES_SIGTERM)
 
-    order = BulkStopOrder(kind=Kind.TERMINATE, reason="soon", grace=5 * worlds.GRACE, signal="SIGINT")
+    order = StopRequest(kind=StopKind.TERMINATE, reason="soon", grace=5 * worlds.GRACE, signal="SIGINT")
     await simulated.stop_many(order, stubborn)
     await simulated.restart()
 
@@ -97,7 +97,7 @@ async def test_a_preview_and_an_order_count_the_unfinished_children_of_arrays(si
     array = await simulated.submit(LASTING, array_size=30)
     waits = await simulated.submit(after=[array], array_size=4)
     await simulated.finish(f"{array}:0", Status.SUCCEEDED)
-    order = BulkStopOrder(kind=Kind.TERMINATE, reason="enough")
+    order = StopRequest(kind=StopKind.TERMINATE, reason="enough")
 
     previewed = await simulated.outcomes(order, array, waits, f"{array}:3", preview=True)
     stopped = await simulated.outcomes(order, array, waits)
@@ -108,7 +108,7 @@ async def test_a_preview_and_an_order_count_the_unfinished_children_of_arrays(si
 
 async def test_a_preview_has_the_outcomes_and_changes_nothing(simulated):
     holder, waits = await simulated.submit_behind(name="Sim-7")
-    order = BulkStopOrder(kind=Kind.CANCEL, reason="tried")
+    order = StopRequest(kind=StopKind.CANCEL, reason="tried")
 
     outcomes = await simulated.stop_many(order, preview=True, queues=["default"])
     named = await simulated.stop_many(order, waits, str(builders.job_id(7)), preview=True, names=["sim*"])
@@ -145,7 +145,7 @@ async def test_a_filter_on_statuses_stops_the_children_that_have_them(simulated)
 async def test_a_bulk_stop_includes_children_that_are_not_spawned_yet(simulated):
     array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
-    outcomes = await simulated.terminate_all(statuses=[*Status])
+    outcomes = await simulated.terminate_all(children=True)
 
     assert set(outcomes) == {CHILD(array, index) for index in range(600)}
     await simulated.wait_for(array, Status.FAILED)

@@ -6,8 +6,7 @@ TerminateJob does the same to queued jobs. A running job that is cancelled and f
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
-from batchq.domain.stop_values import StopKind
+from batchq.domain.enums import Status, StopKind
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script, lasting
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script, lasting
 from tests.support.training_client import TrainingClient
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.support.builders import task
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, InlineStore

@@ -3,8 +3,8 @@
 import pytest
 
 from batchq.domain.catalog import QuantityOperation, ResourceKind
+from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Status
 from batchq.services.catalog import Quantities
 from tests.support import builders
 from tests.support.builders import ADMIN

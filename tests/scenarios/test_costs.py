@@ -7,10 +7,9 @@ from decimal import Decimal
 import pytest
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.job import Status
+from batchq.domain.enums import CostGroup, Status
 from batchq.domain.prices import Prices
 from batchq.errors import Invalid, NotFound
-from batchq.ports.costs import CostGroup
 from tests.support.builders import ADMIN
 from tests.support.scripts import IGNORES_SIGTERM, LASTING, Script, lasting
 

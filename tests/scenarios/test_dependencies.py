@@ -3,8 +3,9 @@
 import pytest
 
 from batchq.domain import status_reasons
+from batchq.domain.enums import FINISHED, DependencyType, Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import FINISHED, Dependency, DependencyType, Status
+from batchq.domain.job import Dependency
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
 from tests.support.scripts import LASTING, Script, contained

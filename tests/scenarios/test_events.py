@@ -1,7 +1,7 @@
 """A reader of the events gets every status change once, in order, also when the server is killed meanwhile."""
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.ports.history import FeedFilter
 from tests.support.scripts import LASTING, Script
 

@@ -4,9 +4,9 @@ import pytest
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
+from batchq.domain.enums import Status
 from batchq.domain.events import ContainerExited
 from batchq.domain.ids import Tag
-from batchq.domain.job import Status
 from batchq.engine.mailbox import JobEvent
 from batchq.errors import RuntimeUnknown, StartRefused, StoreFailed
 from tests.support.containers import launch

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.job import Status
-from batchq.domain.stop_values import StopProgress
+from batchq.domain.enums import Status, StopProgress
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
 from tests.support.builders import task

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import Invalid, RuntimeUnknown
 from tests.support.builders import task
 from tests.support.scripts import IGNORES_SIGTERM, Script, contained

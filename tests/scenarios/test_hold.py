@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from batchq.domain.access.accounts import Caller, Role, UserName
+from batchq.domain.enums import DependencyType, Status
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.job import Dependency
 from batchq.domain.lifecycle import holds
 from batchq.engine import propagation as engine_arrays
 from batchq.errors import Invalid, NotFound

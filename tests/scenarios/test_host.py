@@ -4,7 +4,8 @@ import pytest
 
 from batchq.compute.simulated.runtime import KILLS_ENGINE
 from batchq.domain import status_reasons
-from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.enums import Action, Status
+from batchq.domain.job import ExitRule
 from batchq.errors import StartRefused
 from tests.support.scripts import Script
 

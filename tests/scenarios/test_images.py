@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.enums import Action, Status
+from batchq.domain.job import ExitRule
 from tests.support.registry import registry
 from tests.support.scripts import Script
 

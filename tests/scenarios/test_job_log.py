@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from batchq.domain.access.accounts import Caller
+from batchq.domain.enums import Status
 from batchq.domain.ids import child_id, node_id
-from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.ports.logs import LogLine
 from batchq.services.job_log import JobLogQuery

@@ -1,8 +1,8 @@
 """Multi-node parallel jobs: placed together, started by the main node, and ended by it. aws-batch.md 5.6, 9."""
 
 from batchq.domain import status_reasons
+from batchq.domain.enums import Status
 from batchq.domain.ids import node_id
-from batchq.domain.job import Status
 from tests.support.builders import gang, task
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName
 from batchq.domain.catalog import Network
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.support.builders import ADMIN
 from tests.support.containers import pause_container_ids, remove_pause_containers
 from tests.support.scripts import HANDLES_SIGTERM, Script

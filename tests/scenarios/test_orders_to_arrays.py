@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import FINISHED, Status
-from batchq.ports.jobs import ChildQuery
+from batchq.domain.job_selection import JobSelection
+from batchq.ports.job_search import PageQuery
 from tests.support.scripts import Script
 
 LONG = Script(seconds=None, on_term=0)
@@ -44,8 +45,8 @@ def _compared(job):
 
 
 async def listed(world, parent, status):
-    query = ChildQuery(parent=parent, status=status, limit=1000)
-    return [it.status for it in await world.jobs.list_children(query, caller=world.caller)]
+    query = PageQuery(selection=JobSelection(parent=parent, statuses=frozenset({status})), limit=1000)
+    return [it.status for it in await world.jobs.list(query, caller=world.caller)]
 
 
 async def is_written(world, parent):

@@ -6,10 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.bulk_stop import BulkStopOrder, Kind, Outcome
+from batchq.domain.enums import Outcome, Status, StopKind
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
-from batchq.domain.stop_values import StopKind
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
@@ -126,7 +125,7 @@ async def test_force_outranks_a_pause(world):
     job = await world.start(IGNORES_SIGTERM, grace=WAIT)
     await world.pause(job)
 
-    await world.jobs.terminate(job, "at once", force=True, caller=world.caller)
+    await world.terminate(job, "at once", force=True)
 
     done = await world.wait_for(job, Status.FAILED, status_reason="at once", hold=None, exit_codes=[137])
     assert done.stop.forced_at is not None
@@ -473,7 +472,7 @@ async def test_a_container_that_is_terminated_after_a_pause_stopped_it_is_record
     await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
     await world.pause(job)
 
-    order = BulkStopOrder(kind=Kind.TERMINATE, reason="this one", grace=timedelta(seconds=1))
+    order = StopRequest(kind=StopKind.TERMINATE, reason="this one", grace=timedelta(seconds=1))
     (found,) = await world.outcomes(order, f"{job}.side")
     assert (found.outcome, found.note) == (Outcome.CONTAINER_STOPPING, "")
 

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, ContainerPolicy, Owner, User
 from batchq.domain.catalog import Network
+from batchq.domain.enums import Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import StreamOrder, StreamQuery
 from batchq.services.client_requests import ORIGIN_TAGS, RERUN_OF
@@ -190,9 +190,9 @@ def world(world):
 async def test_a_job_is_stopped_by_its_coordinator_and_not_by_others(world):
     job = await world.start(Script(seconds=600, on_term=1, output=("ready",)))
 
-    await world.jobs.terminate(job, "not mine", caller=BOB)
-    await world.jobs.cancel(job, "not mine", caller=BOB)
-    await world.jobs.terminate(job, "stopped by another user", caller=CORA)
+    await world.terminate(job, "not mine", caller=BOB)
+    await world.cancel(job, "not mine", caller=BOB)
+    await world.terminate(job, "stopped by another user", caller=CORA)
 
     await world.wait_for(job, Status.FAILED, status_reason="stopped by another user", is_cancelled=False)
 
@@ -216,8 +216,8 @@ async def test_children_and_jobs_after_a_restart_keep_their_owner(world):
     await world.wait_for(f"{array}:1", Status.RUNNING)
 
     await world.restart()
-    await world.jobs.terminate(f"{array}:1", "not mine", caller=BOB)
-    await world.jobs.terminate(array, "mine", caller=ADA)
+    await world.terminate(f"{array}:1", "not mine", caller=BOB)
+    await world.terminate(array, "mine", caller=ADA)
 
     await world.wait_for(array, Status.FAILED, status_reason="mine")
     assert await world.jobs.describe([array, f"{array}:0"], caller=BOB) == ()

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import Status
 from tests.support.builders import task
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 from tests.support.world import GRACE

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import StoreFailed
 from tests.support.containers import over
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, lasting

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
+from batchq.domain.enums import Action, Status
 from batchq.domain.ids import Tag, child_id
-from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.job import ExitRule
 from batchq.errors import Invalid
 from tests.support import builders
 from tests.support.builders import ADMIN, task, task_container

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.support.scripts import lasting
 
 pytestmark = pytest.mark.fault("DB13")

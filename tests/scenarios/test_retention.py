@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.domain.enums import DependencyType, Status
 from batchq.domain.ids import child_id
-from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.job import Dependency
 from batchq.engine.background import Pruner
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
-from batchq.domain.job import FINISHED, Status
+from batchq.domain.enums import FINISHED, Status
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.catalog import ShareWeight, State
+from batchq.domain.catalog import ShareWeight
+from batchq.domain.enums import State, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from batchq.errors import Invalid
 from tests.support import builders
 from tests.support.builders import ADMIN

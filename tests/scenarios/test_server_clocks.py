@@ -6,7 +6,7 @@ import pytest
 
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.ports.runtime import RuntimeIdentity
 from tests.support import builders
 from tests.support.builders import ADMIN, task

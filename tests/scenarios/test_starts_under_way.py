@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import Status
 from tests.support.scripts import Script, lasting
 
 GRACE = timedelta(seconds=21)

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.bulk_stop import NO_DIRECTORY, BulkStopOrder, Kind, Outcome
+from batchq.domain.bulk_stop import NO_DIRECTORY
+from batchq.domain.enums import Outcome, Status, StopKind, StopProgress
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
-from batchq.domain.stop_values import StopKind, StopProgress
+from batchq.domain.stop_request import StopRequest
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
 from tests.support.scripts import Script, contained, lasting
@@ -226,7 +226,7 @@ async def test_the_children_of_an_array_write_final_checkpoints_and_can_be_force
 
 async def test_a_bulk_stop_requests_checkpoints_where_there_is_a_directory(world):
     writes, plain = await running(world), await running(world, tags={})
-    order = BulkStopOrder(kind=Kind.TERMINATE, reason="sweep", checkpoint=True)
+    order = StopRequest(kind=StopKind.TERMINATE, reason="sweep", checkpoint=True)
 
     outcomes = await world.outcomes(order, writes, plain)
 
@@ -238,8 +238,8 @@ async def test_a_bulk_stop_requests_checkpoints_where_there_is_a_directory(world
 async def test_a_forced_bulk_stop_kills_jobs_that_are_stopping(world):
     job = await running(world, HANGS)
     await world.terminate(job, "first", checkpoint=True)
-    plain = BulkStopOrder(kind=Kind.TERMINATE, reason="second")
-    force = BulkStopOrder(kind=Kind.TERMINATE, reason="third", force=True)
+    plain = StopRequest(kind=StopKind.TERMINATE, reason="second")
+    force = StopRequest(kind=StopKind.TERMINATE, reason="third", force=True)
 
     (stands,) = await world.outcomes(plain, job)
     (forced,) = await world.outcomes(force, job)

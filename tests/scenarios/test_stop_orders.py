@@ -3,10 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import BulkStopOrder, Kind
+from batchq.domain.enums import Status, StopKind, StopProgress
 from batchq.domain.ids import child_id
-from batchq.domain.job import Status
-from batchq.domain.stop_values import StopKind, StopProgress
+from batchq.domain.stop_request import StopRequest
 from tests.support.builders import ADMIN
 from tests.support.scripts import IGNORES_SIGTERM, Script
 
@@ -66,7 +65,7 @@ async def test_a_second_terminate_by_another_user_changes_nothing_and_names_the_
 
     by("bob")
     await world.terminate(job, "me too")
-    order = BulkStopOrder(kind=Kind.TERMINATE, reason="me too")
+    order = StopRequest(kind=StopKind.TERMINATE, reason="me too")
     (again,) = await world.outcomes(order, job)
 
     assert (again.standing.user, again.standing.reason) == ("cora", "too hot")

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.container import Mount
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag, stream_name
-from batchq.domain.job import Status
 from tests.support.builders import task
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 

@@ -5,7 +5,7 @@ Queued jobs: test_cancel. Repeated orders, checkpoints and force: test_stop_ladd
 
 import pytest
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script, lasting
 from tests.support.world import GRACE
 

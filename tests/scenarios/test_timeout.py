@@ -1,7 +1,7 @@
 """attemptDurationSeconds: stopped, killed after the grace period, FAILED, not retried. aws-batch.md 6.2."""
 
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.support.scripts import Script
 from tests.support.world import GRACE
 

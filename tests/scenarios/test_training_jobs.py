@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from batchq.compute.simulated.script import script_variable
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.prices import Prices
 from tests.support.scripts import IMAGE, LASTING, Script, command, lasting
 from tests.support.training_client import TrainingClient

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import Invalid, NotFound
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script, lasting

@@ -12,7 +12,7 @@ from batchq.api.training.modelarts.wire import ModelArtsRefusal, TrainingJobActi
 from batchq.api.training.rest import job_answers as rest
 from batchq.api.training.sagemaker import job_document as sagemaker
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.domain.training_jobs import TrainingJobView
 from tests.support.parts import make_parts
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Account, Caller, User
-from batchq.domain.budgets import Budget, BudgetKey, BudgetPeriod, BudgetScope, month_of, next_month
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope, month_of, next_month
 from batchq.domain.catalog import Network
-from batchq.domain.job import Status
+from batchq.domain.enums import BudgetPeriod, Status
 from batchq.domain.prices import Prices
 from tests.support.builders import ADMIN
 from tests.support.clock import SetClock

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.access.accounts import Account, AccountLimits, Caller, ContainerPolicy, User
-from batchq.domain.catalog import EnvironmentName, QuantityOperation, State
+from batchq.domain.catalog import EnvironmentName, QuantityOperation
 from batchq.domain.container import Resources
+from batchq.domain.enums import DependencyType, State, Status
 from batchq.domain.ids import ConsumableName, QueueName, child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.job import Dependency
 from batchq.errors import NotFound
 from batchq.ports.jobs import Changes, Restoration
 from tests.support import builders

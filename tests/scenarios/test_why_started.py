@@ -9,8 +9,9 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.container import Overrides
+from batchq.domain.enums import Action, Status
 from batchq.domain.ids import QueueName, child_id
-from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.job import ExitRule
 from batchq.domain.status_reasons import UNREADABLE
 from batchq.errors import ImageUnavailable, StartRefused
 from tests.support.builders import ADMIN, task

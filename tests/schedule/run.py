@@ -10,9 +10,9 @@ from statistics import mean, quantiles
 from batchq.compute.simulated.script import Script
 from batchq.domain.catalog import ShareWeight
 from batchq.domain.container import Resources
-from batchq.domain.enums import ACTIVE
+from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, Job, JobSpec, Status
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.scheduling.capacity import usable
 from tests.support import builders, scripts

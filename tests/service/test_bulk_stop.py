@@ -67,7 +67,7 @@ def test_children_selected_by_status_are_reported_separately(queue):
     array = queue.submit("many", array=2500)
     queue.reach(f"{array}:0", "RUNNING")
 
-    done = batchq("cancel", "-n", "many", "-t", "pending", "-p", queue.name)
+    done = batchq("cancel", "-n", "many", "-t", "pending", "-q", queue.name)
 
     assert (done.status, done.out[-1], len(done.out)) == (0, f"2499 {CANCELLED}", 2500)
     assert {it.partition("  ")[0] for it in done.out[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}

@@ -79,7 +79,7 @@ def test_an_event_names_the_job_and_its_status(shared):
     reaches(shared.client(), job, "SUCCEEDED")
 
     first, *_, last = get(shared, f"events?after=0&jobs={job}")["events"]
-    only = get(shared, f"events?after=0&jobs={job}&statuses=running,starting&queues=default")["events"]
+    only = get(shared, f"events?after=0&jobs={job}&jobStatuses=running,starting&jobQueues=default")["events"]
 
     assert (first["jobName"], first["jobQueue"], first["status"]) == ("Named", "default", "SUBMITTED")
     assert "attempt" not in first
@@ -92,11 +92,11 @@ def test_a_reader_without_a_number_begins_now_and_is_answered_soon(shared):
     job = submit_script(shared, SHORT)
     began = time.monotonic()
 
-    page = get(shared, f"events?after={now['next']}&wait=20&jobs={job}&statuses=SUCCEEDED")
+    page = get(shared, f"events?after={now['next']}&wait=20&jobs={job}&jobStatuses=SUCCEEDED")
 
     assert now["events"] == []
     while not page["events"]:
-        page = get(shared, f"events?after={page['next']}&wait=20&jobs={job}&statuses=SUCCEEDED")
+        page = get(shared, f"events?after={page['next']}&wait=20&jobs={job}&jobStatuses=SUCCEEDED")
     assert time.monotonic() - began < PATIENCE
     assert page["events"][0]["number"] > now["next"]
 
@@ -134,7 +134,7 @@ def done(shared):
         ("events?after=x", 400, "'after' is not valid"),
         ("events?after=0&wait=21", 400, "'wait' is not valid"),
         ("events?limit=1001", 400, "'limit' is not valid"),
-        ("events?statuses=DONE", 400, "'DONE' is not a status"),
+        ("events?jobStatuses=DONE", 400, "'DONE' is not a status"),
         ("events?jobs=x", 400, "'x' is not the id of a job"),
         ("events?jobs=%00", 400, "must not contain a NUL character"),
         ("events?after=1&after=2", 400, "'after' is given more than once"),

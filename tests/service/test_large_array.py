@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from tests.service.waiting import PATIENCE, container
 from tests.store.many import filled
 from tests.support.builders import job

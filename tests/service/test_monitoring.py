@@ -90,7 +90,7 @@ def test_waiting_requests_end_soon_after_their_client_has_disconnected(tmp_path)
         until(lambda: service.native(f"jobs/{job}/log")[1]["lines"])
         position = service.native(f"jobs/{job}/log")[1]["next"]
         for request in (
-            "GET /v1/batchq/events?wait=20&statuses=SUCCEEDED",
+            "GET /v1/batchq/events?wait=20&jobStatuses=SUCCEEDED",
             f"GET /v1/batchq/jobs/{job}/log?wait=20&after={position}",
             f"POST /v2/training/jobs/{job}/cancel",
         ):

@@ -116,7 +116,7 @@ def test_a_stopped_job_is_stopping_until_its_container_has_ended(sagemaker, crea
 def test_the_container_has_120_seconds_between_sigterm_and_sigkill(service, create):
     name = create()
 
-    (row,) = service.native("listjobs", {"names": [name]})[1]["jobs"]
+    (row,) = service.native("listjobs", {"jobNames": [name]})[1]["jobs"]
 
     assert service.native(f"jobs/{row['jobId']}")[1]["job"]["stopGraceSeconds"] == 120
 
@@ -144,7 +144,7 @@ def test_the_failure_reason_is_what_the_algorithm_wrote(sagemaker, create):
 def test_a_failure_that_an_algorithm_states_is_not_taken_for_one_of_the_server(service, sagemaker, create):
     name = create(Script(seconds=0.1, exit_code=1, failure="OutOfMemoryError: Container killed due to memory usage"))
     until(sagemaker, name, "Failed")
-    (row,) = service.native("listjobs", {"names": [name]})[1]["jobs"]
+    (row,) = service.native("listjobs", {"jobNames": [name]})[1]["jobs"]
 
     (job,) = service.client().describe_jobs(jobs=[row["jobId"]])["jobs"]
     why = service.native(f"jobs/{row['jobId']}/why")[1]
@@ -201,7 +201,7 @@ def test_a_create_that_the_sdk_repeats_creates_one_job(service, sagemaker, creat
         sagemaker.meta.events.unregister("before-send.sagemaker.CreateTrainingJob", twice)
 
     assert repeated
-    assert len(service.native("listjobs", {"names": [name]})[1]["jobs"]) == 1
+    assert len(service.native("listjobs", {"jobNames": [name]})[1]["jobs"]) == 1
 
 
 def texts(headers):

@@ -267,7 +267,7 @@ def test_a_second_rerun_of_failed_jobs_submits_none_of_them_again(shared, batchq
     reaches(shared.client(), newest, "SUCCEEDED")
 
     assert printed[0] == "batchq: 1 left out: 1 submitted again already"
-    rows = {it["jobId"]: it.get("resubmittedAs") for it in listed(names=[own_name])}
+    rows = {it["jobId"]: it.get("resubmittedAs") for it in listed(jobNames=[own_name])}
     assert rows == {old: new, new: newest, newest: None}
     shown, _ = batchq_lines("show", old)
     assert [it.split() for it in shown if it.startswith("submitted again as")] == [["submitted", "again", "as", new]]

@@ -12,8 +12,6 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.budgets import (
     Budget,
     BudgetKey,
-    BudgetLimit,
-    BudgetPeriod,
     BudgetScope,
     Crossing,
     present_crossings,
@@ -22,10 +20,10 @@ from batchq.domain.budgets import (
     stop_reason,
 )
 from batchq.domain.cost import cost_of, hourly, run_time
+from batchq.domain.enums import FINISHED, BudgetLimit, BudgetPeriod, StopKind
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.prices import Prices
-from batchq.domain.stop_values import StopKind
 from batchq.engine.budgets import OPERATIONS
 from batchq.engine.loop import EngineLoop
 from batchq.ports.jobs import Changes
@@ -105,9 +103,9 @@ class BudgetChecks(Checks):
             self.run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
         limits = tuple(it.limit for it in new)
         reason, at = stop_reason(after, limits), new[0].at
-        orders = [it for it, _ in changes.bulk_stops if it.order.reason == reason]
-        records = [it.order.record for it in orders]
-        if [it.order.kind for it in orders] != [stop_kind(limits)] or records[0] not in changes.audit_records:
+        orders = [it for it, _ in changes.bulk_stops if it.request.reason == reason]
+        records = [it.record for it in orders]
+        if [it.request.kind for it in orders] != [stop_kind(limits)] or records[0] not in changes.audit_records:
             self.run_log.fail("BU2 a crossing is saved with the order that it causes", f"{after} {orders}")
         self._check_spent(after, at)
         for it in new:

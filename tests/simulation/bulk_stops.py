@@ -6,11 +6,13 @@ from random import Random
 
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import WHOLE, BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
+from batchq.domain.bulk_stop import WHOLE, JobOutcome
+from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status, StopKind
 from batchq.domain.ids import JobId, node_of
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
-from batchq.services.bulk_stop import JobSelector
+from batchq.domain.stop_request import StopRequest
 from tests.simulation.run_log import Checks, RunLog
 from tests.simulation.signal_checks import how
 from tests.simulation.submissions import ENVIRONMENTS, QUEUES
@@ -19,14 +21,15 @@ from tests.support import filters
 END_AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
 
 
-def order(rng: Random, ladders: Random) -> BulkStopOrder:
-    kind = rng.choice(list(Kind))
+def request(rng: Random, ladders: Random) -> StopRequest:
+    kind = rng.choice([StopKind.CANCEL, StopKind.TERMINATE])
     own = {"grace": rng.choice([None, timedelta(0), timedelta(seconds=9)]), "signal": rng.choice([None, "SIGINT"])}
-    own |= how(ladders)
-    return BulkStopOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
+    chosen = how(ladders)
+    own = chosen if chosen.get("force") else own | chosen
+    return StopRequest(kind=kind, reason="a user sweeps", **(own if kind is StopKind.TERMINATE else {}))
 
 
-def selector(rng: Random, known: list[JobId]) -> JobSelector:
+def selection(rng: Random, known: list[JobId]) -> JobSelection:
     """A request for a few ids, for a filter, or for both."""
     ids = None
     if rng.random() < 0.5 and known:
@@ -39,7 +42,7 @@ def selector(rng: Random, known: list[JobId]) -> JobSelector:
         "environments": frozenset({rng.choice(ENVIRONMENTS)}),
     }
     chosen = rng.sample(sorted(criteria), rng.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
-    return JobSelector(ids=ids, rest=JobFilter(**{it: criteria[it] for it in chosen}))
+    return JobSelection(ids=ids, **{it: criteria[it] for it in chosen})
 
 
 class BulkStopChecks(Checks):
@@ -53,7 +56,7 @@ class BulkStopChecks(Checks):
         of_array = job.child is not None and job.child.parent in self.decided_by
         return self.decided_by.get(job.id, 0 if of_array else job.max_attempts)
 
-    def begun(self, order: BulkStopOrder, selection: JobFilter) -> None:
+    def begun(self, order: StopRequest, selection: JobSelection) -> None:
         """The order is durable: its set of jobs is fixed."""
         self.run_log.counts["sweeps"] += 1
         self.run_log.write(f"an order to {order.kind} is given")
@@ -67,7 +70,7 @@ class BulkStopChecks(Checks):
     def _decide(self, job: Job) -> None:
         self.decided_by.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
 
-    def reported(self, order: BulkStopOrder, some: tuple[JobOutcome, ...]) -> None:
+    def reported(self, order: StopRequest, some: tuple[JobOutcome, ...]) -> None:
         """Each reported outcome is true."""
         for it in some:
             job = self.jobs.get(node_of(it.job_id)[0])
@@ -79,7 +82,7 @@ class BulkStopChecks(Checks):
                 self._decide(job)
             if it.outcome is Outcome.STOPPING and not _ends(job, order):
                 self.fail("I7 what a sweep stops is ordered to stop", job, f"{it} {job}")
-            if it.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=Kind.CANCEL)):
+            if it.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=StopKind.CANCEL)):
                 self.fail("I8 what a sweep cancels is not retried", job, f"{it} {job}")
 
     def _is_over(self, job: Job) -> bool:
@@ -94,6 +97,6 @@ class BulkStopChecks(Checks):
         return (job,) if parent is None else (job, parent)
 
 
-def _ends(job: Job, order: BulkStopOrder) -> bool:
-    cancelled = order.kind is Kind.CANCEL and job.cancel is not None
+def _ends(job: Job, order: StopRequest) -> bool:
+    cancelled = order.kind is StopKind.CANCEL and job.cancel is not None
     return job.status in FINISHED or (job.stop is not None and not job.is_pausing) or cancelled

@@ -10,8 +10,9 @@ from typing import Any
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Dependency, Job, RetryStrategy, Status
+from batchq.domain.job import Dependency, Job, RetryStrategy
 from batchq.domain.job_request import JobRequest
 from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from tests.simulation import final_checks

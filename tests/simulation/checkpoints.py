@@ -8,8 +8,9 @@ from posixpath import basename
 from random import Random
 
 from batchq.compute.simulated.engine import PlannedCheckpoint
+from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import is_temporary
 from batchq.ports.runtime import LaunchSpec

@@ -11,22 +11,15 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.bulk_stop import BulkStopOrder
-from batchq.domain.catalog import (
-    EnvironmentName,
-    PolicyName,
-    QuantityOperation,
-    ResourceKind,
-    ShareWeight,
-    State,
-    TimeLimit,
-)
+from batchq.domain.catalog import EnvironmentName, PolicyName, QuantityOperation, ResourceKind, ShareWeight, TimeLimit
+from batchq.domain.enums import State, StopKind
 from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey
 from batchq.domain.job import Job
 from batchq.domain.job_request import JobRequest
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
 from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
-from batchq.services.bulk_stop import JobSelector
 from tests.simulation import budgets, bulk_stops, holds
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import Invariants
@@ -230,8 +223,9 @@ class Client:
         await self._request_cancel(self._submissions.any_id())
 
     async def _request_terminate(self, job_id: JobId, *, force: bool = False, **more: bool) -> None:
+        request = StopRequest(kind=StopKind.TERMINATE, reason="a user stops it", force=force, **more)
         await self.request(
-            lambda it: it.jobs.terminate(job_id, "a user stops it", force=force, **more, caller=next(self._users)),
+            lambda it: it.jobs.stop(job_id, request, caller=next(self._users)),
             patience=self._choices.patience(),
         )
         self._invariants.terminated(job_id)
@@ -240,8 +234,9 @@ class Client:
         self._run_log.write(f"client terminated {self._run_log.name_of(job_id)} {'by force' if force else more}")
 
     async def _request_cancel(self, job_id: JobId) -> None:
+        request = StopRequest(kind=StopKind.CANCEL, reason="a user cancels it")
         await self.request(
-            lambda it: it.jobs.cancel(job_id, "a user cancels it", caller=next(self._users)),
+            lambda it: it.jobs.stop(job_id, request, caller=next(self._users)),
             patience=self._choices.patience(),
         )
         self._invariants.cancelled(job_id)
@@ -249,11 +244,12 @@ class Client:
 
     async def _sweep(self) -> None:
         rng = self._choices.sweeps
-        order, selector = bulk_stops.order(rng, self._choices.ladders), bulk_stops.selector(rng, list(self.known)[-8:])
+        request = bulk_stops.request(rng, self._choices.ladders)
+        selection = bulk_stops.selection(rng, list(self.known)[-8:])
         await self.request(
-            lambda it: self._receive_reports(it, order, selector), patience=rng.choice([None, None, 30.0, 0.0])
+            lambda it: self._receive_reports(it, request, selection), patience=rng.choice([None, None, 30.0, 0.0])
         )
-        self._run_log.write(f"client swept {selector}")
+        self._run_log.write(f"client swept {selection}")
 
     async def _hold(self) -> None:
         """Hold, pause, release or resume a job; now and then drain a queue, or end that."""
@@ -266,8 +262,7 @@ class Client:
 
     async def hold(self, what: str, job_id: JobId, *, patience: float | None) -> None:
         """Hold, pause, release or resume this job."""
-        reason = ("a user holds it",) if what in holds.HOLDS else ()
-        await self.request(lambda it: getattr(it.jobs, what)(job_id, *reason, caller=ADMIN), patience=patience)
+        await self.request(lambda it: holds.deliver(it.jobs, what, job_id), patience=patience)
         self._invariants.holds.held(what, job_id)
         self._run_log.write(f"client requested {what} of {self._run_log.name_of(job_id)}")
 
@@ -297,9 +292,9 @@ class Client:
                     await self.request(lambda it, job=job: it.jobs.release(job.id, caller=ADMIN))
             await self._clock.sleep(1)
 
-    async def _receive_reports(self, server: Server, order: BulkStopOrder, selector: JobSelector) -> None:
-        async for some in await server.bulk_stops.stop(order, selector, caller=ADMIN):
-            self._invariants.bulk_stops.reported(order, some)
+    async def _receive_reports(self, server: Server, request: StopRequest, selection: JobSelection) -> None:
+        async for some in await server.bulk_stops.stop(request, selection, caller=ADMIN):
+            self._invariants.bulk_stops.reported(request, some)
 
     async def _change_catalog(self) -> None:
         which = self._rng.random()

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from batchq.domain.enums import ACTIVE
+from batchq.domain.enums import ACTIVE, AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.task import Condition, Task
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.run_log import Checks, RunLog

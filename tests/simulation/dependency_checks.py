@@ -3,8 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from batchq.domain.enums import FINISHED, DependencyType, Status
 from batchq.domain.ids import JobId, child_id, parent_of
-from batchq.domain.job import FINISHED, DependencyType, Job, Status
+from batchq.domain.job import Job
 from batchq.ports.jobs import Changes
 from tests.simulation.run_log import Checks, RunLog
 

@@ -5,8 +5,9 @@ from decimal import Decimal
 from itertools import pairwise
 
 from batchq.domain.cost import cost_of
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import parent_of
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.status import EDGES
 from batchq.engine.budgets import CHECK_INTERVAL
 from tests.simulation.container_records import ContainerRecord

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from batchq.domain.access.accounts import UserName
+from batchq.domain.enums import StopKind, StopProgress
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Job
-from batchq.domain.stop_values import StopKind, StopOrder, StopProgress
+from batchq.domain.stop_values import StopOrder
 from batchq.engine.history_feed import HistoryFeed
 from batchq.ports.history import FeedFilter, HistoryEntry
 from batchq.ports.jobs import Changes

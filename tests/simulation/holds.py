@@ -5,14 +5,17 @@ from datetime import datetime
 from random import Random
 
 from batchq.domain.catalog import JobQueue
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.ids import JobId, QueueName, child_id
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_request import JobRequest
-from batchq.domain.stop_values import StopKind
+from batchq.domain.stop_request import StopRequest
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
+from batchq.services.jobs import JobService
 from tests.simulation.resource_checks import CATALOG_DELAY
 from tests.simulation.run_log import Checks, RunLog
+from tests.support.builders import ADMIN
 
 HOLDS = ("hold", "pause")
 RELEASES = ("release", "resume_job")
@@ -27,6 +30,19 @@ def request(rng: Random, known: Mapping[JobId, JobRequest]) -> tuple[str, JobId]
     if size is not None and rng.random() < 0.5:
         job_id = child_id(job_id, rng.randrange(size))
     return rng.choice([*HOLDS, "pause", *RELEASES]), job_id
+
+
+async def deliver(jobs: JobService, what: str, job_id: JobId) -> None:
+    """Deliver a request of `request`."""
+    match what:
+        case "hold":
+            await jobs.hold(job_id, "a user holds it", caller=ADMIN)
+        case "pause":
+            await jobs.stop(job_id, StopRequest(kind=StopKind.PAUSE, reason="a user holds it"), caller=ADMIN)
+        case "release":
+            await jobs.release(job_id, caller=ADMIN)
+        case "resume_job":
+            await jobs.resume_job(job_id, caller=ADMIN)
 
 
 class HoldChecks(Checks):

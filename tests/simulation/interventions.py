@@ -8,7 +8,8 @@ from contextlib import suppress
 from decimal import Decimal
 
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.enums import FINISHED
+from batchq.domain.job import Job
 from batchq.errors import BatchqError
 from batchq.ports.jobs import Restoration
 from batchq.store import job_reads, job_writes

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from batchq.domain.enums import FINISHED, AttemptContainerState, Status, StopKind
 from batchq.domain.ids import JobId, Tag, node_of, parent_of
-from batchq.domain.job import FINISHED, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import main_node
 from batchq.domain.lifecycle.status import EDGES
-from batchq.domain.stop_values import StopKind
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import BudgetChecks
@@ -103,7 +103,7 @@ class Invariants(Checks):
         self.dependencies.follows(changes)
         self.resources.written(changes, begun)
         for sweep, selection in changes.bulk_stops:
-            self.bulk_stops.begun(sweep.order, selection)
+            self.bulk_stops.begun(sweep.request, selection)
 
     def catalog_changed(self, resource: CatalogResource) -> None:
         self.resources.changed(resource)

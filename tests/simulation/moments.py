@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.ports.jobs import Changes
 from batchq.ports.runtime import ContainerState
 from tests.simulation.cases import CaseRun

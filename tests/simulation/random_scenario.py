@@ -4,9 +4,8 @@ import asyncio
 from datetime import timedelta
 from random import Random
 
-from batchq.domain.enums import ACTIVE
+from batchq.domain.enums import ACTIVE, FINISHED
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import FINISHED
 from batchq.domain.lifecycle.container_rules import keys
 from batchq.engine.background import Pruner
 from batchq.errors import BatchqError

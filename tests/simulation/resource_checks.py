@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, ResourceKind
 from batchq.domain.container import Resources
+from batchq.domain.enums import FINISHED
 from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import CatalogResource

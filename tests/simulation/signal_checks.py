@@ -5,8 +5,9 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
+from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId, Tag, node_of
-from batchq.domain.job import FINISHED, AttemptContainerState, Job
+from batchq.domain.job import AttemptContainerState, Job
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from tests.simulation.run_log import Checks, RunLog

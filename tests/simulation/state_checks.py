@@ -8,12 +8,13 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.explanation.facts import Holders, QueuePosition, Reader, RelatedJobs, SchedulerState
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import ConsumableName, JobId, child_id
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.job_counts import group_of
 from batchq.domain.lifecycle.arrays import unspawned_child
 from batchq.domain.scheduling.capacity import candidate_of_job, is_queued_for_placement

@@ -14,8 +14,9 @@ from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, Directory, Owner
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Overrides, Resources
+from batchq.domain.enums import Action, DependencyType
 from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, child_id
-from batchq.domain.job import Action, ConsumableRequirement, Dependency, DependencyType, ExitRule, RetryStrategy
+from batchq.domain.job import ConsumableRequirement, Dependency, ExitRule, RetryStrategy
 from batchq.domain.job_request import JobRequest
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
 from tests.simulation import checkpoints

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from tests.simulation import cases, moments
 from tests.simulation.cases import CASES, TERMINATED
 from tests.simulation.fault_sweep import (

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from batchq.compute.simulated.script import Script
 from batchq.domain import events as on
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
-from batchq.domain.bulk_stop import BulkStopOrder, JobOutcome, Kind, Outcome
-from batchq.domain.job import Status
+from batchq.domain.bulk_stop import JobOutcome
+from batchq.domain.enums import Outcome, Status, StopKind
 from batchq.domain.lifecycle.arrays import begin_array, spawn, step_array
+from batchq.domain.stop_request import StopRequest
 from batchq.engine import loop
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import CURRENCY
@@ -114,7 +115,7 @@ def test_a_failed_commit_of_a_crossing_changes_nothing(case):
     assert [run_case(case, planned) for planned in transaction_faults(case)]
 
 
-CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
+CANCEL = StopRequest(kind=StopKind.CANCEL, reason="enough")
 
 
 def family(*, under_order):

@@ -11,8 +11,8 @@ from typing import Any
 
 from batchq.compute.simulated.engine import nanoseconds
 from batchq.domain.container import Resources
+from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED
 from batchq.domain.times import EPOCH
 from batchq.engine import bulk_stops, propagation
 from tests.simulation.checkpoints import ObservedCheckpoints

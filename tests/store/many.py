@@ -4,8 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, Tag, stream_name
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.ports.jobs import Changes
 from batchq.store import job_writes, statements
 from batchq.store.database import NAME

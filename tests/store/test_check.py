@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from batchq.cli.main import main
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
 from batchq.store import statements

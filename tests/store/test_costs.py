@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.cost import Amounts, Spending
+from batchq.domain.enums import CostGroup
 from batchq.domain.ids import QueueName
-from batchq.ports.costs import CostGroup, SpendingQuery
+from batchq.ports.costs import SpendingQuery
 from batchq.ports.jobs import Changes
 from batchq.store import costs
 from batchq.store.sqlite_store import SqliteStore

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from batchq.domain.ids import QueueName
-from batchq.ports.jobs import JobQuery
+from batchq.ports.job_search import PageQuery
 from batchq.store.sqlite_store import SqliteStore
 from tests.house.rooms import ROOT
 
@@ -40,7 +39,7 @@ async def test_a_writer_killed_repeatedly_loses_no_acknowledged_commit(tmp_path)
     acked = [order for _ in range(ROUNDS) for order in acked_until_killed(tmp_path)]
 
     store = await SqliteStore.open(tmp_path)
-    jobs = await store.list(JobQuery(queue=QueueName("default"), limit=10**6))
+    jobs = (await store.list(PageQuery(limit=10**6))).jobs
     histories = [await store.history(job.id) for job in jobs]
     await store.close()
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
-from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Restoration
 from batchq.store import inspection, statements
 from batchq.store.sqlite_store import SqliteStore

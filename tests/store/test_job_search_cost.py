@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.job import Status
-from batchq.ports.job_search import JobSearchQuery, SearchOrder
+from batchq.domain.enums import Status
+from batchq.domain.job_selection import JobSelection
+from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import database
 from batchq.store.sqlite_store import SqliteStore
@@ -27,26 +28,35 @@ CORA = Visibility(user="cora", accounts=frozenset({"lab", "team"}))
 LATE = int(NOON.timestamp() * 1000) + 10**9
 MOST_STEPS = 1_500_000  # for a page that reads as much as one may
 
+
+def page(order_by=SearchOrder.CREATED, **selection):
+    return PageQuery(selection=JobSelection(**selection), order_by=order_by, limit=50)
+
+
 PAGES = {
-    "all": JobSearchQuery(limit=50),
-    "of a status": JobSearchQuery(statuses=frozenset({Status.SUCCEEDED}), limit=50),
-    "that fail, by end": JobSearchQuery(statuses=frozenset({Status.FAILED}), order_by=SearchOrder.ENDED, limit=50),
-    "by end": JobSearchQuery(order_by=SearchOrder.ENDED, limit=50),
-    "of a user": JobSearchQuery(users=frozenset({"ada"}), limit=50),
-    "that ada sees": JobSearchQuery(visibility=ADA, limit=50),
-    "that cora sees, by name": JobSearchQuery(visibility=CORA, names=frozenset({"*wn*"}), limit=50),
-    "that ada sees, by end": JobSearchQuery(visibility=ADA, order_by=SearchOrder.ENDED, limit=50),
-    "by id": JobSearchQuery(ids=frozenset({id_of(7)}), limit=50),
-    "by the beginning of an id": JobSearchQuery(id_prefix=id_of(7)[:8], limit=50),
-    "created later": JobSearchQuery(created_after=LATE, limit=50),
+    "all": page(),
+    "of a status": page(statuses=frozenset({Status.SUCCEEDED})),
+    "that fail, by end": PageQuery(
+        selection=JobSelection(statuses=frozenset({Status.FAILED})), order_by=SearchOrder.ENDED, limit=50
+    ),
+    "by end": page(order_by=SearchOrder.ENDED),
+    "of a user": page(users=frozenset({"ada"})),
+    "that ada sees": page(visibility=ADA),
+    "that cora sees, by name": page(visibility=CORA, names=frozenset({"*wn*"})),
+    "that ada sees, by end": page(visibility=ADA, order_by=SearchOrder.ENDED),
+    "by id": page(ids=(id_of(7),)),
+    "by the beginning of an id": page(id_prefix=id_of(7)[:8]),
+    "created later": page(created_after=LATE),
 }
 BOUNDED = {
-    "by a rare name": JobSearchQuery(names=frozenset({"*rare*"}), limit=50),
-    "by a rare name, of a status": JobSearchQuery(
-        names=frozenset({"*rare*"}), statuses=frozenset({Status.SUCCEEDED}), limit=50
+    "by a rare name": page(names=frozenset({"*rare*"})),
+    "by a rare name, of a status": PageQuery(
+        selection=JobSelection(names=frozenset({"*rare*"}), statuses=frozenset({Status.SUCCEEDED})), limit=50
     ),
-    "children": JobSearchQuery(children=True, names=frozenset({"*rare*"}), limit=50),
-    "by a rare name, by end": JobSearchQuery(names=frozenset({"*rare*"}), order_by=SearchOrder.ENDED, limit=50),
+    "children": page(children=True, names=frozenset({"*rare*"})),
+    "by a rare name, by end": PageQuery(
+        selection=JobSelection(names=frozenset({"*rare*"})), order_by=SearchOrder.ENDED, limit=50
+    ),
 }
 
 

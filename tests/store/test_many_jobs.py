@@ -9,9 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
-from batchq.ports.jobs import Changes, Filter, JobQuery
+from batchq.domain.job_selection import JobSelection
+from batchq.ports.job_search import PageQuery, SearchPosition
+from batchq.ports.jobs import Changes
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
 from tests.store.many import filled, id_of
@@ -27,6 +29,9 @@ STEPS_OF_PRUNING = 100
 WAL = 16 * 2**20  # bytes
 ADA = Owner(user="ada", account="lab")
 SOON = NOON + timedelta(days=1)
+
+
+QUEUE = JobSelection(queues=frozenset({"default"}))
 
 
 class Counter:
@@ -56,8 +61,10 @@ async def costs_of_reads(data, count):
     filled(data, count)
     store = await SqliteStore.open(data)
     counter = await watched(store)
-    pages = [JobQuery(queue=QueueName("default"), limit=100, before=it) for it in (None, count // 2, 150)]
-    done = [JobQuery(queue=QueueName("default"), status=Status.SUCCEEDED, limit=100, before=it) for it in (None, 150)]
+    positions = [None, SearchPosition(0, count // 2), SearchPosition(0, 150)]
+    succeeded = replace(QUEUE, statuses=frozenset({Status.SUCCEEDED}))
+    pages = [PageQuery(selection=QUEUE, limit=100, before=it) for it in positions]
+    done = [PageQuery(selection=succeeded, limit=100, before=it) for it in positions[::2]]
     costs = [await counter.cost(store.list(it)) for it in (*pages, *done)]
     costs += [await counter.cost(store.jobs([id_of(it) for it in range(1, count, count // 100)]))]
     costs += [await counter.cost(store.history(id_of(count - 1))), await counter.cost(store.newest_streams(limit=50))]
@@ -74,13 +81,12 @@ async def costs_of_own_lists(data, count):
     streams = (log_stream(job(status=Status.RUNNING), owner=ADA),)
     await store.commit(Changes(inserted=tuple(own), streams=streams))
     counter = await watched(store)
-    plain = JobQuery(queue=QueueName("default"), limit=100)
-    named = replace(plain, filter=Filter.JOB_NAME, values=("a*",))
-    queries = [plain, named, replace(plain, status=Status.SUCCEEDED), replace(plain, status=Status.RUNNING)]
+    named = replace(QUEUE, names=frozenset({"a*"}))
+    of_status = [replace(QUEUE, statuses=frozenset({it})) for it in (Status.SUCCEEDED, Status.RUNNING)]
     reaches = [Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab", "team"}))]
     costs = [
-        await counter.cost(store.list(replace(query, visibility=visibility)))
-        for query in queries
+        await counter.cost(store.list(PageQuery(selection=replace(it, visibility=visibility), limit=100)))
+        for it in (QUEUE, named, *of_status)
         for visibility in reaches
     ]
     costs += [await counter.cost(store.streams(visibility=visibility)) for visibility in reaches]

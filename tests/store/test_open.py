@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.catalog import ComputeEnvironment, JobQueue
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
 from batchq.store import lock, statements

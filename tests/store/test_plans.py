@@ -6,10 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from batchq.domain.bulk_stop import JobFilter
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
+from batchq.domain.job_selection import JobSelection
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Filter, JobQuery
 from batchq.store import (
     audit,
     bulk_stops,
@@ -124,30 +123,12 @@ def test_reads_of_the_engine_visit_only_the_rows_they_return(plan, name, index):
     assert f"USING {index} " in steps[0]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "job_reads.unfinished_children",
-        "lists.children",
-        "lists.children_with_status",
-        "lists.children_failed_or_queued",
-    ],
-)
-def test_the_children_of_an_array_are_read_as_one_range(plan, name):
-    stretch, spec = plan(STATEMENTS[name], named(STATEMENTS[name]))
+def test_the_children_of_an_array_are_read_as_one_range(plan):
+    statement = STATEMENTS["job_reads.unfinished_children"]
+    stretch, spec = plan(statement, named(statement))
 
     assert stretch == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
     assert spec == "SEARCH job_specs USING INTEGER PRIMARY KEY (rowid=?)"
-
-
-@pytest.mark.parametrize("status", [Status.PENDING, Status.FAILED])
-def test_jobs_with_pending_end_cost_a_list_no_scan(plan, status):
-    query = JobQuery(queue="default", status=status, limit=10, ended_arrays=frozenset({1, 2}))
-
-    walks = [plan(*lists.select_orders(part, None, among))[0] for part, among in lists._split(query)]
-
-    index = "COVERING INDEX jobs_by_status (queue=? AND status=? AND ord"
-    assert all(walk.startswith(f"SEARCH jobs USING {index}") for walk in walks), walks
 
 
 def test_a_page_of_a_share_begins_by_a_seek(plan):
@@ -183,44 +164,20 @@ def test_jobs_that_require_a_resource_are_read_newest_first(plan, status, name):
     assert look == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"
 
 
-LISTS = [(None, by) for by in [None, *Filter]] + [(Status.RUNNING, None), (Status.RUNNING, Filter.SHARE_IDENTIFIER)]
-
-
-@pytest.mark.parametrize("value", ["a", "a*", "a:1", "5"])
-@pytest.mark.parametrize(("status", "by"), LISTS)
-def test_every_filter_of_a_list_reads_only_an_index(plan, status, by, value):
-    query = JobQuery(queue="default", status=status, filter=by, values=(value, "b"), limit=10)
-
-    (step,) = plan(*lists.select_orders(query))
-
-    index = "jobs_by_queue (queue=? AND ord<?)" if status is None else "jobs_by_status (queue=? AND status=? AND ord<?)"
-    assert step == f"SEARCH jobs USING COVERING INDEX {index}"
-
-
-@pytest.mark.parametrize("column", ["owner", "account"])
-@pytest.mark.parametrize(("by", "value"), [(None, "a"), *((by, "a*") for by in Filter)])
-def test_the_list_of_an_owner_is_read_from_an_index(plan, column, by, value):
-    query = JobQuery(queue="default", status=Status.SUCCEEDED, filter=by, values=(value, "b"), limit=10)
-
-    (step,) = plan(*lists.select_orders(query, (column, "ada")))
-
-    assert step == f"SEARCH jobs USING INDEX jobs_by_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
-
-
 # ---------------------------------------------------------------------------------------------- targets of a bulk stop
 
 SOME = frozenset({"a"})
-NAMED = tuple((job_id(number), None) for number in range(3))
+NAMED = tuple(job_id(number) for number in range(3))
 
 
 @pytest.mark.parametrize(
     ("selection", "index"),
     [
-        (JobFilter(users=SOME, names=SOME), "SEARCH jobs USING INDEX jobs_unfinished (owner=?)"),
-        (JobFilter(queues=SOME), "SCAN jobs USING INDEX jobs_unfinished"),
-        (JobFilter(environments=SOME), "SEARCH jobs USING INDEX jobs_active (status=?)"),
-        (JobFilter(statuses=frozenset({Status.RUNNING})), "SEARCH jobs USING INDEX jobs_active (status=?)"),
-        (JobFilter(statuses=frozenset(Status)), "SCAN jobs USING INDEX jobs_unfinished"),
+        (JobSelection(users=SOME, names=SOME), "SEARCH jobs USING INDEX jobs_unfinished (owner=?)"),
+        (JobSelection(queues=SOME), "SCAN jobs USING INDEX jobs_unfinished"),
+        (JobSelection(environments=SOME), "SEARCH jobs USING INDEX jobs_active (status=?)"),
+        (JobSelection(statuses=frozenset({Status.RUNNING})), "SEARCH jobs USING INDEX jobs_active (status=?)"),
+        (JobSelection(children=True), "SCAN jobs USING INDEX jobs_unfinished"),
     ],
 )
 def test_a_bulk_stop_selects_targets_without_reading_finished_jobs(plan, selection, index):
@@ -230,7 +187,7 @@ def test_a_bulk_stop_selects_targets_without_reading_finished_jobs(plan, selecti
 
 
 def test_named_targets_are_found_by_their_ids(plan):
-    steps = plan(*bulk_stops.select_targets(JobFilter(members=NAMED, statuses=frozenset(Status))))
+    steps = plan(*bulk_stops.select_targets(JobSelection(ids=NAMED, children=True)))
 
     scanned = [step for step in steps if " jobs " in step or " array " in step]
     assert all(step.startswith("SEARCH") for step in scanned), steps

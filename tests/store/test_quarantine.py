@@ -5,13 +5,16 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
+from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import DefinitionStatus
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import DefinitionRef
-from batchq.domain.job import Status
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey
+from batchq.domain.stop_request import StopRequest
 from batchq.errors import StoreRefused
-from batchq.ports.jobs import Changes, JobQuery
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import Changes
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import consumable, definition, environment, job, job_id, log_stream, moment, policy, queue
 
@@ -26,14 +29,14 @@ async def change(store, statement):
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
 async def test_an_unreadable_bulk_stop_is_skipped_and_its_number_reused(store, ruin):
-    cancel = BulkStop(number=1, order=BulkStopOrder(kind=Kind.CANCEL, reason="enough"))
+    cancel = BulkStop(number=1, request=StopRequest(kind=StopKind.CANCEL, reason="enough"))
     await store.commit(
-        Changes(inserted=(job(number=1), job(number=2, name="mine")), bulk_stops=((cancel, JobFilter()),))
+        Changes(inserted=(job(number=1), job(number=2, name="mine")), bulk_stops=((cancel, JobSelection()),))
     )
     await change(store, f"UPDATE bulk_stops SET value = {ruin}")
     assert await store.bulk_stops() == ()
 
-    await store.commit(Changes(bulk_stops=((cancel, JobFilter(names=frozenset({"mine"}))),)))
+    await store.commit(Changes(bulk_stops=((cancel, JobSelection(names=frozenset({"mine"}))),)))
 
     assert await store.bulk_stops() == (cancel,)
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
@@ -46,7 +49,7 @@ async def test_a_list_shows_a_damaged_job_from_its_columns(store, table, ruin):
     await store.commit(Changes(inserted=tuple(jobs)))
     await change(store, f"UPDATE {table} = {ruin} WHERE ord = 1")
 
-    listed = await store.list(JobQuery(queue="default", limit=10))
+    listed = (await store.list(PageQuery(limit=10))).jobs
 
     damaged = listed[1]
     assert [it.id for it in listed] == [job_id(2), job_id(1), job_id(0)]

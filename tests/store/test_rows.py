@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
 from batchq.domain.job import (
     ArrayChild,
@@ -18,7 +19,6 @@ from batchq.domain.job import (
     Job,
     JobSpec,
     RetryStrategy,
-    Status,
 )
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import SignalStep, StopOrder

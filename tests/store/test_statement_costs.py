@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
-from batchq.domain.job import Status
+from batchq.domain.enums import Status, StopKind
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
 from batchq.engine.mailbox import BulkStopRequest
 from batchq.ports.jobs import Changes
 from batchq.store import job_reads, job_writes, statements
@@ -31,12 +32,12 @@ async def costs(data, count):
     harness, costs = LoopHarness(store, catalog_of()), []
     await harness.loop.load()
     for visibility in REACHES:
-        selection = JobFilter(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), visibility=visibility)
+        selection = JobSelection(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), visibility=visibility)
         for connection in (store._database._browser, store._database._writer):
             await connection.set_progress_handler(counter := Counter(), EACH)
             costs.append(counter)
         answer = asyncio.get_running_loop().create_future()
-        order = BulkStopOrder(kind=Kind.CANCEL, reason="all")
+        order = StopRequest(kind=StopKind.CANCEL, reason="all")
         await harness.process(
             BulkStopRequest(
                 order=order,

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
+from batchq.domain.job_selection import JobSelection
 from batchq.errors import Conflict, StoreFailed, StoreLost
-from batchq.ports.job_search import JobSearchQuery
-from batchq.ports.jobs import Changes, JobQuery
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import Changes
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
 from tests.store.conftest import Gate
@@ -199,15 +200,19 @@ async def test_a_read_during_a_commit_sees_the_state_before_it(store, writer):
     assert await parts_kept(store, 1) == {True}
 
 
-LIST = JobQuery(queue="default", status=Status.RUNNING, limit=10)
-SEARCH = JobSearchQuery(limit=10)
+LIST = PageQuery(selection=JobSelection(statuses=frozenset({Status.RUNNING})), limit=10)
+SEARCH = PageQuery(limit=10)
+
+
+async def jobs_of(read):
+    return (await read).jobs
 
 
 @pytest.mark.parametrize(
     ("connection", "slow", "others"),
     [
         ("_browser", lambda it: it.list(LIST), [lambda it: it.active()]),
-        ("_searcher", lambda it: it.search(SEARCH), [lambda it: it.active(), lambda it: it.list(LIST)]),
+        ("_searcher", lambda it: it.search(SEARCH), [lambda it: it.active(), lambda it: jobs_of(it.list(LIST))]),
     ],
     ids=["list", "search"],
 )

@@ -19,14 +19,14 @@ from batchq.domain.catalog import (
     PolicyName,
     ResourceKind,
     SchedulingPolicy,
-    State,
 )
 from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.enums import State, Status, StopKind
 from batchq.domain.explanation.facts import Holders, SchedulerState
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, SubmissionKey, child_id
-from batchq.domain.job import ArrayChild, Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status
+from batchq.domain.job import ArrayChild, Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy
 from batchq.domain.scheduling.resources import Usage
-from batchq.domain.stop_values import SignalStep, StopKind, StopOrder
+from batchq.domain.stop_values import SignalStep, StopOrder
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
 from batchq.engine.account_limits import AccountPolicies
 from batchq.ports.history import HistoryEntry

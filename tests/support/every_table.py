@@ -11,12 +11,15 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
-from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
+from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import ConsumableUpdate, QuantityOperation
 from batchq.domain.cost import Amounts, Spending
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import ConsumableName, child_id
-from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement, Status
+from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.domain.stop_request import StopRequest
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Changes, Restoration
 from batchq.store.database import NAME
@@ -61,7 +64,7 @@ JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE)
 RECORD = AuditRecord(
     at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", resource=f"job/{job_id(1)}"
 )
-BULK_STOP = BulkStopOrder(kind=Kind.CANCEL, reason="enough", record=RECORD)
+BULK_STOP = BulkStop(number=1, request=StopRequest(kind=StopKind.CANCEL, reason="enough"), record=RECORD)
 UPDATE = ConsumableUpdate(token="a-token", operation=QuantityOperation.ADD, quantity=1, at=NOON)
 BUDGET = Budget(key=BudgetKey(BudgetScope.ACCOUNT, "lab"), currency="EUR", soft=Decimal(1))
 SPENDING = Spending(
@@ -81,9 +84,7 @@ async def fill(data: Path) -> None:
         await _fill_catalog(store)
         await store.commit(_changes())
         await store.anchor_clock(ClockAnchor(boot="a-boot", booted_at=NOON, since=NOON), None)
-        await store.commit(
-            Changes(bulk_stops=((BulkStop(number=1, order=BULK_STOP), JobFilter(users=frozenset({""}))),))
-        )
+        await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(users=frozenset({""}))),)))
         await store.ingest_audit_records(
             [PendingAudit(entry_id="an-entry", record=replace(RECORD, operation="CreateUser", resource="user/ada"))]
         )

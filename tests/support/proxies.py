@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from batchq.domain.container import Resources
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
 from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.logs import LogLine

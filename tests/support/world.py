@@ -26,14 +26,17 @@ from batchq.compute.simulated.engine import nanoseconds
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind
+from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
 from batchq.domain.container import Resources
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.explanation.explanation import Explanation
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
-from batchq.domain.job import FINISHED, ConsumableRequirement, Dependency, Job, RetryStrategy, Status
+from batchq.domain.job import ConsumableRequirement, Dependency, Job, RetryStrategy
 from batchq.domain.job_request import JobRequest
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.prices import Prices
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.task import Nodes, Task
 from batchq.errors import ContainerGone, NotFound, RuntimeUnknown
 from batchq.ports.checkpoints import CheckpointStore
@@ -41,7 +44,6 @@ from batchq.ports.clock import BootClock
 from batchq.ports.jobs import Changes, Restoration
 from batchq.ports.logs import LogArchive, LogLine
 from batchq.ports.runtime import ContainerRuntime, ContainerState
-from batchq.services.bulk_stop import JobSelector
 from batchq.services.submissions import build_spec
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.store.log_files import LogFiles
@@ -299,12 +301,15 @@ class World:
             depends_on=tuple(it if isinstance(it, Dependency) else Dependency(job_id=it) for it in after),
         )
 
-    async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:
-        await self.jobs.cancel(job_id, reason, caller=self.caller)
+    async def cancel(self, job_id: JobId, reason: str = "not needed", *, caller: Caller | None = None) -> None:
+        await self.jobs.stop(job_id, StopRequest(kind=StopKind.CANCEL, reason=reason), caller=caller or self.caller)
 
-    async def terminate(self, job_id: JobId, reason: str = "stop it", **more: Any) -> None:
+    async def terminate(
+        self, job_id: JobId, reason: str = "stop it", *, caller: Caller | None = None, **more: Any
+    ) -> None:
         """`more`: checkpoint, keep_checkpoints, force, signal, grace."""
-        await self.jobs.terminate(job_id, reason, caller=self.caller, **more)
+        request = StopRequest(kind=StopKind.TERMINATE, reason=reason, **more)
+        await self.jobs.stop(job_id, request, caller=caller or self.caller)
 
     def step_disk_clock(self, seconds: float) -> None:
         """Set the clock of the checkpoints' disk ahead of the server's, or back.
@@ -348,27 +353,27 @@ class World:
         return await self.jobs.release(job_id, caller=self.caller)
 
     async def pause(self, job_id: JobId, reason: str = "not now") -> None:
-        await self.jobs.pause(job_id, reason, caller=self.caller)
+        await self.jobs.stop(job_id, StopRequest(kind=StopKind.PAUSE, reason=reason), caller=self.caller)
 
     async def resume(self, job_id: JobId) -> bool:
         return await self.jobs.resume_job(job_id, caller=self.caller)
 
     async def cancel_all(self, *ids: str, reason: str = "not needed", **of: Any) -> dict[str, str]:
         """Cancel the jobs with these ids, or those that a filter selects; the outcome by id."""
-        return await self.stop_many(BulkStopOrder(kind=Kind.CANCEL, reason=reason), *ids, **of)
+        return await self.stop_many(StopRequest(kind=StopKind.CANCEL, reason=reason), *ids, **of)
 
     async def terminate_all(self, *ids: str, reason: str = "stop it", **of: Any) -> dict[str, str]:
-        return await self.stop_many(BulkStopOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
+        return await self.stop_many(StopRequest(kind=StopKind.TERMINATE, reason=reason), *ids, **of)
 
-    async def stop_many(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
+    async def stop_many(self, order: StopRequest, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
         return {it.job_id: str(it.outcome) for it in await self.outcomes(order, *ids, preview=preview, **of)}
 
-    async def outcomes(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> list[JobOutcome]:
-        selector = JobSelector(
-            ids=ids or None, accounts=of.pop("accounts", None), rest=JobFilter(**{it: frozenset(of[it]) for it in of})
+    async def outcomes(self, order: StopRequest, *ids: str, preview: bool = False, **of: Any) -> list[JobOutcome]:
+        selection = JobSelection(
+            ids=ids or None, **{it: value if value is True else frozenset(value) for it, value in of.items()}
         )
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
-        return [it async for some in await stop(order, selector, caller=self.caller) for it in some]
+        return [it async for some in await stop(order, selection, caller=self.caller) for it in some]
 
     async def finish(self, job_id: JobId, status: Status | None = None, *, container_key: str = "") -> None:
         """End a job of a LASTING script: its container gets the signal directly, without the server.
@@ -527,7 +532,7 @@ class World:
         assert self.engine.loop.scheduler.queued_jobs.queued == +Counter(await self.store.queued())
         if self.engine.health().safe_mode is not None:
             await self.leave_safe_mode(purge=True)
-        order = BulkStopOrder(kind=Kind.TERMINATE, reason="the scenario is over", force=True)
+        order = StopRequest(kind=StopKind.TERMINATE, reason="the scenario is over", force=True)
         await self.stop_many(order, names=["*"])
         await self.until(self._all_gone, "containers or jobs are left over")
         await self.wait_until_idle()

@@ -15,7 +15,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.job import Job
 from batchq.domain.training_jobs import TrainingJobView
 from batchq.errors import Invalid
-from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 
@@ -111,7 +111,7 @@ class ListToken(Struct, frozen=True):
 
 
 async def matching_jobs(
-    search: JobSearchService, query: JobSearchQuery, matches: Callable[[TrainingJobView], bool], *, caller: Caller
+    search: JobSearchService, query: PageQuery, matches: Callable[[TrainingJobView], bool], *, caller: Caller
 ) -> tuple[list[TrainingJobView], SearchPosition | None]:
     """Up to `query.limit` jobs of the search for which `matches` is true, and where the next page continues.
 

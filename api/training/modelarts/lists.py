@@ -33,11 +33,12 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import FINISHED, Status, StopProgress
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import StopStep
 from batchq.domain.times import LATEST, milliseconds, optional_rfc3339, rfc3339
 from batchq.domain.training_jobs import TrainingJobView
 from batchq.ports.history import HistoryEntry
-from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.job_search import PageQuery
 
 MAX_SEARCHED = 5000  # jobs
 PAGE_SIZE = 100  # jobs that are in memory together
@@ -77,7 +78,7 @@ class TrainingJobsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True
 class _Selection(Struct, frozen=True, kw_only=True):
     """What a request selects: the query of the store, and the conditions that the store cannot check."""
 
-    query: JobSearchQuery
+    query: PageQuery
     predicates: tuple[Predicate, ...]
 
 
@@ -126,7 +127,7 @@ async def _matching(context: Parts, wanted: _Selection, caller: Caller) -> list[
 
 
 def _selection(context: Parts, body: TrainingJobSearch, *, project: str) -> _Selection:
-    query = JobSearchQuery(definitions=frozenset({f"{definition_prefix(project)}_*"}), limit=PAGE_SIZE)
+    selection = JobSelection(definitions=frozenset({f"{definition_prefix(project)}_*"}))
     predicates: list[Predicate] = [lambda job: not DIALECT.is_deleted(job)]
     if body.workspace_id:
         predicates.append(lambda job: workspace_of(job) == body.workspace_id)
@@ -138,17 +139,17 @@ def _selection(context: Parts, body: TrainingJobSearch, *, project: str) -> _Sel
         if not values:  # the vendor: an empty value is no condition
             continue
         if condition.key == "create_time":
-            query = _created_between(query, condition, values)
+            selection = _created_between(selection, condition, values)
         elif condition.key in value_of:
-            query = _narrowed(query, condition, values)
+            selection = _narrowed(selection, condition, values)
             predicates.append(_compare(condition, values, value_of[condition.key]))
         else:
             raise ModelArtsRefusal(UNSUPPORTED_KEY, condition.key)
-    return _Selection(query=query, predicates=tuple(predicates))
+    return _Selection(query=PageQuery(selection=selection, limit=PAGE_SIZE), predicates=tuple(predicates))
 
 
-def _narrowed(query: JobSearchQuery, other_filter: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
-    """The query with the part of a filter that the store can check: of a name all but its case."""
+def _narrowed(selection: JobSelection, other_filter: SearchFilter, values: Sequence[str]) -> JobSelection:
+    """The selection with the part of a filter that the store can check: of a name all but its case."""
     if other_filter.key == "phase":
         for value in values:
             if value not in set(Phase):
@@ -156,16 +157,16 @@ def _narrowed(query: JobSearchQuery, other_filter: SearchFilter, values: Sequenc
     match other_filter.key, other_filter.operator:
         case "phase", "in":
             statuses = frozenset(status for value in values for status in statuses_in(Phase(value)))
-            return replace(query, statuses=statuses if query.statuses is None else statuses & query.statuses)
-        case "name", "like" | "in" if len(values) <= _NAME_PATTERN_LIMIT and query.names is None:
+            return replace(selection, statuses=statuses & selection.possible_statuses)
+        case "name", "like" | "in" if len(values) <= _NAME_PATTERN_LIMIT and selection.names is None:
             stars = "*" if other_filter.operator == "like" else ""
             names = frozenset(f"{stars}{value}{stars}" for value in values)
-            return query if any("*" in value for value in values) else replace(query, names=names)
+            return selection if any("*" in value for value in values) else replace(selection, names=names)
         case _:
-            return query
+            return selection
 
 
-def _created_between(query: JobSearchQuery, other_filter: SearchFilter, values: Sequence[str]) -> JobSearchQuery:
+def _created_between(selection: JobSelection, other_filter: SearchFilter, values: Sequence[str]) -> JobSelection:
     """Both times in milliseconds, inclusive; one value is the first time."""
     if other_filter.operator != "between":
         raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, other_filter.operator or "", solution="Use between.")
@@ -175,9 +176,9 @@ def _created_between(query: JobSearchQuery, other_filter: SearchFilter, values: 
     first, *rest = map(int, values)
     if len(rest) > 1:
         raise ModelArtsRefusal(UNSUPPORTED_VALUE, ", ".join(values), solution="Use two times.")
-    after = max(first - 1, query.created_after or -1)
-    before = min((rest[0] if rest else LATEST) + 1, query.created_before or LATEST + 1)
-    return replace(query, created_after=after, created_before=before)
+    after = max(first - 1, selection.created_after or -1)
+    before = min((rest[0] if rest else LATEST) + 1, selection.created_before or LATEST + 1)
+    return replace(selection, created_after=after, created_before=before)
 
 
 def _compare(other_filter: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) -> Predicate:

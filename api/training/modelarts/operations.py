@@ -47,11 +47,13 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobUpdate,
 )
 from batchq.domain.access.accounts import Permission
-from batchq.domain.enums import FINISHED, Status
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.ids import QueueName
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.training_jobs import STOPPABLE, TrainingJobView
 from batchq.errors import LimitExceeded
-from batchq.ports.job_search import JobSearchQuery
+from batchq.ports.job_search import PageQuery
 from batchq.ports.responses.server import EmptyResponse
 from batchq.services.job_log import JobLogQuery
 
@@ -152,7 +154,8 @@ async def stop_training_job(context: Parts, call: Call[TrainingJobAction]) -> Tr
     job = await find_modelarts_job(context, call)
     if TrainingJobView(job).phase not in STOPPABLE:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
-    await context.jobs.terminate(job.id, f"Terminated by {caller.user}", caller=caller)
+    order = StopRequest(kind=StopKind.TERMINATE, reason=f"Terminated by {caller.user}")
+    await context.jobs.stop(job.id, order, caller=caller)
     answer = describe_modelarts_job(context, await find_modelarts_job(context, call))
     if answer.status.phase not in {Phase.TERMINATING, Phase.TERMINATED}:
         raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
@@ -256,11 +259,10 @@ async def show_engines(context: Parts, call: Call[None]) -> TrainingEnginesRespo
 
 async def _is_taken(context: Parts, call: Call[CreateTrainingJob], name: str) -> bool:
     """Whether an unfinished job of the project that the caller sees has the name."""
-    query = JobSearchQuery(
+    selection = JobSelection(
         definitions=frozenset({f"{definition_prefix(call.path['project'])}_*"}),
         names=frozenset({name}),
         statuses=_UNFINISHED,
-        limit=20,
     )
-    page = await context.search.search(query, caller=call.caller)
+    page = await context.search.search(PageQuery(selection=selection, limit=20), caller=call.caller)
     return any(job.spec.name == name for job in page.jobs)

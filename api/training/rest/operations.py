@@ -40,11 +40,12 @@ from batchq.api.training.rest.job_answers import (
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.training_jobs import TrainingJobView, statuses_with
 from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import Checkpoint
-from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.services.job_log import JobLogQuery
 from batchq.services.training import summary_of
 
@@ -109,15 +110,14 @@ async def list_training_jobs(context: Parts, call: Call[ListTrainingJobsQuery]) 
     """
     query, caller = call.input, call.caller
     token = ListToken(context.tokens, ("ListTrainingJobs", caller.user, query.status, query.name))
-    search = JobSearchQuery(
+    selection = JobSelection(
         statuses=None if query.status is None else statuses_with(STATUSES, query.status),
         held=query.status is TrainingStatus.PAUSED,
         names=None if query.name is None else frozenset({query.name}),
-        limit=query.limit,
-        before=_position(token, query.cursor),
     )
+    page = PageQuery(selection=selection, limit=query.limit, before=_position(token, query.cursor))
     views, position = await matching_jobs(
-        context.search, search, lambda view: _matches(view, query.status), caller=caller
+        context.search, page, lambda view: _matches(view, query.status), caller=caller
     )
     return ListResponse(jobs=tuple(map(training_job_summary, views)), next_cursor=token.make(position))
 

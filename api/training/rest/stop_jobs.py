@@ -22,8 +22,9 @@ from batchq.api.training.rest.job_answers import (
     status_of,
 )
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.enums import FINISHED
+from batchq.domain.enums import FINISHED, StopKind
 from batchq.domain.job import Job
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.training_jobs import TrainingJobView, TrainingPhase
 from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 
@@ -113,14 +114,14 @@ async def _cancel(context: Parts, job: Job, body: CancelTrainingJobRequest, call
     _refuse_finished(job)
     can_write = job.spec.checkpoints is not None or status_of(TrainingJobView(job)) is TrainingStatus.RUNNING
     try:
-        await context.jobs.terminate(
-            job.id,
-            body.reason or f"Cancelled by {caller.user}",
+        order = StopRequest(
+            kind=StopKind.TERMINATE,
+            reason=body.reason or f"Cancelled by {caller.user}",
             checkpoint=body.create_final_checkpoint and can_write,
             keep_checkpoints=body.preserve_checkpoints,
             force=body.force,
-            caller=caller,
         )
+        await context.jobs.stop(job.id, order, caller=caller)
     except Invalid as why:
         raise impossible(str(why)) from None
     job = await read_job(context, job.id, caller)
@@ -166,7 +167,8 @@ async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]
     code. A repeated request changes nothing.
     """
     job, caller = await find_job(context, call), call.caller
-    pause = partial(context.jobs.pause, job.id, call.input.reason or f"Paused by {caller.user}", caller=caller)
+    order = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {caller.user}")
+    pause = partial(context.jobs.stop, job.id, order, caller=caller)
     return await _change(context, job, pause, refused=_NOT_PAUSABLE, required=PAUSABLE, caller=caller)
 
 

@@ -32,10 +32,12 @@ from batchq.api.training.sagemaker.job_document import (
 )
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.enums import FINISHED
+from batchq.domain.enums import FINISHED, StopKind
 from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.training_jobs import STOPPABLE, TrainingJobView, statuses_with
-from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.ports.job_search import PageQuery, SearchPosition
 
 DEFAULT_RESULTS = 10  # as in SageMaker
 _PRIMARY = {phase: statuses.primary for phase, statuses in STATUSES.items()}
@@ -118,7 +120,8 @@ async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wi
         status = STATUSES[phase].primary
         raise validation_exception(f"The request was rejected because the training job is in status {status}.")
     reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
-    await context.jobs.terminate(job.id, reason, checkpoint=checkpoint, caller=request.caller)
+    order = StopRequest(kind=StopKind.TERMINATE, reason=reason, checkpoint=checkpoint)
+    await context.jobs.stop(job.id, order, caller=request.caller)
     return {}
 
 
@@ -217,16 +220,15 @@ def _refuse_unsupported(body: wire.SageMakerListTrainingJobs) -> None:
             raise validation_exception(f"{member} {str(value)[:40]} is not supported by this server.")
 
 
-def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> JobSearchQuery:
-    return JobSearchQuery(
+def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> PageQuery:
+    selection = JobSelection(
         statuses=None if body.StatusEquals is None else statuses_with(_PRIMARY, TrainingJobStatus(body.StatusEquals)),
         names=None if body.NameContains is None else frozenset({f"*{body.NameContains}*"}),
         definitions=frozenset({f"{DIALECT.name}_*"}),
         created_after=_milliseconds(body.CreationTimeAfter),
         created_before=_milliseconds(body.CreationTimeBefore),
-        limit=body.MaxResults or DEFAULT_RESULTS,
-        before=position,
     )
+    return PageQuery(selection=selection, limit=body.MaxResults or DEFAULT_RESULTS, before=position)
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -232,7 +232,7 @@ CREATE INDEX submissions_by_age ON submissions (at);
 -- A bulk stop that is being executed.
 CREATE TABLE bulk_stops (
     number INTEGER PRIMARY KEY,
-    value TEXT NOT NULL -- JSON of BulkStopOrder
+    value TEXT NOT NULL -- JSON of BulkStop
 );
 
 -- The jobs that a bulk stop selected and has not stopped yet.

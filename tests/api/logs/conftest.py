@@ -8,7 +8,7 @@ import pytest
 from batchq.api.auth.authentication import open_gate
 from batchq.api.logs import routes
 from batchq.api.serving import app as api
-from batchq.domain.job import Status
+from batchq.domain.enums import Status
 from batchq.logs.service import GROUP, CloudWatchLogs
 from batchq.ports.jobs import Changes
 from tests.api.conftest import ACCOUNT, REGION, boto_at

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from tests.bench.figures import Figure, Scale, at_most_more, within
 from tests.bench.services import DISABLED_QUEUE, create_queues, simulated
 from tests.bench.wire import Caller, describing, p99, request, send

@@ -18,7 +18,13 @@ from tests.bench.wire import p99
 from tests.support.service import Service
 
 #: The filters of the readers, one after the other: all events, a queue, and ends.
-VIEWS = ("", f"queues={QUEUE}", "statuses=FAILED", "statuses=SUCCEEDED,FAILED", f"queues={QUEUE}&statuses=RUNNING")
+VIEWS = (
+    "",
+    f"jobQueues={QUEUE}",
+    "jobStatuses=FAILED",
+    "jobStatuses=SUCCEEDED,FAILED",
+    f"jobQueues={QUEUE}&jobStatuses=RUNNING",
+)
 LOW_RATE = 1  # jobs a second
 
 

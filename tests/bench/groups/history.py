@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
-from batchq.domain.job import Status
 from batchq.ports.history import FeedFilter
 from batchq.store import history, rows, statements
 from batchq.store.statements import Begin, execute_each, run_transaction

@@ -9,9 +9,8 @@ from itertools import count
 from pathlib import Path
 
 from batchq.compute.simulated.script import Script
-from batchq.domain.catalog import State
+from batchq.domain.enums import State, Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
 from tests.bench.engines import running
 from tests.bench.figures import Figure, Scale, at_most, compared, interleaved, within
 from tests.bench.services import environment, on_docker, simulated

@@ -55,10 +55,10 @@ def pages(call: Caller, scale: Scale, middle: int) -> Mapping[str, tuple[Page, f
     return {
         "an overview": (lambda _: call("batchq/overview"), 10),
         "a page of all jobs": (lambda _: search(), 20),
-        "a page of a status": (lambda _: search(statuses=["SUCCEEDED"]), 20),
+        "a page of a status": (lambda _: search(jobStatuses=["SUCCEEDED"]), 20),
         "a page by end": (lambda _: search(orderBy="ENDED"), 20),
         "one job": (lambda number: call.get(f"/v1/batchq/jobs/{id_of(number * 7919 % scale.many)}"), 20),
-        "a name that no job has": (lambda _: search(names=["*rare*"]), 50),
+        "a name that no job has": (lambda _: search(jobNames=["*rare*"]), 50),
         f"the last {LINES:,} lines of {size}": (lambda _: call.get(f"{log}&tail={LINES}"), 50),
         f"{LINES:,} lines in the middle of {size}": (lambda _: call.get(f"{log}&after=1.{middle}"), 50),
     }
