@@ -106,10 +106,9 @@ class IdempotencyFilter:
     """
 
     def __init__(self) -> None:
-        #: The marks of the current period, which is SUBMISSIONS_KEPT_FOR long.
-        self._marks = bytearray(FILTER_BYTES)
-        #: The marks of the previous period.
-        self._older = bytearray(FILTER_BYTES)
+        #: The marks of the current period, which is SUBMISSIONS_KEPT_FOR long, then those of the previous period.
+        #: Empty before the first submission.
+        self._marks: tuple[bytearray, ...] = ()
         #: When the current period began.
         self._since = datetime.min.replace(tzinfo=UTC)
         #: Until when every key may be a repetition.
@@ -122,11 +121,11 @@ class IdempotencyFilter:
     def may_be_repeated(self, key: SubmissionKey, now: datetime) -> bool:
         """Mark the key; whether it may be a repetition and must be looked up in the store."""
         if now - self._since >= SUBMISSIONS_KEPT_FOR:
-            self._marks, self._older, self._since = bytearray(FILTER_BYTES), self._marks, now
+            self._marks, self._since = (bytearray(FILTER_BYTES), *self._marks[:1]), now
         place = hash(key) % FILTER_BYTES
-        marked = self._marks[place] or self._older[place]
-        self._marks[place] = 1
-        return bool(marked) or now < self._unsure_until
+        marked = any(marks[place] for marks in self._marks)
+        self._marks[0][place] = 1
+        return marked or now < self._unsure_until
 
 
 class OrphanContainers:
