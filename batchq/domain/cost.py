@@ -17,7 +17,7 @@ from batchq.domain.access.accounts import Owner
 from batchq.domain.container import Resources
 from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Attempt, Job
+from batchq.domain.job import Attempt, Job, JobSpec
 from batchq.domain.prices import Prices
 from batchq.domain.training import MetricValue
 
@@ -111,6 +111,13 @@ def hourly(prices: Prices, resources: Resources) -> Amounts:
         compute=prices.vcpu_hour * resources.millicpus / MILLICPUS
         + prices.gib_hour * resources.memory_mib / MIB_PER_GIB,
     )
+
+
+def limit_cost(spec: JobSpec) -> Amounts | None:
+    """What one attempt costs that runs until its time limit; None without prices, and without a time limit."""
+    if spec.prices is None or spec.timeout is None:
+        return None
+    return hourly(spec.prices, spec.resources).times(_hours(spec.timeout))
 
 
 def run_time(attempt: Attempt, now: datetime) -> timedelta:

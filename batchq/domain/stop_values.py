@@ -69,6 +69,8 @@ class StopOrder(StopSequence, frozen=True, kw_only=True, omit_defaults=True):
     final_checkpoint_requested: bool = False
     #: Whether the checkpoints from before the order are kept.
     keep_checkpoints: bool = True
+    #: Whether a TerminateJob named a final checkpoint, also of a job that could not write one: the newest one is kept.
+    final_checkpoint_named: bool = False
     #: The name of the final checkpoint, an entry of the checkpoint directory; None: none was seen, or requested.
     final_checkpoint: str | None = None
     #: When the final checkpoint was seen; None: never.

@@ -39,6 +39,7 @@ from batchq.ports.jobs import JobStore
 log = logging.getLogger(__name__)
 POLL_INTERVAL = 0.5  # seconds between two reads of the directory of a job that is to write a checkpoint
 SWEEP_INTERVAL = 3600.0  # seconds between two sweeps
+SWEEP_RETRY_INTERVAL = 10.0  # seconds after a sweep that failed or was suspended
 SWEEP_BATCH = 200  # directories of one step of a sweep
 #: Reads the last metrics of an attempt whose log is stored, by name. Raises StoreFailed.
 ReadMetrics = Callable[[Job, Attempt], Awaitable[Mapping[str, MetricValue]]]
@@ -98,20 +99,28 @@ class Checkpoints:
         """
         while True:
             after: JobId | None = None
+            is_complete = False
             try:
                 while not suspended() and (ids := await self.files.jobs(after=after, limit=SWEEP_BATCH)):
                     await self._sweep(ids)
                     after = ids[-1]
+                is_complete = not suspended()
             except StoreFailed as failure:
                 log.warning("the checkpoint directories are not swept now: %s", failure)
-            await self._clock.sleep(SWEEP_INTERVAL)
+            await self._clock.sleep(SWEEP_INTERVAL if is_complete else SWEEP_RETRY_INTERVAL)
 
     async def mark_stop(self, job: Job) -> None:
-        """Record the checkpoints that exist before the first signal that requests a final one. An error is logged."""
-        if not awaits_final_checkpoint(job):
+        """Record the checkpoints that exist before a stop signal. An error is logged.
+
+        That is before the first signal that requests a final one, and before each signal that another attempt may
+        follow: it continues from what the program writes after the signal.
+        """
+        is_final = awaits_final_checkpoint(job)
+        is_last_attempt = job.stop is not None and not job.is_pausing
+        if job.spec.checkpoints is None or (is_last_attempt and not is_final):
             return
         try:
-            await self.files.mark(job.id, _moment(job, Mark.STOP))
+            await self.files.mark(job.id, _moment(job, Mark.STOP) if is_final else None)
         except StoreFailed as failure:
             log.warning("job %s: its checkpoints are not recorded before the signal: %s", job.id, failure)
 
@@ -141,16 +150,27 @@ class Checkpoints:
             return False
 
     async def _post_final(self, job: Job, *, ended: bool) -> bool:
-        """Post the newest complete checkpoint from after the request, if it exists; whether it does."""
-        found = await self.files.entries(job.id, ended=ended, since=_moment(job, Mark.STOP))
-        final = next((checkpoint for checkpoint in reversed(found) if checkpoint.complete), None)
-        if final is None:
+        """Post the newest complete checkpoint from after the request, if it exists; whether it does.
+
+        It is the newest of those that are complete at the mark, so every other one is older than it, or was written
+        after the mark: the next attempt continues from the latter.
+        """
+        names = await self._complete_names(job, ended=ended)
+        if not names:
             return False
         moment = _moment(job, Mark.FINAL)
         with suppress(StoreFailed):  # then the next attempt continues from the final checkpoint
-            await self.files.mark(job.id, moment)
-        self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=moment.attempt, name=final.name)))
+            await self.files.mark(job.id, moment, ended=ended)
+            later = {checkpoint.name for checkpoint in await self.files.entries(job.id, ended=True, since=moment)}
+            marked = [name for name in await self._complete_names(job, ended=ended) if name not in later]
+            names = marked or names
+        self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=moment.attempt, name=names[-1])))
         return True
+
+    async def _complete_names(self, job: Job, *, ended: bool) -> list[str]:
+        """The complete checkpoints from after the request for a final one, oldest first."""
+        found = await self.files.entries(job.id, ended=ended, since=_moment(job, Mark.STOP))
+        return [checkpoint.name for checkpoint in found if checkpoint.complete]
 
     async def _finish_or_log(self, job: Job) -> None:
         try:
@@ -172,19 +192,22 @@ class Checkpoints:
         if order is None or order.keep_checkpoints:
             await self.files.discard_temporary(job.id)
         else:
-            kept = await self._kept(job, order) if order.final_checkpoint_requested else ()
-            await self.files.discard_except(job.id, (METRICS_FILE, *kept))
+            await self.files.discard_except(job.id, (METRICS_FILE, *await self._kept(job, order)))
 
     async def _kept(self, job: Job, order: StopOrder) -> Sequence[str]:
         """The names that a request for a final checkpoint keeps: that checkpoint, and all from after the request.
 
-        Without any the newest checkpoint: the moment of the request may not be recorded.
+        Without any the newest checkpoint: the job could not write one, or the moment of the request may not be
+        recorded. An order without a final checkpoint keeps no name.
         """
-        final = () if order.final_checkpoint is None else (order.final_checkpoint,)
-        moment = _moment(job, Mark.STOP) if job.attempts else None
-        later = () if moment is None else await self.files.entries(job.id, ended=True, since=moment)
-        names = (*final, *(checkpoint.name for checkpoint in later))
-        return names or [checkpoint.name for checkpoint in (await self.files.entries(job.id, ended=True))[-1:]]
+        names: list[str] = []
+        if order.final_checkpoint_requested and job.attempts:
+            later = await self.files.entries(job.id, ended=True, since=_moment(job, Mark.STOP))
+            final = () if order.final_checkpoint is None else (order.final_checkpoint,)
+            names = [*final, *(checkpoint.name for checkpoint in later)]
+        if names or not (order.final_checkpoint_requested or order.final_checkpoint_named):
+            return names
+        return [checkpoint.name for checkpoint in (await self.files.entries(job.id, ended=True))[-1:]]
 
     async def _sweep(self, ids: Sequence[JobId]) -> None:
         known = await self._store.jobs(ids)

@@ -82,10 +82,11 @@ class CheckpointStore(Protocol):
         written after that.
         """
 
-    async def mark(self, job_id: JobId, moment: Moment) -> None:
-        """Record which checkpoints exist now. A moment that was recorded before does not change.
+    async def mark(self, job_id: JobId, moment: Moment | None, *, ended: bool = True) -> None:
+        """Record which checkpoints exist now: a later one is newer, also if the clock is set back.
 
-        Without effect for a job without a directory.
+        A moment that was recorded before does not change; None: `since` never names it. `ended` False: a checkpoint
+        that is not complete yet counts as written after the moment. Without effect for a job without a directory.
         """
 
     async def entries(self, job_id: JobId, *, ended: bool, since: Moment | None = None) -> tuple[Checkpoint, ...]:

@@ -176,6 +176,15 @@ class CheckpointSummary(Struct, frozen=True, kw_only=True):
     latest: Checkpoint | None
 
 
+def summary_of(checkpoints: Sequence[Checkpoint]) -> CheckpointSummary:
+    """The summary of the checkpoints of a job, oldest first."""
+    return CheckpointSummary(
+        count=len(checkpoints),
+        size_bytes=sum(checkpoint.size_bytes for checkpoint in checkpoints),
+        latest=next((checkpoint for checkpoint in reversed(checkpoints) if checkpoint.complete), None),
+    )
+
+
 class CheckpointService:
     """Requests about checkpoints. Jobs that are not visible to the caller are treated as missing.
 
@@ -221,13 +230,7 @@ class CheckpointService:
 
     async def summary(self, job_id: JobId, *, caller: Caller) -> CheckpointSummary:
         """The number, the size and the newest of a job's checkpoints. Raises NotFound and StoreFailed."""
-        found = await self.list(job_id, caller=caller)
-        complete: Sequence[Checkpoint] = [checkpoint for checkpoint in found if checkpoint.complete]
-        return CheckpointSummary(
-            count=len(found),
-            size_bytes=sum(checkpoint.size_bytes for checkpoint in found),
-            latest=complete[-1] if complete else None,
-        )
+        return summary_of(await self.list(job_id, caller=caller))
 
     async def request(self, job_id: JobId, *, caller: Caller) -> None:
         """Request a checkpoint now: send the signal that the job declared to the containers of its main node.

@@ -116,14 +116,17 @@ class CheckpointFiles:
         work = partial(self._prepare, job_id, self._path(job_id), ended=ended, final=final)
         return await self._in_thread(self._readers, work, f"the directory of {job_id}")
 
-    async def mark(self, job_id: JobId, moment: Moment) -> None:
+    async def mark(self, job_id: JobId, moment: Moment | None, *, ended: bool = True) -> None:
         def unless_marked(marks: Marks) -> Marks:
-            return marks if marks.at(moment) is not None else self._marked(job_id, marks).with_moment(moment)
+            if moment is None:
+                return self._marked(job_id, marks)
+            known = marks.at(moment) is not None
+            return marks if known else self._marked(job_id, marks, ended=ended).with_moment(moment)
 
         await self._in_thread(self._readers, partial(self._mark, job_id, unless_marked), f"the marks of {job_id}")
 
     async def entries(self, job_id: JobId, *, ended: bool, since: Moment | None = None) -> tuple[Checkpoint, ...]:
-        work = partial(self._entries, job_id, self._path(job_id), ended=ended, since=since)
+        work = partial(self._entries, job_id, ended=ended, since=since)
         return await self._in_thread(self._readers, work, f"the checkpoints of {job_id}")
 
     async def metrics(self, job_id: JobId) -> bytes:
@@ -192,11 +195,11 @@ class CheckpointFiles:
         # A name that is escaped is not the name of the file.
         names = [
             checkpoint.name
-            for checkpoint in self._entries(job_id, path, ended=ended)
+            for checkpoint in self._entries(job_id, ended=ended)
             if checkpoint.complete and "\\" not in checkpoint.name
         ]
         if final is not None and final[1] in names:
-            later = self._entries(job_id, path, ended=ended, since=final[0])
+            later = self._entries(job_id, ended=ended, since=final[0])
             names += [] if any(checkpoint.complete for checkpoint in later) else [final[1]]
         self._mark(job_id, lambda marks: replace(self._marked(job_id, marks), moments={} if ended else marks.moments))
         return PreparedDirectory(path=path, resume_from=f"{MOUNT_POINT}/{names[-1]}" if names else None)
@@ -208,10 +211,11 @@ class CheckpointFiles:
             if self._path(job_id).is_dir() and (after := change(before := read_marks(file))) is not before:
                 write_marks(file, after)
 
-    def _marked(self, job_id: JobId, marks: Marks) -> Marks:
-        """The marks with one more, at which the present checkpoints exist."""
-        found = self._scan(self._path(job_id))
-        return marks.marked({escaped(name): size.changed_at for name, size in found})
+    def _marked(self, job_id: JobId, marks: Marks, *, ended: bool = True) -> Marks:
+        """The marks with one more, at which the present checkpoints exist. `ended` as in `mark`."""
+        found, now = self._scan(self._path(job_id)), None if ended else self._now()
+        incomplete = {escaped(name) for name, size in found if not size.is_complete(now)}
+        return marks.marked({escaped(name): size.changed_at for name, size in found}, incomplete=incomplete)
 
     def _scan(self, path: Path) -> list[tuple[str, "_Size"]]:
         """The checkpoints in a directory, by name; empty without the directory."""
@@ -226,24 +230,21 @@ class CheckpointFiles:
                     found.append((name, size))
         return found
 
-    def _entries(
-        self, job_id: JobId, path: Path, *, ended: bool, since: Moment | None = None
-    ) -> tuple[Checkpoint, ...]:
-        found, marks = self._scan(path), read_marks(self._marks(job_id))
+    def _entries(self, job_id: JobId, *, ended: bool, since: Moment | None = None) -> tuple[Checkpoint, ...]:
+        found, marks = self._scan(self._path(job_id)), read_marks(self._marks(job_id))
         if not found:
             return ()
         now = None if ended else self._now()  # after the scan: no entry is newer unless the clock was set back
         ordered: list[tuple[int, Checkpoint]] = []
         for name, size in found:
-            at = _time(size.changed_at)
             checkpoint = Checkpoint(
                 id=checkpoint_id(job_id, name),
                 name=escaped(name),
                 size_bytes=size.bytes,
-                created_at=at,
+                created_at=_time(size.changed_at),
                 epoch=epoch_of(name),
                 step=step_of(name),
-                complete=now is None or not now - QUIET < at <= now,
+                complete=size.is_complete(now),
             )
             ordered.append((marks.period(checkpoint.name, size.changed_at), checkpoint))
         ordered.sort(key=lambda pair: (pair[0], pair[1].created_at, pair[1].name))
@@ -258,6 +259,10 @@ class _Size(Struct, frozen=True, kw_only=True):
     bytes: int
     #: The latest change, in nanoseconds since the epoch.
     changed_at: int
+
+    def is_complete(self, now: datetime | None) -> bool:
+        """Whether it has not changed for QUIET at `now`; None: no container can change it any more."""
+        return now is None or not now - QUIET < _time(self.changed_at) <= now
 
 
 class _Scan:

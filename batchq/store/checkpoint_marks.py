@@ -5,7 +5,7 @@ time was written after the mark, also if the machine's clock was set in between.
 a checkpoint of a later period is newer than one of an earlier period, whatever their times are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -34,9 +34,14 @@ class Marks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seen_at, period = self.seen.get(name, (None, 0))
         return period if seen_at == changed_at else self.last + 1
 
-    def marked(self, changes: Mapping[str, int]) -> "Marks":
-        """With one more mark, at which these checkpoints exist. `changes`: by name, when it was last changed."""
-        seen = {name: (changed_at, self.period(name, changed_at)) for name, changed_at in changes.items()}
+    def marked(self, changes: Mapping[str, int], *, incomplete: Collection[str] = ()) -> "Marks":
+        """With one more mark, at which these checkpoints exist. `changes`: by name, when it was last changed.
+
+        A checkpoint of `incomplete` counts as written later, unless an earlier mark has it unchanged.
+        """
+        periods = {name: self.period(name, changed_at) for name, changed_at in changes.items()}
+        later = {name for name in incomplete if periods[name] > self.last}
+        seen = {name: (changed_at, periods[name]) for name, changed_at in changes.items() if name not in later}
         return replace(self, last=self.last + 1, seen=seen)
 
     def with_moment(self, moment: Moment) -> "Marks":

@@ -297,7 +297,12 @@ class SimulatedEngine:
 
     def remove(self, tag: Tag) -> bool:
         """Remove the container; a missing one is no error. Return whether it was running."""
-        container = self.containers.pop(tag, None)
+        container, now = self.containers.pop(tag, None), self._now()
+        self.planned_checkpoints = [
+            checkpoint
+            for checkpoint in self.planned_checkpoints
+            if checkpoint.container is not container or checkpoint.at <= now
+        ]
         self._leave(tag)
         return container is not None and container.inspect(self._now()).state is ContainerState.RUNNING
 

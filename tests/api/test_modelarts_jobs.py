@@ -3,23 +3,21 @@
 import asyncio
 import json
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields
 
-from batchq.api.training.common.training_jobs import without_root
+from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts import flavors, job_document, lists, operations
 from batchq.api.training.modelarts.job_document import FAILURES, phases
 from batchq.api.training.modelarts.wire import TrainingEventsQuery
-from batchq.domain.enums import Status, StopKind
-from batchq.domain.explanation.explain import REASONS
-from batchq.domain.stop_values import StopOrder
+from batchq.domain.enums import Status
+from batchq.domain.training_jobs import TrainingFailure, TrainingJobView
 from batchq.ports.history import HistoryEntry
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation
-from tests.support.builders import ADMIN, NOON, attempt, job
+from tests.support.builders import NOON, attempt, job, stop
 
 TERMINATE = {"action_type": "terminate"}
 
@@ -350,19 +348,18 @@ async def test_stages_are_those_of_each_attempt(server, create, send):
     assert shown["status"]["duration"] == 90_000
 
 
-def stopping(kind, **order):
-    it = StopOrder(kind=kind, reason="stop it", ordered_at=NOON, **order)
-    return job(status=Status.RUNNING, attempt=attempt(started_at=NOON), started_at=NOON, stop_orders=(it,))
-
-
 def test_a_text_names_the_obs_path_and_no_path_of_the_server():
     reason = "CannotCreateContainerError: host path '/srv/obs/lab/in' does not exist"
     failed = job(status=Status.FAILED, attempts=(attempt(reason=reason, stopped_at=NOON),), stopped_at=NOON)
     history = [HistoryEntry(job_id=failed.id, at=NOON, status=Status.FAILED, reason=reason, attempt=1)]
-    shown = partial(without_root, root=Path("/srv/obs"), scheme="obs://")
+    shown = BucketFolders(Path("/srv/obs"), "obs://").shown
 
     described = job_document.job_answer(
-        failed, FAILURES["NOT_STARTED"], now=NOON, capacity=failed.spec.resources, shown=shown
+        TrainingJobView(failed),
+        FAILURES[TrainingFailure.NOT_STARTED],
+        now=NOON,
+        capacity=failed.spec.resources,
+        shown=shown,
     )
     (event,) = lists.events_answer(history, TrainingEventsQuery(), shown=shown).events
 
@@ -370,22 +367,10 @@ def test_a_text_names_the_obs_path_and_no_path_of_the_server():
     assert event.message.endswith(reason.replace("/srv/obs/", "obs://"))
 
 
-def test_every_explanation_of_a_failed_job_has_phases():
-    failed = {reason.code for reason in REASONS if Status.FAILED in reason.statuses}
+@pytest.mark.parametrize(("seconds", "secondary"), [(59, "Terminating"), (61, "TerminatedFailed")])
+def test_a_stop_has_failed_a_minute_after_the_kill(seconds, secondary):
+    killed = job(status=Status.RUNNING, stop_orders=(stop(killed_at=NOON),))
 
-    assert FAILURES.keys() == failed
+    found = phases(TrainingJobView(killed), engine_answers=True, now=NOON + timedelta(seconds=seconds))
 
-
-@pytest.mark.parametrize(
-    ("it", "seconds", "expected"),
-    [
-        (job(status=Status.SUBMITTED), 0, ("Creating", "Creating")),
-        (stopping(StopKind.CANCEL), 0, ("Running", "Running")),
-        (stopping(StopKind.TIMEOUT), 0, ("Terminating", "Terminating")),
-        (stopping(StopKind.TERMINATE, killed_at=NOON), 59, ("Terminating", "Terminating")),
-        (stopping(StopKind.TERMINATE, killed_at=NOON), 61, ("Terminating", "TerminatedFailed")),
-    ],
-    ids=["submitted", "cancelled while it runs", "past its time limit", "just killed", "not dead after a minute"],
-)
-def test_a_job_has_its_phases(it, seconds, expected):
-    assert phases(it, caller=ADMIN, engine_answers=True, now=NOON + timedelta(seconds=seconds)) == expected
+    assert found == ("Terminating", secondary)

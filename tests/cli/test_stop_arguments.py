@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from batchq.api.http.http import BODY_LIMIT
-from batchq.cli.job_selection import STATES
 from batchq.cli.main import main
+from batchq.domain.enums import ACTIVE, QUEUED, Status, in_order
 from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
 
 
@@ -27,8 +27,8 @@ from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
         (["-uann"], {"users": ["ann"]}),
         (["--me"], {"mine": True}),
         (["--held", "-d", "fit:3", "--exit-code", "3"], {"held": True, "jobDefinitions": ["fit:3"], "exitCodes": [3]}),
-        (["-t", "PD", "-q", "debug"], {"jobStatuses": [*STATES["PENDING"]], "jobQueues": ["debug"]}),
-        (["--state=pending,Running", "-t", "r"], {"jobStatuses": [*STATES["PENDING"], *STATES["RUNNING"]]}),
+        (["-t", "PD", "-q", "debug"], {"jobStatuses": [*in_order(QUEUED)], "jobQueues": ["debug"]}),
+        (["--state=pending,Running", "-t", "r"], {"jobStatuses": [*in_order(QUEUED | ACTIVE)]}),
         (["-n", "sim*,train", "--name", "eval"], {"jobNames": ["sim*", "train", "eval"]}),
         (["-A", "physics", "-w", "gpu1,gpu2"], {"accounts": ["physics"], "computeEnvironments": ["gpu1", "gpu2"]}),
         (
@@ -37,7 +37,7 @@ from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
         ),
         (
             ["-t", "all", "--reason", "the room is too hot"],
-            {"jobStatuses": [*STATES["ALL"]], "reason": "the room is too hot"},
+            {"jobStatuses": [*Status], "reason": "the room is too hot"},
         ),
     ],
 )
@@ -53,7 +53,7 @@ async def test_terminate_sends_signal_and_grace(server, signal):
     assert await batchq("terminate", "-t", "running", "--signal", signal, "--grace", "5") == 0
 
     assert server.requests == [
-        ("terminatejobs", {"dryRun": False, "jobStatuses": [*STATES["RUNNING"]], "signal": "SIGINT", "graceSeconds": 5})
+        ("terminatejobs", {"dryRun": False, "jobStatuses": [*in_order(ACTIVE)], "signal": "SIGINT", "graceSeconds": 5})
     ]
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from batchq.cli.job_selection import STATES
+from batchq.domain.enums import Status
 from tests.cli.responses import explanation
 from tests.cli.servers import job, job_id, row
 from tests.cli.terminal_session import on_terminal, session
@@ -138,8 +138,12 @@ async def test_many_jobs_are_stopped_after_a_confirmation(crowd):
     assert shown["status"] == 0
     assert f"batchq: {EFFECT}" in "".join(shown["screen"])
     (_, first), (_, second) = crowd.requests
-    assert first == {"jobStatuses": [*STATES["ALL"]], "dryRun": True}
-    assert second == {"jobStatuses": [*STATES["ALL"]], "dryRun": False, "jobs": [it["jobId"] for it in crowd.jobs]}
+    assert first == {"jobStatuses": [*Status], "dryRun": True}
+    assert second == {
+        "jobStatuses": [*Status],
+        "dryRun": False,
+        "jobs": [it["jobId"] for it in crowd.jobs],
+    }
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])

@@ -152,8 +152,12 @@ async def test_checkpoints_from_after_a_moment_are_newer_than_those_from_before_
     await disk.write("b", at=NOON - timedelta(hours=1))
     await disk.store.mark(JOB, FINAL)
     await disk.write("c", at=NOON - timedelta(hours=2))
+    await disk.store.mark(JOB, None)
+    await disk.write("d", at=NOON - timedelta(hours=3))
+    await disk.store.mark(JOB, None)
+    await disk.write("e", at=NOON - timedelta(hours=4))
 
-    assert await disk.names() == ["a", "b", "c"]
+    assert await disk.names() == ["a", "b", "c", "d", "e"]
 
 
 async def test_each_attempt_continues_from_what_the_last_one_wrote_although_the_clock_was_set_back(disk):
@@ -177,6 +181,27 @@ async def test_an_attempt_continues_from_the_final_checkpoint_of_the_pause_unles
 
     assert [final, later] == ["/opt/ml/checkpoints/final", "/opt/ml/checkpoints/later"]
     assert (await disk.store.prepare(JOB, ended=True, final=(FINAL, "gone"))).resume_from == later
+
+
+async def test_an_attempt_continues_from_a_checkpoint_that_was_not_complete_when_the_final_one_was_found(disk):
+    await disk.write("a", at=NOON)
+    await disk.store.mark(JOB, STOP)
+    await disk.write("final", at=NOON + timedelta(seconds=10))
+    await disk.write("last", at=NOON + timedelta(seconds=14))
+    disk.now = NOON + timedelta(seconds=15)
+    await disk.store.mark(JOB, FINAL, ended=False)
+
+    assert [it.name for it in await disk.store.entries(JOB, ended=True, since=FINAL)] == ["last"]
+    assert (await disk.store.prepare(JOB, ended=True, final=(FINAL, "final"))).resume_from == "/opt/ml/checkpoints/last"
+
+
+async def test_a_checkpoint_from_before_an_earlier_moment_never_counts_as_written_after_a_later_one(disk):
+    await disk.write("a", at=NOON)
+    await disk.store.mark(JOB, STOP)
+    disk.now = NOON + timedelta(seconds=1)
+    await disk.store.mark(JOB, FINAL, ended=False)
+
+    assert await disk.store.entries(JOB, ended=True, since=FINAL) == ()
 
 
 async def test_the_moments_of_an_attempt_end_with_the_first_container_of_the_next_one(disk):

@@ -18,6 +18,7 @@ from batchq.domain.cost import (
     cost_by_day,
     cost_of,
     hourly,
+    limit_cost,
     rounded,
     run_time,
     spending_of,
@@ -47,6 +48,13 @@ def test_an_hour_costs_the_reserved_vcpus_memory_and_gpus():
     amounts = hourly(PRICES, resources(millicpus=2500, memory_mib=2048, gpus=3))
 
     assert amounts == Amounts(gpu=Decimal(6), compute=Decimal("0.1") + Decimal("0.01"))
+
+
+def test_a_time_limit_has_the_cost_of_its_whole_time():
+    limited = replace(job(timeout=2 * HOUR).spec, prices=PRICES)
+
+    assert limit_cost(limited) == hourly(PRICES, limited.resources).times(Decimal(2))
+    assert limit_cost(replace(limited, timeout=None)) is limit_cost(replace(limited, prices=None)) is None
 
 
 def test_amounts_are_rounded_half_to_even():

@@ -1,6 +1,7 @@
 """Which calls the executor makes, and how often, when answers are late or missing."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
@@ -9,15 +10,17 @@ from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault, Simul
 from batchq.compute.simulated.script import Script
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.executor import MAX_LOG_REFUSALS, SIGNAL_RETRY_INTERVAL, Executor
 from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
+from batchq.engine.containers.translation import launch_spec
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import ImageMissing, LogRefused, RuntimeUnknown, StoreFailed
+from batchq.errors import ImageMissing, LogRefused, RuntimeUnknown, StartRefused, StoreFailed
 from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import task_job
@@ -129,6 +132,83 @@ async def test_a_late_start_call_does_not_start_an_abandoned_container():
 
     assert harness.events == [on.StartAbandoned(attempt=1)]
     assert await harness.simulated.survey() == ()
+
+
+async def created_before_the_engine_restarted():
+    """A job whose container was created before the engine restarted. An earlier server requested its start."""
+    harness = ExecutorHarness(seconds=60)
+    await harness.simulated.create(launch_spec(harness.job, harness.tag))
+    harness.job = after(harness.job, on.ContainerCreated(attempt=1, container_id="1"))
+    harness.simulated.engine.end()
+    harness.simulated.faults.plan("start", Fault(takes_effect=True, delay=30))
+    with suppress(RuntimeUnknown):
+        await harness.simulated.start(harness.tag)
+    return harness
+
+
+LOST = on.ContainerLost(attempt=1, reason=status_reasons.HOST_TERMINATED)
+
+
+async def test_a_late_start_call_does_not_start_a_container_that_is_reported_as_lost():
+    harness = await created_before_the_engine_restarted()
+
+    await harness.execute(do.StartContainer(tag=harness.tag))
+    await asyncio.sleep(60)
+
+    assert harness.events == [LOST]
+    assert harness.logs_read == 1
+    assert await harness.simulated.survey() == ()
+
+
+async def test_a_lost_start_is_reported_as_lost_although_the_reply_to_the_removal_was_lost():
+    harness = await created_before_the_engine_restarted()
+    harness.simulated.faults.plan("remove", LOST_REPLY)
+
+    await harness.execute(do.StartContainer(tag=harness.tag))
+
+    assert harness.events == [LOST]
+    assert harness.engine.calls(harness.tag) == ["create", "remove", "remove"]
+
+
+REFUSED = StartRefused("CannotStartContainerError: no such file", certain=True)
+
+
+async def test_a_late_start_call_does_not_start_a_container_whose_start_was_refused():
+    harness = ExecutorHarness(seconds=60)
+    harness.simulated.faults.plan("start", Fault(takes_effect=True, delay=30))
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
+    await asyncio.sleep(0.1)
+
+    harness.engine.errors["start"] = REFUSED
+    await harness.tasks.drain(max_seconds=1000)
+    await asyncio.sleep(60)
+
+    assert [type(it) for it in harness.events] == [on.StartFailed]
+    assert await harness.simulated.survey() == ()
+
+
+async def test_a_refused_start_whose_earlier_call_was_carried_out_is_reported_as_started():
+    harness = ExecutorHarness(seconds=60)
+    harness.simulated.faults.plan("start", Fault(takes_effect=True, delay=0.7))
+    harness.simulated.faults.plan("inspect", NO_EFFECT)
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
+    await asyncio.sleep(0.1)
+
+    harness.engine.errors["start"] = REFUSED
+    await harness.tasks.drain(max_seconds=1000)
+
+    assert [type(it) for it in harness.events] == [on.ContainerStarted]
+
+
+async def test_a_refused_start_without_an_unanswered_call_is_reported_at_once():
+    harness = ExecutorHarness(seconds=60)
+    harness.engine.errors["start"] = REFUSED
+
+    await harness.execute(do.StartContainer(tag=harness.tag))
+
+    assert [type(it) for it in harness.events] == [on.StartFailed]
+    assert harness.engine.calls(harness.tag) == ["create", "start"]
+    assert harness.engine.inspections == 0
 
 
 async def test_a_container_whose_creation_cannot_be_saved_is_not_started():

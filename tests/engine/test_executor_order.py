@@ -11,11 +11,13 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
+from batchq.domain.training import CheckpointRules
 from batchq.engine.containers.executor import SIGNAL_RETRY_INTERVAL
 from batchq.engine.containers.translation import events_of_inspection, is_urgent
 from batchq.engine.containers.watcher import Watcher
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection, RuntimeIdentity
 from tests.domain.lives import after, at, starting
+from tests.domain.part_lives import is_created
 from tests.engine.test_executor import ExecutorHarness, MultiContainerHarness
 from tests.support.builders import job_id, resources
 from tests.support.clock import VirtualClock
@@ -243,6 +245,23 @@ async def test_the_exit_of_one_of_several_containers_is_reported_with_its_name()
     assert kinds(harness.events) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
     over = after(harness.job, *harness.events[:-1])
     assert after(over, harness.events[-1]) == over
+
+
+async def test_the_directory_is_read_again_if_another_container_of_the_task_may_have_run_meanwhile(monkeypatch):
+    harness, reads = MultiContainerHarness(seconds=60), []
+    harness.job = replace(harness.job, spec=replace(harness.job.spec, checkpoints=CheckpointRules()))
+    files = harness.executor._checkpoints.files
+    prepare = files.prepare
+
+    async def reading(job_id, *, ended, final):
+        reads.append(ended)
+        harness.saved[job_id] = after(harness.job, is_created("0/other"))
+        return await prepare(job_id, ended=ended, final=final)
+
+    monkeypatch.setattr(files, "prepare", reading)
+    await harness.execute(do.StartContainer(tag=harness.tag))
+
+    assert reads == [True, False]
 
 
 async def test_a_death_of_an_unknown_container_leaves_no_state_behind(harness):

@@ -17,7 +17,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.engine.background import BATCH_PAUSE, OLD_SHARES, PRUNE_INTERVAL, Pruner
-from batchq.engine.checkpoints import Checkpoints
+from batchq.engine.checkpoints import SWEEP_RETRY_INTERVAL, Checkpoints
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import StoreFailed
 from batchq.ports.jobs import Changes
@@ -253,7 +253,7 @@ class SweepHarness:
             os.utime(folder / name, (at.timestamp(), at.timestamp()))
         return job.id
 
-    async def sweep(self, retention=None):
+    async def sweep(self, retention=None, seconds=1):
         checkpoints = Checkpoints(
             store=self.store,
             files=self.files,
@@ -263,7 +263,7 @@ class SweepHarness:
             post=self.posted.append,
         )
         with suppress(TimeoutError):
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(seconds):
                 await checkpoints.sweep(suspended=lambda: self.suspended)
 
     def names(self, job_id):
@@ -301,6 +301,26 @@ async def test_nothing_is_deleted_in_safe_mode(sweeper):
     await sweeper.sweep(retention=DAY)
 
     assert sweeper.names(job) == ["a"]
+
+
+async def test_a_sweep_begins_soon_after_safe_mode_ends(sweeper):
+    job = await sweeper.job("a", status=Status.FAILED, stopped_at=NOON, stop_orders=(CLEAN,))
+    sweeper.suspended = True
+    asyncio.get_running_loop().call_later(5, lambda: setattr(sweeper, "suspended", False))
+
+    await sweeper.sweep(seconds=SWEEP_RETRY_INTERVAL + 1)
+
+    assert sweeper.names(job) is None
+
+
+async def test_a_sweep_that_failed_is_repeated_soon(sweeper):
+    job = await sweeper.job("a", status=Status.FAILED, stopped_at=NOON, stop_orders=(CLEAN,))
+    sweeper.files.failing = True
+    asyncio.get_running_loop().call_later(5, lambda: setattr(sweeper.files, "failing", False))
+
+    await sweeper.sweep(seconds=SWEEP_RETRY_INTERVAL + 1)
+
+    assert sweeper.names(job) is None
 
 
 async def test_without_a_retention_period_checkpoints_outlive_their_jobs(sweeper):

@@ -13,25 +13,21 @@ from collections import defaultdict
 
 from tests.house.rooms import ROOT, imports, module, sources, tree
 
-
-def trees():
-    return {module(it): tree(it) for it in sources()}
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def function_lengths(modules):
-    nodes = (node for it in modules.values() for node in ast.walk(it))
-    return sorted(
-        it.end_lineno - it.lineno + 1 for it in nodes if isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
+def function_lengths():
+    nodes = (node for it in sources() for node in ast.walk(tree(it)))
+    return sorted(it.end_lineno - it.lineno + 1 for it in nodes if isinstance(it, FUNCTION))
 
 
-def names_defined_twice(modules, kind):
+def names_defined_twice(kind):
     """Public top-level names of this kind, with the modules that define them, for names with several."""
     places = defaultdict(list)
-    for where, it in modules.items():
-        for node in it.body:
+    for source in sources():
+        for node in tree(source).body:
             if isinstance(node, kind) and not node.name.startswith("_"):
-                places[node.name].append(where)
+                places[node.name].append(module(source))
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
@@ -66,17 +62,16 @@ def first_cycle(pairs):
 
 
 def main():
-    modules = trees()
     pairs = imports()
     lines = [len(it.read_text().splitlines()) for it in sources()]
     tests = [len(it.read_text().splitlines()) for it in (ROOT / "tests").rglob("*.py")]
-    lengths = function_lengths(modules)
+    lengths = function_lengths()
     middle, tenth = statistics.median(lengths), lengths[int(len(lengths) * 0.9)]
     print(f"product: {len(lines)} files, {sum(lines)} lines; median {statistics.median(lines):g}, longest {max(lines)}")
     print(f"tests: {len(tests)} files, {sum(tests)} lines")
     print(f"functions: {len(lengths)}; lines: median {middle:g}, p90 {tenth}, longest {lengths[-1]}")
-    for title, kind in (("classes", ast.ClassDef), ("functions", ast.FunctionDef | ast.AsyncFunctionDef)):
-        twice = names_defined_twice(modules, kind)
+    for title, kind in (("classes", ast.ClassDef), ("functions", FUNCTION)):
+        twice = names_defined_twice(kind)
         print(f"public {title} defined in several modules: {len(twice)}")
         for name, places in sorted(twice.items(), key=lambda it: -len(it[1]))[:10]:
             print(f"  {name} x{len(places)}: {', '.join(places[:5])}")

@@ -3,39 +3,39 @@
 import ast
 from collections import Counter
 
-from tests.house.measure import names_defined_twice, trees
+from tests.house.measure import FUNCTION, names_defined_twice
 from tests.house.rooms import ROOT, name, sources, tree
 
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
     "api": 200,
     "api/auth": 600,
-    "api/batch": 3_900,
-    "api/console": 4_700,
+    "api/batch": 3_850,
+    "api/console": 4_750,
     "api/http": 1_250,
     "api/logs": 550,
     "api/metrics": 600,
-    "api/native": 1_650,
+    "api/native": 2_250,
     "api/operations": 1_350,
     "api/serving": 550,
-    "api/training": 4_850,
+    "api/training": 4_700,
     "batchq": 700,
     "batchq/accounts": 900,
-    "batchq/cli": 7_400,
+    "batchq/cli": 7_350,
     "batchq/doctor": 800,
-    "batchq/domain": 11_300,
-    "batchq/engine": 7_250,
+    "batchq/domain": 11_450,
+    "batchq/engine": 7_300,
     "batchq/logs": 1_350,
-    "batchq/ports": 2_400,
+    "batchq/ports": 2_500,
     "batchq/server": 1_050,
-    "batchq/services": 3_800,
-    "batchq/store": 5_600,
+    "batchq/services": 3_850,
+    "batchq/store": 5_800,
     "batchq/system": 700,
     "compute": 350,
     "compute/docker": 5_300,
     "compute/kubernetes": 2_350,
     "compute/simulated": 800,
-    "tests": 94_650,
+    "tests": 95_250,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
@@ -43,7 +43,7 @@ MAX_FUNCTION_LINES = 40
 
 def lengths_of_functions(source):
     for node in ast.walk(tree(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, FUNCTION):
             yield f"{name(source)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
 
 
@@ -70,9 +70,6 @@ def test_every_function_has_at_most_40_lines():
 
 
 def test_every_public_name_is_defined_in_one_module():
-    modules = trees()
-
-    classes = names_defined_twice(modules, ast.ClassDef)
-    functions = names_defined_twice(modules, ast.FunctionDef | ast.AsyncFunctionDef)
+    classes, functions = names_defined_twice(ast.ClassDef), names_defined_twice(FUNCTION)
 
     assert classes | functions == {}

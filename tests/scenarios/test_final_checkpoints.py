@@ -130,6 +130,33 @@ async def test_a_queued_job_that_does_not_keep_its_checkpoints_loses_those_of_it
     assert world.checkpoints.directory(job) is None
 
 
+async def test_a_paused_job_keeps_its_newest_checkpoint_if_the_order_names_a_final_one(world):
+    job = await running(world)
+    await world.pause(job)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert await world.checkpoint_names(job) == ["final"]
+
+
+async def test_a_job_between_two_starts_keeps_its_newest_checkpoint_if_the_order_names_a_final_one(world):
+    job = await running(world, lasting(1, output=("ready",), checkpoints=("step-1", "step-2")), attempts=2)
+    await world.wait_for_checkpoint(job, "step-2")
+    world.runtime.hold("create")
+    await world.finish(job)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+    world.runtime.release("create")
+
+    await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert await world.checkpoint_names(job) == ["step-2"]
+
+
 async def test_the_timeout_of_a_job_requests_a_final_checkpoint(world):
     job = await running(world, limit=3)
 
@@ -280,6 +307,21 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
     await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number > 1)
     await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
     assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
+
+
+@pytest.mark.fault("CK12")
+@pytest.mark.parametrize("seconds", [0, -3600])
+async def test_the_next_attempt_of_a_task_resumes_from_what_a_stopped_container_wrote_last(world, seconds):
+    app = contained("app", lasting(1, prints_environment=SHOWN))
+    writes = lasting(checkpoints=("step-1",), term_checkpoint="last", term_delay=1)
+    job = await world.submit(task=task(app, contained("side", writes)), tags=CHECKPOINTS, attempts=2)
+    await world.wait_for_checkpoint(job, "step-1")
+    world.step_disk_clock(seconds)
+
+    await world.finish(job, container_key="0/app")
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/last", "0/app")
 
 
 async def test_a_later_container_of_a_task_does_not_continue_from_a_checkpoint_that_is_being_written(simulated):

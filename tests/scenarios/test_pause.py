@@ -400,6 +400,39 @@ async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the
     await world.wait_for_output(job, f"{MOUNT_POINT}/final")
 
 
+async def test_a_pause_before_the_start_is_known_continues_from_the_last_checkpoint_although_the_clock_is_set(world):
+    script = replace(WRITES, term_checkpoint="last", term_delay=1)
+    job = await world.submit_until("start", script, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
+    world.runtime.lost_replies["start"] = 1
+    world.runtime.hold("create")
+    world.runtime.release("start")
+    await world.wait_for_call(job, "create", times=2)
+    await world.wait_for_checkpoint(job, "step-1")
+    world.step_disk_clock(-3600)
+    await world.pause(job)
+    world.runtime.release("create")
+    await world.wait_until(job, lambda it: it.held)
+
+    await world.resume(job)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/last")
+
+
+async def test_the_next_attempt_continues_from_a_checkpoint_that_was_not_complete_when_the_final_one_was_found(world):
+    job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
+    await world.pause(job)
+    await world.wait_for_checkpoint(job, "final")
+    await world.sleep(1)
+    world.write_checkpoint(job, "later")
+    await world.wait_until(job, lambda it: it.held)
+
+    await world.resume(job)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/later")
+
+
 async def test_the_next_attempt_continues_from_a_checkpoint_that_was_written_after_the_final_one(world):
     script = replace(WRITES, term_checkpoint="last", term_delay=1)
     job = await world.start(script, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)

@@ -4,6 +4,7 @@ import pytest
 
 from batchq.cli import config
 from batchq.cli.main import main
+from tests.service.job_queue import NUMBERS
 from tests.support.service import serving, serving_forked
 
 
@@ -22,10 +23,19 @@ def simulated_command(tmp_path):
 
 @pytest.fixture(scope="package")
 def shared(tmp_path_factory):
-    """A server for tests that neither change queues and environments nor stop the server."""
+    """A server for tests that neither change queues and environments nor stop the server.
+
+    The server has jobs and definitions of other tests. A test that selects some by name uses `own_name`.
+    """
     with serving_forked(tmp_path_factory.mktemp("shared") / "data", "--runtime", "simulated") as service:
         yield service
         assert service.blocked_by() == []
+
+
+@pytest.fixture
+def own_name():
+    """A name of jobs and definitions that no other test uses. `NAME-*` matches no name of another test."""
+    return f"test-{next(NUMBERS)}"
 
 
 @pytest.fixture

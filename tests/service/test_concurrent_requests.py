@@ -19,14 +19,14 @@ def together(works):
 
 
 @pytest.mark.fault("IN24")
-def test_fifty_concurrent_registrations_get_the_revisions_one_to_fifty(shared):
+def test_fifty_concurrent_registrations_get_the_revisions_one_to_fifty(shared, own_name):
     batch = shared.client()
-    members = {"jobDefinitionName": "wanted", "type": "container", "containerProperties": container("true")}
+    members = {"jobDefinitionName": own_name, "type": "container", "containerProperties": container("true")}
 
     made = together([lambda: batch.register_job_definition(**members)["revision"]] * 50)
 
     assert sorted(made) == list(range(1, 51))
-    described = batch.get_paginator("describe_job_definitions").paginate(jobDefinitionName="wanted").build_full_result()
+    described = batch.get_paginator("describe_job_definitions").paginate(jobDefinitionName=own_name).build_full_result()
     assert sorted(it["revision"] for it in described["jobDefinitions"]) == list(range(1, 51))
 
 

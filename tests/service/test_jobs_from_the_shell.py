@@ -4,7 +4,7 @@ import pytest
 
 from batchq.cli.main import main
 from batchq.compute.simulated.script import Script
-from tests.service.job_queue import submit_script
+from tests.service.job_queue import NUMBERS, submit_script
 from tests.service.waiting import reaches
 from tests.support.described import difference
 
@@ -111,9 +111,11 @@ def test_the_refusal_of_the_server_is_printed_in_one_line(capsys, words, error):
 
 @pytest.fixture(scope="module")
 def jobs(shared):
-    """Jobs that have ended, and their ids by name."""
+    """Jobs that have ended: their ids by name, first of the job that succeeded, then of the one that failed."""
+    number = next(NUMBERS)
     scripts = {"ok": Script(seconds=0, output=("one", "two")), "bad": Script(seconds=0, exit_code=7)}
-    found = {name: submit_script(shared, script, f"reading-{name}") for name, script in scripts.items()}
+    names = {f"reading-{number}-{ending}": script for ending, script in scripts.items()}
+    found = {name: submit_script(shared, script, name) for name, script in names.items()}
     for it in found.values():
         reaches(shared.client(), it, "SUCCEEDED", "FAILED")
     return found
@@ -124,9 +126,9 @@ def jobs(shared):
     [
         (["list", "-a"], ("POST", "/v1/batchq/listjobs")),
         (["list", "-n", "reading-*"], ("POST", "/v1/batchq/listjobs")),
-        (["show", "reading-bad"], ("GET", "/v1/batchq/jobs/{job}")),
-        (["why", "reading-ok"], ("GET", "/v1/batchq/jobs/{job}/why")),
-        (["history", "reading-ok"], ("GET", "/v1/batchq/jobs/{job}/history")),
+        (["show", "{bad}"], ("GET", "/v1/batchq/jobs/{job}")),
+        (["why", "{ok}"], ("GET", "/v1/batchq/jobs/{job}/why")),
+        (["history", "{ok}"], ("GET", "/v1/batchq/jobs/{job}/history")),
         (["queue", "list"], ("POST", "/v1/describejobqueues")),
         (["env", "list"], ("POST", "/v1/describecomputeenvironments")),
         (["def", "list"], ("POST", "/v1/describejobdefinitions")),
@@ -134,33 +136,42 @@ def jobs(shared):
     ],
 )
 def test_json_conforms_to_the_description_of_the_api(batchq, jobs, words, route):
-    printed = batchq(*words, "--json")
+    ok, bad = jobs
+
+    printed = batchq(*(it.format(ok=ok, bad=bad) for it in words), "--json")
 
     assert difference((*route, ""), 200, "application/json", printed) == ""
 
 
-def test_a_job_is_found_by_prefix_name_and_at(batchq, jobs):
-    ok = jobs["ok"]
+def test_a_job_is_found_by_prefix_and_name(batchq, jobs):
+    name, job_id = next(iter(jobs.items()))
 
-    assert batchq("list", ok[:8], "--ids") == batchq("list", "reading-ok", "--ids") == f"{ok}\n"
-    assert batchq("list", "@", "--ids").strip() in jobs.values()
+    assert batchq("list", job_id[:8], "--ids") == batchq("list", name, "--ids") == f"{job_id}\n"
+
+
+def test_the_latest_job_is_found_by_at(shared, batchq, own_name):
+    job_id = submit_script(shared, Script(seconds=0), own_name)
+
+    assert batchq("list", "@", "--ids") == f"{job_id}\n"
 
 
 def test_wait_ends_with_the_exit_code_of_the_job(batchq, jobs):
-    batchq("wait", "reading-ok")
-    batchq("wait", "reading-bad", status=7)
-    batchq("wait", "reading-ok", "reading-bad", status=1)
+    ok, bad = jobs
+
+    batchq("wait", ok)
+    batchq("wait", bad, status=7)
+    batchq("wait", ok, bad, status=1)
 
 
-def test_a_job_that_no_environment_can_hold_is_submitted_with_the_sentence_of_why(shared, batchq_lines):
+def test_a_job_that_no_environment_can_hold_is_submitted_with_the_sentence_of_why(batchq_lines):
     (job_id,), printed = batchq_lines("submit", "busybox", "--name", "huge", "--memory", "9000g")
 
     assert printed == [f"batchq: warning: {batchq_lines('why', job_id)[0][0]}"]
     assert "Cannot start: requires 9,000 GiB of memory" in printed[0]
 
 
-def test_a_strict_command_refuses_a_job_that_no_environment_can_hold(shared, batchq_lines):
-    _, printed = batchq_lines("submit", "busybox", "--name", "strict", "--memory", "9000g", "--strict", status=1)
+def test_a_strict_command_refuses_a_job_that_no_environment_can_hold(batchq_lines, own_name):
+    _, printed = batchq_lines("submit", "busybox", "--name", own_name, "--memory", "9000g", "--strict", status=1)
 
     assert "Cannot start: requires 9,000 GiB of memory" in printed[-1]
-    assert batchq_lines("list", "-n", "strict", "--ids")[0] == []
+    assert batchq_lines("list", "-n", own_name, "--ids")[0] == []

@@ -71,24 +71,24 @@ def proxy(service, fault, times):
 
 @pytest.mark.fault("IN22")
 @pytest.mark.parametrize("fault", [lose_the_answer, answer_500, keep_waiting])
-def test_a_repeated_call_creates_one_job_and_returns_its_id(shared, fault):
-    name = fault.__name__
-    register(shared.client(), name, "true")
+def test_a_repeated_call_creates_one_job_and_returns_its_id(shared, fault, own_name):
+    register(shared.client(), own_name, "true")
     with proxy(shared, fault, times=2) as url:
         keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "secret"}
         config = Config(retries={"mode": "standard", "max_attempts": 20}, read_timeout=1)  # at work it is late
         batch = boto3.client("batch", endpoint_url=url, region_name="us-east-1", config=config, **keys)
 
-        job = batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
+        job = batch.submit_job(jobName=own_name, jobQueue="default", jobDefinition=own_name)["jobId"]
 
-    listed = shared.client().list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": [name]}])
+    listed = shared.client().list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": [own_name]}])
     assert [it["jobId"] for it in listed["jobSummaryList"]] == [job]
 
 
-def test_two_equal_calls_create_two_jobs(shared):
+def test_two_equal_calls_create_two_jobs(shared, own_name):
     batch = shared.client()
-    register(batch, "twice", "true")
+    register(batch, own_name, "true")
 
-    first, second = (batch.submit_job(jobName="twice", jobQueue="default", jobDefinition="twice") for _ in range(2))
+    call = {"jobName": own_name, "jobQueue": "default", "jobDefinition": own_name}
+    first, second = (batch.submit_job(**call) for _ in range(2))
 
     assert first["jobId"] != second["jobId"]

@@ -121,18 +121,6 @@ def test_the_container_has_120_seconds_between_sigterm_and_sigkill(service, crea
     assert service.native(f"jobs/{row['jobId']}")[1]["job"]["stopGraceSeconds"] == 120
 
 
-def test_a_queued_job_stops_at_once(sagemaker, create):
-    name = create(ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1})
-    waiting = sagemaker.describe_training_job(TrainingJobName=name)
-
-    sagemaker.stop_training_job(TrainingJobName=name)
-    job = sagemaker.describe_training_job(TrainingJobName=name)
-
-    assert (waiting["TrainingJobStatus"], waiting["SecondaryStatus"]) == ("InProgress", "Pending")
-    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
-    assert "TrainingStartTime" not in job
-
-
 def test_a_failed_algorithm_is_not_retried(sagemaker, create):
     name = create(Script(seconds=0.1, exit_code=3), RetryStrategy={"MaximumRetryAttempts": 5})
 

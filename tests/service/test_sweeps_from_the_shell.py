@@ -52,15 +52,15 @@ def environment(job):
     return {it["name"]: it["value"] for it in job["container"]["environment"]}
 
 
-def test_each_line_is_a_job(connected, batchq_lines, described):
+def test_each_line_is_a_job(connected, batchq_lines, described, own_name):
     (connected / "lines").write_text("a b\n\n$(c)\n{}\n")
 
     ids, printed = batchq_lines(
-        "submit", "busybox", "--name", "s", "--each", "lines", "-e", QUICK, "--", "run", "--in={}", "{}.out"
+        "submit", "busybox", "--name", own_name, "--each", "lines", "-e", QUICK, "--", "run", "--in={}", "{}.out"
     )
 
     jobs = described(*ids)
-    assert [it["jobName"] for it in jobs] == ["s-1", "s-2", "s-3"]
+    assert [it["jobName"] for it in jobs] == [f"{own_name}-{it}" for it in (1, 2, 3)]
     assert [it["container"]["command"] for it in jobs] == [
         ["run", "--in=a b", "a b.out"],
         ["run", "--in=$(c)", "$(c).out"],
@@ -69,17 +69,18 @@ def test_each_line_is_a_job(connected, batchq_lines, described):
     assert printed[-1] == "batchq: 3 submitted"
 
 
-def test_the_line_replaces_braces_in_variables(connected, batchq_lines, described):
+def test_the_line_replaces_braces_in_variables(connected, batchq_lines, described, own_name):
     (connected / "lines").write_text("a\nb\n")
 
-    ids, _ = batchq_lines("submit", "busybox", "--each", "lines", "-e", QUICK, "-e", "RATE=r{}", "-e", "OTHER=1")
+    words = ("submit", "busybox", "--name", own_name, "--each", "lines", "-e", QUICK)
+    ids, _ = batchq_lines(*words, "-e", "RATE=r{}", "-e", "OTHER=1")
 
     assert [environment(it)["RATE"] for it in described(*ids)] == ["ra", "rb"]
     assert [it["container"]["command"] for it in described(*ids)] == [[], []]
 
 
-def test_a_repeated_command_submits_only_what_is_missing(connected, batchq_lines, described):
-    words = ("submit", "busybox", "--name", "again", "--each", "lines", "-e", QUICK, "--", "run", "{}")
+def test_a_repeated_command_submits_only_what_is_missing(connected, batchq_lines, own_name):
+    words = ("submit", "busybox", "--name", own_name, "--each", "lines", "-e", QUICK, "--", "run", "{}")
     (connected / "lines").write_text("a\nb\n")
     first, _ = batchq_lines(*words)
     (connected / "lines").write_text("a\nb\nc\n")
@@ -91,9 +92,9 @@ def test_a_repeated_command_submits_only_what_is_missing(connected, batchq_lines
     assert batchq_lines(*words)[1][-1].endswith("by the same command; another --name submits them again")
 
 
-def test_an_interrupted_sweep_is_completed_by_the_same_command(shared, connected, described):
+def test_an_interrupted_sweep_is_completed_by_the_same_command(connected, own_name):
     (connected / "lines").write_text("".join(f"{number}\n" for number in range(400)))
-    command = [sys.executable, "-m", "batchq", "submit", "busybox", "--name", "cut", "--each", "lines", "-e", QUICK]
+    command = [sys.executable, "-m", "batchq", "submit", "busybox", "--name", own_name, "--each", "lines", "-e", QUICK]
     with subprocess.Popen([*command, "--", "{}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as cut:
         first = [cut.stdout.readline().strip() for _ in range(20)]
         cut.send_signal(signal.SIGINT)
@@ -110,12 +111,12 @@ def test_an_interrupted_sweep_is_completed_by_the_same_command(shared, connected
     assert re.fullmatch(r"batchq: \d+ submitted; \d+ were submitted before, by the same command\n", again.stderr)
 
 
-def test_jobs_that_no_environment_can_hold_are_submitted_with_one_warning(connected, batchq_lines):
+def test_jobs_that_no_environment_can_hold_are_submitted_with_one_warning(connected, batchq_lines, own_name):
     (connected / "lines").write_text("a\nb\n")
     words = ("busybox", "--memory", "9000g", "--each", "lines", "--", "{}")
 
-    ids, printed = batchq_lines("submit", *words)
-    _, refused = batchq_lines("submit", "--strict", "--name", "strict", *words, status=1)
+    ids, printed = batchq_lines("submit", "--name", f"{own_name}-warned", *words)
+    _, refused = batchq_lines("submit", "--strict", "--name", f"{own_name}-refused", *words, status=1)
 
     (warning,) = (it for it in printed if "warning" in it)
     assert warning.startswith("batchq: warning: Cannot start: requires 9,000 GiB of memory, jobs may use ")
@@ -124,10 +125,11 @@ def test_jobs_that_no_environment_can_hold_are_submitted_with_one_warning(connec
     assert refused[-1].endswith("0 of 2 submitted; the same command submits the rest within 15 minutes")
 
 
-def test_lines_come_from_stdin(monkeypatch, batchq_lines, described):
+def test_lines_come_from_stdin(monkeypatch, batchq_lines, described, own_name):
     monkeypatch.setattr("sys.stdin", io.StringIO("x\ny\n"))
 
-    ids, _ = batchq_lines("submit", "busybox", "--each", "-", "--jobs", "1", "-e", QUICK, "--", "run", "{}")
+    words = ("submit", "busybox", "--name", own_name, "--each", "-", "--jobs", "1", "-e", QUICK)
+    ids, _ = batchq_lines(*words, "--", "run", "{}")
 
     assert [it["container"]["command"][1] for it in described(*ids)] == ["x", "y"]
 
@@ -172,9 +174,9 @@ def test_an_invalid_sweep_submits_nothing(connected, batchq_lines, words, error)
     assert error in printed[-1]
 
 
-def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq_lines, described):
-    words = ("busybox", "--name", "fit", "--vcpus", "0.5", "--retry", "2", "--time", "2m", "-e", "A=1", "--tag", "k=v")
-    old = fail(shared, batchq_lines, *words, "--", "run", "it")
+def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq_lines, described, own_name):
+    words = ("busybox", "--name", own_name, "--vcpus", "0.5", "--retry", "2", "--time", "2m", "-e", "A=1")
+    old = fail(shared, batchq_lines, *words, "--tag", "k=v", "--", "run", "it")
 
     ((new_id,), printed) = batchq_lines("rerun", old["jobId"])
 
@@ -187,10 +189,9 @@ def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq
     assert printed == ["batchq: 1 submitted"]
 
 
-def test_changes_replace_those_of_the_job(shared, batchq_lines, described):
-    old = fail(
-        shared, batchq_lines, "busybox", "--memory", "64m", "-e", "A=1", "-e", "B=2", "--retry", "2", "--", "one"
-    )
+def test_changes_replace_those_of_the_job(shared, batchq_lines, described, own_name):
+    words = ("busybox", "--name", own_name, "--memory", "64m", "-e", "A=1", "-e", "B=2", "--retry", "2")
+    old = fail(shared, batchq_lines, *words, "--", "one")
 
     changes = ("--memory", "4g", "-e", "B=3", "--retry", "5", "--time", "1h", "--tag", "x=y")
     ((new_id,), _) = batchq_lines("rerun", old["jobId"], *changes, "--", "two")
@@ -204,12 +205,12 @@ def test_changes_replace_those_of_the_job(shared, batchq_lines, described):
     assert new["tags"] == {"x": "y", RERUN_OF: old["jobId"]}
 
 
-def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, batchq_lines, described):
+def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, batchq_lines, described, own_name):
     ((array,), _) = batchq_lines(
         "submit",
         "busybox",
         "--name",
-        "grid",
+        own_name,
         "--array",
         "4",
         "-e",
@@ -234,69 +235,72 @@ def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, b
     assert described(whole)[0]["arrayProperties"]["size"] == 4
 
 
-def test_only_finished_jobs_are_rerun(batchq_lines):
-    ((job_id,), _) = batchq_lines("submit", "busybox", "-e", 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}')
+def test_only_finished_jobs_are_rerun(batchq_lines, own_name):
+    endless = 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}'
+    ((job_id,), _) = batchq_lines("submit", "busybox", "--name", own_name, "-e", endless)
 
     out, printed = batchq_lines("rerun", job_id, status=2)
 
-    assert (out, printed[0].rpartition(" is ")[0]) == ([], f"batchq: busybox {job_id}")
+    assert (out, printed[0].rpartition(" is ")[0]) == ([], f"batchq: {own_name} {job_id}")
     assert batchq_lines("rerun", job_id, "--failed") == ([], ["batchq: no job matches"])
     batchq_lines("terminate", job_id)
 
 
-def test_filters_select_finished_jobs(shared, batchq_lines, described):
-    old = [fail(shared, batchq_lines, "busybox", "--name", f"filtered-{it}")["jobId"] for it in "ab"]
-    ((kept,), _) = batchq_lines("submit", "busybox", "--name", "filtered-c", "-e", QUICK)
+def test_filters_select_finished_jobs(shared, batchq_lines, described, own_name):
+    old = [fail(shared, batchq_lines, "busybox", "--name", f"{own_name}-{it}")["jobId"] for it in "ab"]
+    ((kept,), _) = batchq_lines("submit", "busybox", "--name", f"{own_name}-c", "-e", QUICK)
     reaches(shared.client(), kept, "SUCCEEDED")
 
-    ids, printed = batchq_lines("rerun", "--failed", "-n", "filtered-*", "-e", QUICK)
+    ids, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "-e", QUICK)
 
     assert {it["tags"][RERUN_OF] for it in described(*ids)} == set(old)
     assert printed == ["batchq: 2 submitted"]
-    assert len(batchq_lines("rerun", "-n", "filtered-c", "--dry-run")[0]) == 1
+    assert len(batchq_lines("rerun", "-n", f"{own_name}-c", "--dry-run")[0]) == 1
 
 
-def test_a_second_rerun_of_failed_jobs_submits_none_of_them_again(shared, batchq_lines, listed):
-    old = fail(shared, batchq_lines, "busybox", "--name", "twice")["jobId"]
-    ((new,), _) = batchq_lines("rerun", "--failed", "-n", "twice")
+def test_a_second_rerun_of_failed_jobs_submits_none_of_them_again(shared, batchq_lines, listed, own_name):
+    old = fail(shared, batchq_lines, "busybox", "--name", own_name)["jobId"]
+    ((new,), _) = batchq_lines("rerun", "--failed", "-n", own_name)
     reaches(shared.client(), new, "FAILED")
 
-    ((newest,), printed) = batchq_lines("rerun", "--failed", "-n", "twice", "-e", QUICK)
+    ((newest,), printed) = batchq_lines("rerun", "--failed", "-n", own_name, "-e", QUICK)
     reaches(shared.client(), newest, "SUCCEEDED")
 
     assert printed[0] == "batchq: 1 left out: 1 submitted again already"
-    rows = {it["jobId"]: it.get("resubmittedAs") for it in listed(jobNames=["twice"])}
+    rows = {it["jobId"]: it.get("resubmittedAs") for it in listed(jobNames=[own_name])}
     assert rows == {old: new, new: newest, newest: None}
     shown, _ = batchq_lines("show", old)
     assert [it.split() for it in shown if it.startswith("submitted again as")] == [["submitted", "again", "as", new]]
     (line,) = (it for it in batchq_lines("list", old)[0] if it)
     assert line.endswith(f"\tEnded with exit code 3; submitted again as {new}")
-    out, printed = batchq_lines("rerun", "--failed", "-n", "twice")
+    out, printed = batchq_lines("rerun", "--failed", "-n", own_name)
     assert (out, printed[-1]) == ([], "batchq: nothing is submitted")
     assert len(batchq_lines("rerun", old, "-e", QUICK)[0]) == 1
 
 
-def test_a_rerun_of_failed_jobs_leaves_out_jobs_that_a_user_stopped(shared, batchq_lines, described):
-    failed = fail(shared, batchq_lines, "busybox", "--name", "partly-1")["jobId"]
+def test_a_rerun_of_failed_jobs_leaves_out_jobs_that_a_user_stopped(shared, batchq_lines, described, own_name):
+    failed = fail(shared, batchq_lines, "busybox", "--name", f"{own_name}-1")["jobId"]
     endless = 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}'
-    ((stopped,), _) = batchq_lines("submit", "busybox", "--name", "partly-2", "-e", endless)
+    ((stopped,), _) = batchq_lines("submit", "busybox", "--name", f"{own_name}-2", "-e", endless)
     batchq_lines("terminate", stopped)
     reaches(shared.client(), stopped, "FAILED")
 
-    out, printed = batchq_lines("rerun", "--failed", "-n", "partly-*", "-e", QUICK)
+    out, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "-e", QUICK)
 
     assert [it["tags"][RERUN_OF] for it in described(*out)] == [failed]
     assert printed == [
         "batchq: 1 left out: 1 cancelled or terminated by a user; --also-stopped includes stopped jobs",
         "batchq: 1 submitted",
     ]
-    out, printed = batchq_lines("rerun", "--failed", "-n", "partly-*", "--also-stopped", "-e", QUICK)
+    out, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "--also-stopped", "-e", QUICK)
     assert [it["tags"][RERUN_OF] for it in described(*out)] == [stopped]
     assert printed[0] == "batchq: 1 left out: 1 submitted again already"
 
 
-def test_failed_children_are_submitted_again_once_also_by_a_rerun_of_their_array(shared, batchq_lines, listed):
-    words = ("busybox", "--name", "once", "--array", "2", "-e", FAILS)
+def test_failed_children_are_submitted_again_once_also_by_a_rerun_of_their_array(
+    shared, batchq_lines, listed, own_name
+):
+    words = ("busybox", "--name", own_name, "--array", "2", "-e", FAILS)
     arrays = [fail(shared, batchq_lines, *words)["jobId"] for _ in range(2)]
     batchq_lines("rerun", "--failed", f"{arrays[0]}:1", "-e", QUICK)
     ((whole,), _) = batchq_lines("rerun", arrays[1], "-e", QUICK)
@@ -325,8 +329,8 @@ def test_an_invalid_selection_submits_nothing(batchq_lines, words, status, error
     assert (out, printed[0].startswith(f"batchq: {error}")) == ([], True)
 
 
-def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines, monkeypatch):
-    old = fail(shared, batchq_lines, "busybox", "--name", "dry")
+def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines, monkeypatch, own_name):
+    old = fail(shared, batchq_lines, "busybox", "--name", own_name)
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{old['jobId']}\n"))
 
     out, printed = batchq_lines("rerun", "-", "--memory", "2g", "--dry-run")
@@ -336,31 +340,31 @@ def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines,
     assert printed == ["batchq: dry run: 1 would be submitted again; nothing is submitted"]
 
 
-def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq_lines, described):
+def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq_lines, described, own_name):
     batch = shared.client()
     part = {
         "image": "busybox",
         "resourceRequirements": [{"type": "VCPU", "value": "0.5"}, {"type": "MEMORY", "value": "64"}],
     }
     task = {"taskProperties": [{"containers": [part | {"name": "a"}, part | {"name": "b", "essential": False}]}]}
-    batch.register_job_definition(jobDefinitionName="task", type="container", ecsProperties=task)
+    batch.register_job_definition(jobDefinitionName=f"{own_name}-task", type="container", ecsProperties=task)
     nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": [{"targetNodes": "0:", "container": part}]}
-    batch.register_job_definition(jobDefinitionName="gang", type="multinode", nodeProperties=nodes)
+    batch.register_job_definition(jobDefinitionName=f"{own_name}-nodes", type="multinode", nodeProperties=nodes)
     name, _, value = FAILS.partition("=")
     variables = [{"name": name, "value": value}]
     jobs = [
         batch.submit_job(
-            jobName="task",
+            jobName=own_name,
             jobQueue="default",
-            jobDefinition="task",
+            jobDefinition=f"{own_name}-task",
             ecsPropertiesOverride={
                 "taskProperties": [{"containers": [{"name": "a", "environment": variables, "command": ["x"]}]}]
             },
         ),
         batch.submit_job(
-            jobName="gang",
+            jobName=own_name,
             jobQueue="default",
-            jobDefinition="gang",
+            jobDefinition=f"{own_name}-nodes",
             nodeOverrides={
                 "nodePropertyOverrides": [{"targetNodes": "0:", "containerOverrides": {"environment": variables}}]
             },

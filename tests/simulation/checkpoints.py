@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from posixpath import basename
 from random import Random
@@ -11,6 +11,7 @@ from batchq.compute.simulated.engine import PlannedCheckpoint
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import is_temporary
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation.clocks import StoredTimes
@@ -37,6 +38,8 @@ class CheckpointChecks(Checks):
     def __init__(self, *, jobs: Mapping[JobId, Job], times: StoredTimes, run_log: RunLog) -> None:
         super().__init__(jobs=jobs, run_log=run_log)
         self._times = times
+        #: The time of the disk's clock at a true time.
+        self.shown_by_disk: Callable[[datetime], datetime] = times.shown
         #: By job and name: when the checkpoint was last written, and by which container.
         self._written: defaultdict[JobId, dict[str, PlannedCheckpoint]] = defaultdict(dict)
 
@@ -47,12 +50,15 @@ class CheckpointChecks(Checks):
         self.run_log.write(f"{self.run_log.name_of(tag)} writes {it.path.name}")
 
     def created(self, launch: LaunchSpec) -> None:
-        """A container is created, which continues from the newest checkpoint; no other container of the job runs."""
-        if launch.checkpoint_directory is None or launch.tag.container_key:
+        """The first container of an attempt is created, which continues from the newest checkpoint."""
+        if launch.checkpoint_directory is None:
             return
         own = dict(launch.environment)
         newest = max(self._complete(launch.tag.job_id), key=lambda it: (it.at, it.path.name), default=None)
         resumes_from = basename(own.get("BATCHQ_RESUME_FROM", ""))
+        chosen = self._written[launch.tag.job_id].get(resumes_from)
+        if launch.tag.container_key and chosen and newest and self._is_shown_later(chosen, newest):
+            return
         self.run_log.counts["attempts resumed"] += resumes_from != ""
         if resumes_from != ("" if newest is None else newest.path.name):
             self.fail(
@@ -60,6 +66,12 @@ class CheckpointChecks(Checks):
                 launch.tag,
                 f"{resumes_from}, not {newest and (newest.path.name, newest.at)}",
             )
+
+    def _is_shown_later(self, older: PlannedCheckpoint, newer: PlannedCheckpoint) -> bool:
+        """Whether the clock was set between two checkpoints. Decision 0066 permits the wrong order in one period, in
+        which only several containers write.
+        """
+        return older is not newer and self.shown_by_disk(older.at) >= self.shown_by_disk(newer.at)
 
     def committed(self, before: Job | None, after: Job) -> None:
         known = () if before is None else before.stop_orders
@@ -73,8 +85,8 @@ class CheckpointChecks(Checks):
             self.run_log.counts["final checkpoints"] += 1
             if found is None or is_temporary(found.path.name) or not order.final_checkpoint_requested:
                 self.fail("I33 a final checkpoint was requested and written", after.id, order)
-            elif not self._times.machine_clock and found.at < order.ordered_at - timedelta(seconds=1):
-                self.fail("I33 a final checkpoint is newer than its order", after.id, f"{found.at} {order}")
+            elif not self._times.machine_clock and found.at < _requested_at(order) - timedelta(seconds=1):
+                self.fail("I33 a final checkpoint is newer than its request", after.id, f"{found.at} {order}")
 
     def discards(self, job_id: JobId, kept: Collection[str] | None) -> None:
         """All checkpoints but `kept` are about to be deleted; None: the temporary entries are."""
@@ -84,8 +96,7 @@ class CheckpointChecks(Checks):
         if kept is None:
             return
         self.run_log.counts["directories emptied"] += 1
-        finals = {it.final_checkpoint for it in job.stop_orders if not it.keep_checkpoints and it.final_checkpoint}
-        if _keeps(job) or not finals <= set(kept):
+        if _keeps(job) or not _finals(job) <= set(kept):
             self.fail("I35 only what the order does not keep is deleted", job_id, f"{kept} {job}")
 
     def check_end(self, directory: Callable[[JobId], Path | None]) -> None:
@@ -99,10 +110,11 @@ class CheckpointChecks(Checks):
         if was_forced(job):  # Its containers may write after its end; a later sweep deletes that.
             return
         wrote = {it.path.name for it in self._complete(job_id)}
-        finals = {it.final_checkpoint for it in job.stop_orders if it.final_checkpoint}
-        answers = self._answers(job)
+        finals, answers = _finals(job), self._answers(job)
         if not _keeps(job) and not self._may_remain(job, set(names), answers | finals):
             self.fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
+        if not _keeps(job) and _names_final(job) and wrote and not names:
+            self.fail("I35 an order with a final checkpoint keeps one", job_id, f"{wrote} {job}")
         if not (wrote if _keeps(job) else (finals | answers) & wrote) <= set(names):
             self.fail("I35 what the order keeps is not deleted", job_id, f"{names} {wrote} {job}")
         if any(map(is_temporary, names)):
@@ -116,16 +128,31 @@ class CheckpointChecks(Checks):
         return {it.path.name for it in last if not it.path.name.startswith(AT_START)}
 
     def _may_remain(self, job: Job, names: set[str], kept: set[str]) -> bool:
-        """Without a final checkpoint that was requested, one checkpoint remains: the newest."""
-        requested = any(it.final_checkpoint_requested and not it.keep_checkpoints for it in job.stop_orders)
-        return names <= kept or (requested and not kept and len(names) == 1)
+        """Without a final checkpoint that was requested or named, one checkpoint remains: the newest."""
+        return names <= kept or (_names_final(job) and not kept and len(names) == 1)
 
     def _complete(self, job_id: JobId) -> list[PlannedCheckpoint]:
         return [it for name, it in self._written[job_id].items() if not is_temporary(name)]
 
 
+def _requested_at(order: StopOrder) -> datetime:
+    """When the final checkpoint was requested, or earlier. An order that took over a pause has the pause's signals."""
+    return min(at for at in (order.ordered_at, order.checkpoint_requested_at, order.signalled_at) if at is not None)
+
+
 def _keeps(job: Job) -> bool:
     return all(it.keep_checkpoints for it in job.stop_orders)
+
+
+def _names_final(job: Job) -> bool:
+    """Whether an order that discards checkpoints requested or named a final one."""
+    discarding = [it for it in job.stop_orders if not it.keep_checkpoints]
+    return any(it.final_checkpoint_requested or it.final_checkpoint_named for it in discarding)
+
+
+def _finals(job: Job) -> set[str]:
+    """The final checkpoints of the orders that discard the others. They discard that of an earlier pause too."""
+    return {it.final_checkpoint for it in job.stop_orders if not it.keep_checkpoints and it.final_checkpoint}
 
 
 class ObservedCheckpoints(InlineCheckpointFiles):

@@ -36,9 +36,10 @@ class ObservedEngine(SimulatedEngine):
         if self.containers[launch.tag] is not known:
             if known is not None:
                 self._invariants.containers.removed(launch.tag)
+            is_first = self._invariants.containers.is_first(launch.tag)
             self._invariants.containers.made(self.containers[launch.tag])
             self._invariants.made(launch.tag)
-            if not self._invariants.containers.late["create", launch.tag]:
+            if is_first and not self._invariants.containers.late["create", launch.tag]:
                 self._invariants.checkpoints.created(launch)
         return made
 

@@ -64,6 +64,10 @@ class ContainerRecords:
     def made(self, container: SimulatedContainer) -> None:
         self._seen[container.launch.tag.job_id].append(ContainerRecord(it=container))
 
+    def is_first(self, tag: Tag) -> bool:
+        """Whether no other container of the attempt was created."""
+        return not any(it.tag.attempt == tag.attempt and it.tag != tag for it in self.of_job(tag.job_id))
+
     def removed(self, tag: Tag) -> None:
         for seen in self.of(tag):
             seen.removed_at = seen.removed_at or self._now()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from batchq.domain.enums import FINISHED, AttemptContainerState, Status, StopKind
 from batchq.domain.ids import JobId, Tag, node_of, parent_of
-from batchq.domain.job import Job
+from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import main_node
 from batchq.domain.lifecycle.status import EDGES
 from batchq.ports.catalog import CatalogResource
@@ -275,8 +275,14 @@ class Invariants(Checks):
             self.fail("I5 only what is STARTING is started", tag, job)
         if call in {"signal_stop", "kill"} and under_way and not must_stop(job, part):
             self.fail("I15 no container is stopped without an order", tag, call)
-        if call == "remove" and under_way and must_be_kept(job, part):
+        if call == "remove" and under_way and must_be_kept(job, part) and not self._cannot_start(tag, job, part):
             self.fail("I15 nothing under way is removed", tag)
+
+    def _cannot_start(self, tag: Tag, job: Job, part: AttemptContainer | None) -> bool:
+        """Whether the start has failed: the container never ran, and is removed before that is reported."""
+        state = job.status if part is None else part.state
+        starting = state in {Status.STARTING, AttemptContainerState.STARTING}
+        return starting and not any(it.ran for it in self.containers.of(tag))
 
     def _was_startable_at_this_instant(self, tag: Tag) -> bool:
         """Whether the job could be started before the commit of this instant."""

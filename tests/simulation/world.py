@@ -46,6 +46,7 @@ class World:
         self.archive = InlineLogFiles()
         self.checkpoints = temporary_checkpoints(self._disk_time, self._disk_changed_at, of=ObservedCheckpoints)
         self.checkpoints.checks = self.invariants.checkpoints
+        self.invariants.checkpoints.shown_by_disk = self._shown_by_disk
         self.connection = database_in_memory()
         self.machine = FaultyEngine(
             clock=self.clock, capacity=HOST, choices=self.choices, run_log=run_log, invariants=self.invariants

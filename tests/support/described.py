@@ -75,6 +75,28 @@ def strict(schema):
     return closed
 
 
+def referenced(schema, found):
+    """Add the names of the schemas that this one refers to, directly or through others, to `found`."""
+    for value in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(value, dict | list):
+            referenced(value, found)
+    if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
+        name = reference.rpartition("/")[2]
+        if name not in found:
+            found.add(name)
+            referenced(schemas()[name], found)
+
+
+@cache
+def validator_of(text):
+    """The validator of a schema in JSON. It copies its document, so the document has the referenced schemas only."""
+    schema = json.loads(text)
+    referenced(schema, names := set())
+    return jsonschema_rs.Draft202012Validator(
+        {**schema, "components": {"schemas": {it: schemas()[it] for it in names}}}
+    )
+
+
 @cache
 def validator(route, status, media):
     """The validator of a body; None if the description has no such response."""
@@ -84,7 +106,7 @@ def validator(route, status, media):
     content = (response or {}).get("content", {}).get(media)
     if content is None:
         return None
-    return jsonschema_rs.Draft202012Validator({**strict(content["schema"]), "components": {"schemas": schemas()}})
+    return validator_of(json.dumps(strict(content["schema"])))
 
 
 def difference(route, status, media, body):

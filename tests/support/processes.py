@@ -57,8 +57,8 @@ def cpu_of(pid: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / TICKS
 
 
-def memory_of(pid: int) -> float:
-    """Resident MiB."""
+def memory_of(pid: int | str) -> float:
+    """Resident MiB. The pid may be `self`."""
     return _status(pid, "VmRSS")
 
 

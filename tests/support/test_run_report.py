@@ -87,6 +87,24 @@ def test_a_run_with_too_much_memory_fails_and_names_its_tests(run):
     assert "MiB test_inner.py::test_a" in output
 
 
+LEAVES_A_CYCLE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(60))
+def test_a(number):
+    cycle = [bytearray(10 * 2**20)]
+    cycle.append(cycle)
+"""
+
+
+def test_garbage_of_small_tests_does_not_accumulate(run):
+    limit = "from tests.support import run_report\nrun_report.MAX_MEMORY = run_report.peak_memory_of('self') + 60\n"
+
+    status, output = run(LEAVES_A_CYCLE, limit)
+
+    assert status == pytest.ExitCode.OK, output
+
+
 MAKES_A_DEEP_FOLDER = """
 from tests.support.test_run_report import make_deep_folder
 

@@ -1,7 +1,6 @@
 """The settings of the ModelArts dialect, what its handlers use, and how they find and describe one job."""
 
 import tomllib
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,22 +8,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.operations.operations import Call, Input
 from batchq.api.operations.parts import Parts
-from batchq.api.training.common.training_jobs import without_root
+from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts.job_document import (
+    DIALECT,
     Phases,
     TrainingJobResponse,
-    is_deleted,
     is_in_project,
     job_answer,
     phases,
 )
 from batchq.api.training.modelarts.wire import JOB_NOT_FOUND, ModelArtsRefusal
-from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import Job
+from batchq.domain.training_jobs import TrainingJobView
 from batchq.errors import StartImpossible
-
-OBS = "obs://"
 
 
 class EngineImage(BaseModel):
@@ -48,6 +45,11 @@ class ModelArtsSettings(BaseModel):
     #: The folder with a folder for each bucket; None: OBS paths are refused.
     obs_root: Path | None = None
     engines: tuple[EngineImage, ...] = ()
+
+    @property
+    def folders(self) -> BucketFolders:
+        """The folders of OBS paths."""
+        return BucketFolders(self.obs_root, "obs://")
 
 
 def read_settings(path: Path | None) -> ModelArtsSettings:
@@ -77,25 +79,16 @@ async def find_modelarts_job(parts: Parts, call: Call[Input]) -> Job:
     named = call.job_id
     whole = node_of(named)[1] is None and parent_of(named) is None
     found = await parts.jobs.describe([named], caller=call.caller) if whole else ()
-    if not found or is_deleted(found[0]) or not is_in_project(found[0], call.path["project"]):
+    if not found or DIALECT.is_deleted(found[0]) or not is_in_project(found[0], call.path["project"]):
         raise ModelArtsRefusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
     return found[0]
 
 
-def job_phases(parts: Parts, job: Job, caller: Caller) -> Phases:
-    return phases(job, caller=caller, engine_answers=parts.runtime_answers(), now=parts.clock.now())
+def job_phases(parts: Parts, view: TrainingJobView) -> Phases:
+    return phases(view, engine_answers=parts.runtime_answers(), now=parts.clock.now())
 
 
-def describe_modelarts_job(parts: Parts, job: Job, caller: Caller) -> TrainingJobResponse:
-    return job_answer(
-        job,
-        job_phases(parts, job, caller),
-        now=parts.clock.now(),
-        capacity=parts.capacity(),
-        shown=partial(with_obs_paths, parts),
-    )
-
-
-def with_obs_paths(parts: Parts, text: str) -> str:
-    """The text with OBS paths instead of the folders below `obs_root`."""
-    return without_root(text, parts.state(ModelArtsSettings).obs_root, OBS)
+def describe_modelarts_job(parts: Parts, job: Job) -> TrainingJobResponse:
+    view, shown = TrainingJobView(job), parts.state(ModelArtsSettings).folders.shown
+    phases = job_phases(parts, view)
+    return job_answer(view, phases, now=parts.clock.now(), capacity=parts.capacity(), shown=shown)

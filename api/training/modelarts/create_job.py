@@ -3,16 +3,22 @@
 An OBS path is a folder of this machine, which is mounted in the containers.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from batchq.api.training.common.training_jobs import IMAGE, bucket_folder, identical_nodes
+from batchq.api.training.common.training_jobs import BucketFolders
+from batchq.api.training.common.training_request import (
+    DEFAULT_QUEUE,
+    IMAGE,
+    TrainingJobRequest,
+    input_mount,
+    output_mount,
+)
 from batchq.api.training.modelarts import flavors
 from batchq.api.training.modelarts.context import EngineImage, ModelArtsSettings
 from batchq.api.training.modelarts.job_document import DESCRIPTION_TAG, DIALECT, definition_prefix
@@ -32,9 +38,7 @@ from batchq.api.training.modelarts.wire import (
     TrainingAlgorithm,
 )
 from batchq.domain.container import ContainerSpec, Mount, Resources
-from batchq.domain.ids import QueueName
 from batchq.domain.job import RetryStrategy
-from batchq.domain.job_request import InlineDefinition, JobRequest
 from batchq.domain.training import CHECKPOINTS_TAG
 
 HOME = "/home/ma-user"
@@ -45,7 +49,6 @@ _INTERPRETERS = {".py": "python", ".sh": "sh"}
 MAX_NODES = 1000
 MAX_RETRIES = 128
 RETRIES = "fault-tolerance/job-retry-num"
-DEFAULT_POOL = "default"
 PROJECT_TAG = "modelarts:project"
 _NUMBER = re.compile(r"[0-9]{1,3}")
 _OF_NODE = (
@@ -69,15 +72,12 @@ class Channels(Struct, frozen=True, kw_only=True):
     program: tuple[str, ...]
 
 
-def modelarts_submission(
-    given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources, share: str | None
-) -> JobRequest:
-    """The request for the job. Raises ModelArtsRefusal.
-
-    `share`: the share identifier of the job; None in a queue without a policy.
-    """
+def requested_modelarts_job(
+    given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources
+) -> TrainingJobRequest:
+    """The requested job. Raises ModelArtsRefusal."""
     _refuse_unsupported(given)
-    channels = to_channels(given.algorithm, settings.obs_root)
+    channels = to_channels(given.algorithm, settings.folders)
     resource, policy = given.spec.resource, given.spec.schedule_policy
     size, count = flavors.selected(resource, capacity), resource.node_count or 1
     if count > MAX_NODES:
@@ -90,19 +90,19 @@ def modelarts_submission(
         init=True,
         mounts=channels.mounts,
     )
-    metadata, stop = given.metadata, given.spec.auto_stop
-    priority = policy.priority if policy is not None else None
-    return JobRequest(
-        name=metadata.name,
-        queue=QueueName(resource.pool_id or DEFAULT_POOL),
-        definition_name=definition_prefix(project),
-        retry=RetryStrategy(attempts=1 + _retries(metadata.annotations or {})),
+    stop = given.spec.auto_stop
+    return TrainingJobRequest(
+        dialect=DIALECT,
+        definition=definition_prefix(project),
+        name=given.metadata.name,
+        queue=resource.pool_id or DEFAULT_QUEUE,
+        container=container,
+        nodes=count,
+        retry=RetryStrategy(attempts=1 + _retries(given.metadata.annotations or {})),
         timeout=None if stop is None else timedelta(hours=stop.duration),
-        tags=_tags(project, metadata.description),
-        share_identifier=share,
-        scheduling_priority=(priority or 1) if share is not None else priority,
-        client_document=_document(given, settings),
-        inline=InlineDefinition(container=container, nodes=identical_nodes(container, count)),
+        tags=_tags(project, given.metadata.description),
+        priority=None if policy is None else policy.priority,
+        returned=_returned(given, settings),
     )
 
 
@@ -189,18 +189,14 @@ def _tags(project: str, description: str | None) -> tuple[tuple[str, str], ...]:
     return (PROJECT_TAG, project), (CHECKPOINTS_TAG, "true"), *described
 
 
-def _document(given: CreateTrainingJob, settings: ModelArtsSettings) -> str:
+def _returned(given: CreateTrainingJob, settings: ModelArtsSettings) -> Mapping[str, object]:
     """The members of the request that are returned, with the directories and the engine that the server chose."""
     resource = given.spec.resource.model_dump(include={"policy"}, exclude_none=True)
-    return json.dumps(
-        {
-            "dialect": DIALECT,
-            "metadata": given.metadata.model_dump(include={"workspace_id", "annotations"}, exclude_none=True),
-            "algorithm": _completed(given.algorithm, settings),
-            "spec": given.spec.model_dump(include=_KEPT_OF_SPEC, exclude_none=True) | {"resource": resource},
-        },
-        separators=(",", ":"),
-    )
+    return {
+        "metadata": given.metadata.model_dump(include={"workspace_id", "annotations"}, exclude_none=True),
+        "algorithm": _completed(given.algorithm, settings),
+        "spec": given.spec.model_dump(include=_KEPT_OF_SPEC, exclude_none=True) | {"resource": resource},
+    }
 
 
 def _completed(given: TrainingAlgorithm, settings: ModelArtsSettings) -> Mapping[str, object]:
@@ -218,34 +214,22 @@ def _completed(given: TrainingAlgorithm, settings: ModelArtsSettings) -> Mapping
     return members
 
 
-def to_channels(given: TrainingAlgorithm, obs_root: Path | None) -> Channels:
-    """Translate code, inputs and outputs. `obs_root`: the folder that stands for OBS; None: there is none.
-
-    Raises ModelArtsRefusal.
-    """
+def to_channels(given: TrainingAlgorithm, folders: BucketFolders) -> Channels:
+    """Translate code, inputs and outputs. Raises ModelArtsRefusal."""
     mounts, arguments, environment = list[Mount](), list[str](), list[tuple[str, str]]()
     for kind, channels in (("inputs", given.inputs or ()), ("outputs", given.outputs or ())):
         for index, channel in enumerate(channels):
             where = f"algorithm.{kind}.{index}"
             path = _container_path(_local_dir(channel, kind, index), f"{where}.local_dir")
-            remote, is_input = _remote(channel, obs_root), kind == "inputs"
-            mounts.append(
-                Mount(
-                    container_path=path,
-                    host_path=remote,
-                    read_only=is_input,
-                    create=not is_input,
-                    must_exist=is_input,
-                )
-            )
+            mount = input_mount if kind == "inputs" else output_mount
+            mounts.append(mount(path, _remote(channel, folders)))
             if _is_parameter(channel, where):
                 arguments.append(f"--{channel.name}={path}")
             else:
                 environment.append((channel.name.replace("-", "_"), path))
     code, program = _code(given)
     if code is not None:
-        host_path = to_host_path(given.code_dir or "", obs_root)
-        mounts.append(Mount(container_path=code, host_path=host_path, read_only=True, must_exist=True))
+        mounts.append(input_mount(code, to_host_path(given.code_dir or "", folders)))
     _check_distinct(mounts)
     return Channels(
         mounts=tuple(mounts), arguments=tuple(arguments), environment=tuple(environment), code=code, program=program
@@ -262,23 +246,23 @@ def _local_code_dir(given: TrainingAlgorithm) -> str:
     return given.local_code_dir or f"{CODE}/{base.rpartition('/')[2]}"
 
 
-def to_host_path(obs_path: str, obs_root: Path | None) -> str:
+def to_host_path(obs_path: str, folders: BucketFolders) -> str:
     """The folder of `obs://bucket/key` or `/bucket/key`. Raises ModelArtsRefusal."""
     scheme = _SCHEME.match(obs_path)
     if scheme is None:
         raise ModelArtsRefusal(INVALID_OBS_PATH, solution="Use obs://bucket/key or /bucket/key.")
-    if obs_root is None:
+    if folders.root is None:
         raise ModelArtsRefusal(INVALID_OBS_PATH, solution="This server has no obs_root in its --modelarts-config.")
-    folder = bucket_folder(obs_path[scheme.end() :], obs_root)
+    folder = folders.folder(obs_path[scheme.end() :])
     if folder is None:
         raise ModelArtsRefusal(INVALID_OBS_PATH, solution="The path must name a bucket, without '..' and colons.")
     return folder
 
 
-def _remote(channel: AlgorithmChannel, obs_root: Path | None) -> str:
+def _remote(channel: AlgorithmChannel, folders: BucketFolders) -> str:
     if channel.remote is None or channel.remote.obs is None:
         raise ModelArtsRefusal(UNSUPPORTED_CHANNEL, solution=f"{channel.name}: only remote.obs is supported.")
-    return to_host_path(channel.remote.obs.obs_url, obs_root)
+    return to_host_path(channel.remote.obs.obs_url, folders)
 
 
 def _is_parameter(channel: AlgorithmChannel, where: str) -> bool:

@@ -11,21 +11,16 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from batchq.api.training.common.training_jobs import first_start, is_marked, running_time, stored_document
+from batchq.api.training.common.training_jobs import TrainingDialect
 from batchq.api.training.modelarts.flavors import FlavorDetail, flavor_detail, flavor_id, flavor_name, nodes_that_fit
-from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
-from batchq.domain.enums import FINISHED, Status, StopKind
-from batchq.domain.explanation.ended import explain_ended
-from batchq.domain.explanation.facts import Reader, RelatedJobs
+from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job
-from batchq.domain.task import Nodes
 from batchq.domain.times import milliseconds
+from batchq.domain.training_jobs import TrainingFailure, TrainingJobView, TrainingPhase, spelling, statuses_with
 
 KILL_PATIENCE = timedelta(seconds=60)  # after SIGKILL a stop counts as failed
-STOPPED_BY = frozenset({StopKind.TERMINATE, StopKind.TIMEOUT})
-"""The stop orders that end a job. Others only end its attempt."""
 
 
 class Phase(StrEnum):
@@ -64,72 +59,49 @@ class Phases(NamedTuple):
     secondary: SecondaryPhase
 
 
-TERMINABLE = frozenset({Phase.CREATING, Phase.PENDING, Phase.RUNNING})
-"""The phases in which a job can be terminated."""
+PHASES = spelling(
+    {
+        Phases(Phase.CREATING, SecondaryPhase.CREATING): (TrainingPhase.CREATED,),
+        Phases(Phase.PENDING, SecondaryPhase.QUEUING): (TrainingPhase.QUEUED, TrainingPhase.PAUSED),
+        Phases(Phase.PENDING, SecondaryPhase.CREATING): (TrainingPhase.STARTING, TrainingPhase.PAUSING_START),
+        Phases(Phase.RUNNING, SecondaryPhase.RUNNING): (TrainingPhase.RUNNING, TrainingPhase.PAUSING),
+        Phases(Phase.TERMINATING, SecondaryPhase.TERMINATING): (TrainingPhase.STOPPING, TrainingPhase.TIMING_OUT),
+        Phases(Phase.COMPLETED, SecondaryPhase.COMPLETED): (TrainingPhase.COMPLETED,),
+    }
+)
+"""Without those of a FAILED job."""
 
-STATUSES: Mapping[Phase, frozenset[Status]] = {
-    Phase.CREATING: frozenset({Status.SUBMITTED}),
-    Phase.PENDING: frozenset({Status.PENDING, Status.RUNNABLE, Status.STARTING}),
-    Phase.RUNNING: frozenset({Status.RUNNING}),
-    Phase.COMPLETED: frozenset({Status.SUCCEEDED}),
-    Phase.FAILED: frozenset({Status.FAILED}),
-    Phase.TERMINATING: frozenset({Status.PENDING, Status.STARTING, Status.RUNNING}),
-    Phase.TERMINATED: frozenset({Status.FAILED}),
-    Phase.ABNORMAL: frozenset({Status.FAILED}),
+FAILURES: Mapping[TrainingFailure, Phases] = {
+    TrainingFailure.PROGRAM: Phases(Phase.FAILED, SecondaryPhase.FAILED),
+    TrainingFailure.ORDERED: Phases(Phase.TERMINATED, SecondaryPhase.TERMINATED),
+    TrainingFailure.NOT_STARTED: Phases(Phase.ABNORMAL, SecondaryPhase.CREATE_FAILED),
+    TrainingFailure.LOST: Phases(Phase.ABNORMAL, SecondaryPhase.LOST),
+    TrainingFailure.FORCED: Phases(Phase.ABNORMAL, SecondaryPhase.TERMINATED_FAILED),
 }
-"""The statuses that a job in each phase may have."""
-
-_CREATE_FAILED = Phases(Phase.ABNORMAL, SecondaryPhase.CREATE_FAILED)
-_LOST = Phases(Phase.ABNORMAL, SecondaryPhase.LOST)
-_FAILED = Phases(Phase.FAILED, SecondaryPhase.FAILED)
-_TERMINATED = Phases(Phase.TERMINATED, SecondaryPhase.TERMINATED)
-FAILURES: Mapping[str, Phases] = {
-    "EXIT_CODE": _FAILED,
-    "OUT_OF_MEMORY": _FAILED,
-    "CHILD_FAILED": _FAILED,
-    "TIMED_OUT": _TERMINATED,
-    "CANCELLED": _TERMINATED,
-    "TERMINATED": _TERMINATED,
-    "IMAGE_UNAVAILABLE": _CREATE_FAILED,
-    "NOT_STARTED": _CREATE_FAILED,
-    "FORBIDDEN": _CREATE_FAILED,
-    "DEPENDENCY_FAILED": _CREATE_FAILED,
-    "BLOCKED_TOO_LONG": _CREATE_FAILED,
-    "INVALID": _CREATE_FAILED,
-    "HOST_LOST": _LOST,
-    "CONTAINER_LOST": _LOST,
-    "UNREADABLE": _LOST,
-    "FORCE_FAILED": Phases(Phase.ABNORMAL, SecondaryPhase.TERMINATED_FAILED),
-}
-"""The phases of a FAILED job by the code of its explanation."""
 
 
-def phases(job: Job, *, caller: Caller, engine_answers: bool, now: datetime) -> Phases:
+def phases(view: TrainingJobView, *, engine_answers: bool, now: datetime) -> Phases:
     """The phases of a job. `engine_answers`: whether the state of its container is known at present."""
-    if job.status is Status.FAILED:
-        return FAILURES[explain_ended(job, RelatedJobs(), Reader(caller=caller), now).code]
-    order = next((order for order in job.stop_orders if order.kind in STOPPED_BY), None)
-    if job.status not in FINISHED and order is not None:
-        killed_at = order.killed_at
-        late = killed_at is not None and now - killed_at > KILL_PATIENCE
-        secondary = SecondaryPhase.TERMINATED_FAILED if late else SecondaryPhase.TERMINATING
-        return Phases(Phase.TERMINATING, secondary)
-    match job.status:
-        case Status.SUBMITTED:
-            return Phases(Phase.CREATING, SecondaryPhase.CREATING)
-        case Status.PENDING | Status.RUNNABLE:
-            return Phases(Phase.PENDING, SecondaryPhase.QUEUING)
-        case Status.STARTING:
-            return Phases(Phase.PENDING, SecondaryPhase.CREATING)
-        case Status.RUNNING:
-            return Phases(Phase.RUNNING, SecondaryPhase.RUNNING if engine_answers else SecondaryPhase.UNKNOWN)
-        case Status.SUCCEEDED:
-            return Phases(Phase.COMPLETED, SecondaryPhase.COMPLETED)
+    if view.failure is not None:
+        return FAILURES[view.failure]
+    found = PHASES[view.phase]
+    killed_at = None if view.job.stop is None else view.job.stop.killed_at
+    match found.phase:
+        case Phase.RUNNING if not engine_answers:
+            return Phases(found.phase, SecondaryPhase.UNKNOWN)
+        case Phase.TERMINATING if killed_at is not None and now - killed_at > KILL_PATIENCE:
+            return Phases(found.phase, SecondaryPhase.TERMINATED_FAILED)
+    return found
 
 
-DIALECT = "modelarts"
+def statuses_in(phase: Phase) -> frozenset[Status]:
+    """The statuses that a job in the phase may have."""
+    failed = {Status.FAILED for phases in FAILURES.values() if phases.phase is phase}
+    return statuses_with(PHASES, *(phases for phases in PHASES.values() if phases.phase is phase)) | failed
+
+
+DIALECT = TrainingDialect("modelarts")
 DESCRIPTION_TAG = "modelarts:description"
-DELETED_TAG = "modelarts:deleted"
 DEFAULT_WORKSPACE = "0"
 _ANNOTATIONS: Mapping[str, str] = {"job_template": "Template DL"}  # the vendor's default
 AI_PROJECT = "default-ai-project"
@@ -231,11 +203,6 @@ class TrainingJobResponse(Struct, frozen=True, kw_only=True):
     kind: str = "job"
 
 
-def is_deleted(job: Job) -> bool:
-    """Whether the job was deleted in this dialect."""
-    return is_marked(job, DELETED_TAG)
-
-
 def definition_prefix(project: str) -> str:
     """The beginning of the names of the definitions of all jobs of a project. No project id has a `_`."""
     return f"modelarts_{project}"
@@ -244,35 +211,34 @@ def definition_prefix(project: str) -> str:
 def is_in_project(job: Job, project: str) -> bool:
     """Whether the job was created below the project. A job of another dialect is in every project."""
     own = f"{definition_prefix(project)}_"
-    return not stored_document(job, DIALECT) or job.spec.definition.name.startswith(own)
+    return not DIALECT.created(job) or job.spec.definition.name.startswith(own)
 
 
 def task_names(job: Job) -> tuple[str, ...]:
     """The names of the job's tasks, one for each node."""
-    count = 1 if job.spec.nodes is None else job.spec.nodes.count
-    return tuple(f"worker-{node}" for node in range(count))
+    return tuple(f"worker-{node}" for node in range(TrainingJobView(job).nodes))
 
 
 def job_answer(
-    job: Job, of: Phases, *, now: datetime, capacity: Resources, shown: Callable[[str], str]
+    view: TrainingJobView, of: Phases, *, now: datetime, capacity: Resources, shown: Callable[[str], str]
 ) -> TrainingJobResponse:
     """The description of a job. `of`: its phases. `shown` replaces paths of the server in texts for the caller."""
-    stored = stored_document(job, DIALECT)
+    job, stored = view.job, DIALECT.returned(view.job)
     metadata, spec = stored.get("metadata", {}), stored.get("spec", {})
     return TrainingJobResponse(
         metadata=TrainingJobMetadataResponse(
             id=job.id,
             name=job.spec.name,
-            workspace_id=metadata.get("workspace_id") or DEFAULT_WORKSPACE,
+            workspace_id=workspace_of(job),
             description=dict(job.tags).get(DESCRIPTION_TAG, ""),
             create_time=milliseconds(job.created_at),
             user_name=job.spec.owner.user,
             annotations={**_ANNOTATIONS, **(metadata.get("annotations") or {})},
         ),
-        status=_status(job, of, now, shown),
+        status=_status(view, of, now, shown),
         algorithm=stored.get("algorithm") or _algorithm(job),
         spec=TrainingSpecResponse(
-            resource=_resource(job, spec.get("resource", {}), capacity),
+            resource=_resource(view, spec.get("resource", {}), capacity),
             log_export_path=spec.get("log_export_path"),
             auto_stop=spec.get("auto_stop"),
             schedule_policy=spec.get("schedule_policy"),
@@ -283,19 +249,19 @@ def job_answer(
 
 def algorithm_name(job: Job) -> str:
     """The algorithm's name in the request; empty without one."""
-    return str((stored_document(job, DIALECT).get("algorithm") or {}).get("name") or "")
+    return str((DIALECT.returned(job).get("algorithm") or {}).get("name") or "")
 
 
 def workspace_of(job: Job) -> str:
-    return str((stored_document(job, DIALECT).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
+    return str((DIALECT.returned(job).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
 
 
-def _status(job: Job, of: Phases, now: datetime, shown: Callable[[str], str]) -> TrainingJobStatusResponse:
-    started = first_start(job)
+def _status(view: TrainingJobView, of: Phases, now: datetime, shown: Callable[[str], str]) -> TrainingJobStatusResponse:
+    job, started = view.job, view.first_start
     return TrainingJobStatusResponse(
         phase=of.phase.value,
         secondary_phase=of.secondary.value,
-        duration=running_time(job, now) // timedelta(milliseconds=1),
+        duration=view.run_time(now) // timedelta(milliseconds=1),
         start_time=0 if started is None else milliseconds(started),
         tasks=task_names(job),
         task_statuses=_task_statuses(job, shown),
@@ -360,15 +326,14 @@ def _running_record(
     )
 
 
-def _resource(job: Job, stored: Document, capacity: Resources) -> TrainingResourceResponse:
-    nodes: Nodes | None = job.spec.nodes
-    size = job.spec.resources if nodes is None else nodes.task(nodes.main).resources
+def _resource(view: TrainingJobView, stored: Document, capacity: Resources) -> TrainingResourceResponse:
+    size = view.node_resources
     return TrainingResourceResponse(
         policy=stored.get("policy") or "regular",
         flavor_id=flavor_id(size),
         flavor_name=flavor_name(size),
-        node_count=1 if nodes is None else nodes.count,
-        pool_id=job.spec.queue,
+        node_count=view.nodes,
+        pool_id=view.job.spec.queue,
         flavor_detail=flavor_detail(size, max_num=nodes_that_fit(size, capacity)),
     )
 

@@ -10,12 +10,12 @@ from batchq.api.operations.parts import Parts
 from batchq.api.training.modelarts.context import describe_modelarts_job, job_phases
 from batchq.api.training.modelarts.job_document import (
     AI_PROJECT,
-    STATUSES,
+    DIALECT,
     Phase,
     TrainingJobResponse,
     algorithm_name,
     definition_prefix,
-    is_deleted,
+    statuses_in,
     workspace_of,
 )
 from batchq.api.training.modelarts.wire import (
@@ -36,6 +36,7 @@ from batchq.domain.job import Attempt, Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import StopStep
 from batchq.domain.times import LATEST, milliseconds, optional_rfc3339, rfc3339
+from batchq.domain.training_jobs import TrainingJobView
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import PageQuery
 
@@ -90,13 +91,13 @@ async def search_modelarts_jobs(
     order = body.order or "desc"
     if order not in {"asc", "desc"}:
         raise ModelArtsRefusal(INVALID_PARAMETER, "order", solution="Use asc or desc.")
-    found = await _matching(context, _selection(context, body, project=project, caller=caller), caller)
+    found = await _matching(context, _selection(context, body, project=project), caller)
     if order == "asc":
         found.reverse()
     limit, offset = body.limit or DEFAULT_LIMIT, body.offset or 0
     page = found[offset * limit : (offset + 1) * limit]
     described = await context.jobs.describe(page, caller=caller)
-    items = tuple(describe_modelarts_job(context, job, caller) for job in described)
+    items = tuple(describe_modelarts_job(context, job) for job in described)
     return TrainingJobsResponse(
         total=len(found),
         count=len(items),
@@ -125,14 +126,14 @@ async def _matching(context: Parts, wanted: _Selection, caller: Caller) -> list[
     return found
 
 
-def _selection(context: Parts, body: TrainingJobSearch, *, project: str, caller: Caller) -> _Selection:
+def _selection(context: Parts, body: TrainingJobSearch, *, project: str) -> _Selection:
     selection = JobSelection(definitions=frozenset({f"{definition_prefix(project)}_*"}))
-    predicates: list[Predicate] = [lambda job: not is_deleted(job)]
+    predicates: list[Predicate] = [lambda job: not DIALECT.is_deleted(job)]
     if body.workspace_id:
         predicates.append(lambda job: workspace_of(job) == body.workspace_id)
     if body.train_type not in {None, "", "job"}:
         predicates.append(lambda _: False)
-    value_of = {**_VALUES, "phase": lambda job: job_phases(context, job, caller).phase}
+    value_of = {**_VALUES, "phase": lambda job: job_phases(context, TrainingJobView(job)).phase}
     for condition in body.filters or ():
         values = [value for value in condition.value or () if value]
         if not values:  # the vendor: an empty value is no condition
@@ -155,7 +156,7 @@ def _narrowed(selection: JobSelection, other_filter: SearchFilter, values: Seque
                 raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
     match other_filter.key, other_filter.operator:
         case "phase", "in":
-            statuses = frozenset(status for value in values for status in STATUSES[Phase(value)])
+            statuses = frozenset(status for value in values for status in statuses_in(Phase(value)))
             return replace(selection, statuses=statuses & selection.possible_statuses)
         case "name", "like" | "in" if len(values) <= _NAME_PATTERN_LIMIT and selection.names is None:
             stars = "*" if other_filter.operator == "like" else ""

@@ -1,6 +1,5 @@
 """The operations of the ModelArts dialect: `/v2/{project}/training-jobs` and what belongs to it."""
 
-from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
@@ -9,21 +8,13 @@ from msgspec import Struct
 from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.training.common.training_jobs import account_share, naming_uris
-from batchq.api.training.modelarts.context import (
-    OBS,
-    ModelArtsSettings,
-    describe_modelarts_job,
-    find_modelarts_job,
-    job_phases,
-    with_obs_paths,
-)
-from batchq.api.training.modelarts.create_job import DEFAULT_POOL, modelarts_submission
+from batchq.api.training.common.training_request import DEFAULT_QUEUE
+from batchq.api.training.modelarts.context import ModelArtsSettings, describe_modelarts_job, find_modelarts_job
+from batchq.api.training.modelarts.create_job import requested_modelarts_job
 from batchq.api.training.modelarts.flavors import TrainingFlavorsResponse, training_flavors
 from batchq.api.training.modelarts.job_document import (
-    DELETED_TAG,
     DESCRIPTION_TAG,
-    TERMINABLE,
+    DIALECT,
     Phase,
     TrainingJobResponse,
     definition_prefix,
@@ -60,6 +51,7 @@ from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.ids import QueueName
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.training_jobs import STOPPABLE, TrainingJobView
 from batchq.errors import LimitExceeded
 from batchq.ports.job_search import PageQuery
 from batchq.ports.responses.server import EmptyResponse
@@ -123,32 +115,31 @@ dialect = dialect_of(operations, profile=lambda _: PROFILE)
 async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
     """Creates a training job."""
     body, caller, project = call.input, call.caller, call.path["project"]
-    queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
+    queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_QUEUE))
     if queue is None:
         raise ModelArtsRefusal(
             INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
         )
-    share = None if queue.policy is None else account_share(caller, default="modelarts")
-    requested = modelarts_submission(
-        body, project=project, settings=context.state(ModelArtsSettings), capacity=context.capacity(), share=share
-    )
+    settings = context.state(ModelArtsSettings)
+    request = requested_modelarts_job(body, project=project, settings=settings, capacity=context.capacity())
+    request = request.in_queue(queue, caller, priority=1)
     # No two unfinished jobs of a project that the caller sees have the same name.
-    name = requested.name
+    name = request.name
     with context.names.reserved(project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, call, name):
             raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
-            with naming_uris(context.state(ModelArtsSettings).obs_root, OBS):
-                job = await context.submissions.submit(requested, caller=caller)
+            with settings.folders.naming_uris():
+                job = await request.submit(context.submissions, caller=caller)
         except LimitExceeded as why:
             raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
-    return describe_modelarts_job(context, job, caller)
+    return describe_modelarts_job(context, job)
 
 
 @operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB, Permission.SELF)
 async def show_training_job(context: Parts, call: Call[None]) -> TrainingJobResponse:
     """Describes a job, of this or another dialect."""
-    return describe_modelarts_job(context, await find_modelarts_job(context, call), call.caller)
+    return describe_modelarts_job(context, await find_modelarts_job(context, call))
 
 
 @operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", Permission.SELF, status=HTTPStatus.ACCEPTED)
@@ -161,15 +152,14 @@ async def stop_training_job(context: Parts, call: Call[TrainingJobAction]) -> Tr
     if action != "terminate":
         raise ModelArtsRefusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
     job = await find_modelarts_job(context, call)
-    # The first order stands, so a job that is Terminating cannot be terminated again.
-    if job_phases(context, job, caller).phase not in TERMINABLE:
+    if TrainingJobView(job).phase not in STOPPABLE:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
     order = StopRequest(kind=StopKind.TERMINATE, reason=f"Terminated by {caller.user}")
     await context.jobs.stop(job.id, order, caller=caller)
-    after = await find_modelarts_job(context, call)
-    if job_phases(context, after, caller).phase not in {Phase.TERMINATING, Phase.TERMINATED}:
+    answer = describe_modelarts_job(context, await find_modelarts_job(context, call))
+    if answer.status.phase not in {Phase.TERMINATING, Phase.TERMINATED}:
         raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
-    return describe_modelarts_job(context, after, caller)
+    return answer
 
 
 @operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, Permission.SELF, status=HTTPStatus.ACCEPTED)
@@ -181,7 +171,7 @@ async def delete_training_job(context: Parts, call: Call[None]) -> EmptyResponse
     job = await find_modelarts_job(context, call)
     if job.status not in FINISHED:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
-    await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=call.caller)
+    await DIALECT.delete(context.jobs, job, caller=call.caller)
     return EmptyResponse()
 
 
@@ -213,9 +203,8 @@ async def list_modelarts_jobs(context: Parts, call: Call[TrainingJobSearch]) -> 
 async def list_modelarts_events(context: Parts, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
     """Lists the events of a job."""
     job = await find_modelarts_job(context, call)
-    return events_answer(
-        await context.jobs.history(job.id, caller=call.caller), call.input, shown=partial(with_obs_paths, context)
-    )
+    shown = context.state(ModelArtsSettings).folders.shown
+    return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input, shown=shown)
 
 
 @operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages", Permission.SELF)

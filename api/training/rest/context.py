@@ -13,12 +13,13 @@ from batchq.api.http.dialect_profiles import DialectProfile, RequestFailure
 from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, reply
 from batchq.api.operations.operations import Call, Input
 from batchq.api.operations.parts import Parts
-from batchq.api.training.rest.job_answers import TrainingStatus
+from batchq.api.training.rest.job_answers import status_of
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.times import rfc3339
+from batchq.domain.training_jobs import TrainingJobView
 
 JOBS = "/v2/training/jobs"
 JOB = JOBS + "/{jobId}"
@@ -65,17 +66,16 @@ def training_resource_not_found(resource: str, name: str) -> TrainingRefusal:
     )
 
 
-def state_conflict(
-    job_id: JobId, status: TrainingStatus, *, required: str, problem: str | None = None
-) -> TrainingRefusal:
+def state_conflict(view: TrainingJobView, *, required: str, problem: str | None = None) -> TrainingRefusal:
     """For a job whose status does not permit the operation. `required`: the statuses that do, as text.
 
     `problem`: the predicate of the error's text; None: it names the status.
     """
+    status = status_of(view)
     return TrainingRefusal(
         HTTPStatus.CONFLICT,
         "STATE_CONFLICT",
-        f"Training job {job_id} {problem or f'is already {status}'}.",
+        f"Training job {view.job.id} {problem or f'is already {status}'}.",
         details={"current_state": status.value, "required_state": required},
     )
 

@@ -16,23 +16,24 @@ from batchq.api.http.http import InvalidMember, RequestBody, Text, read_body
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.api.training.common.training_jobs import (
-    HYPERPARAMETERS,
+from batchq.api.training.common.training_request import (
+    DEFAULT_QUEUE,
     IMAGE,
     MAX_REQUEST,
     MAX_VARIABLE,
-    NOT_IN_VARIABLES,
-    stored_document,
+    TrainingJobRequest,
+    hyperparameter_variables,
+    hyperparameters_file,
+    unique_metric_rules,
 )
 from batchq.api.training.rest.context import JOBS, impossible
 from batchq.api.training.rest.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory
 from batchq.api.training.rest.job_answers import DIALECT, VARIABLE, TrainingStatus, status_of
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import Tags
-from batchq.domain.container import ContainerSpec, Resources, TextFile
-from batchq.domain.ids import QueueName, SubmissionKey
+from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.ids import SubmissionKey
 from batchq.domain.job import Job, RetryStrategy
-from batchq.domain.job_request import InlineDefinition, JobRequest
 from batchq.domain.times import rfc3339
 from batchq.domain.training import (
     CHECKPOINTS_TAG,
@@ -47,6 +48,7 @@ from batchq.domain.training import (
     TOTAL_STEPS_TAG,
     MetricRule,
 )
+from batchq.domain.training_jobs import TrainingJobView
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 MAX_RETRIES = 9
@@ -124,7 +126,7 @@ class CreateTrainingJobRequest(_Model):
     hyperparameters: Annotated[dict[ShortText, JsonValue], Field(max_length=100)] = {}
     infrastructure: InfrastructureRequest = InfrastructureRequest()
     #: The name of the job queue.
-    queue: ShortText = "default"
+    queue: ShortText = DEFAULT_QUEUE
     priority: Literal["high", "normal", "low"] = "normal"
     #: Required if the queue has a fair-share policy.
     share_identifier: Annotated[Text, Field(min_length=1, max_length=255)] | None = None
@@ -174,9 +176,9 @@ async def create_training_job(context: Parts, call: Call[CreateTrainingJobReques
     if len(content) > MAX_REQUEST:
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
-    requested = training_submission(body, min_timeout=context.limits.min_timeout, key=key, request_digest=digest)
-    job = await context.submissions.submit(requested, caller=call.caller)
-    if key is not None and stored_document(job, DIALECT).get("request") != digest:
+    request = requested_training_job(body, min_timeout=context.limits.min_timeout, key=key, digest=digest)
+    job = await request.submit(context.submissions, caller=call.caller)
+    if key is not None and DIALECT.request(job) != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
     return created_answer(job)
 
@@ -185,43 +187,56 @@ def created_answer(job: Job) -> CreatedResponse:
     return CreatedResponse(
         job_id=job.id,
         name=job.spec.name,
-        status=status_of(job),
+        status=status_of(TrainingJobView(job)),
         estimated_duration=None if job.spec.timeout is None else length_text(job.spec.timeout),
         estimated_cost=estimated_cost(job.spec),
         created_at=rfc3339(job.created_at),
     )
 
 
-def training_submission(
-    body: CreateTrainingJobRequest, *, min_timeout: int, key: SubmissionKey | None, request_digest: str
-) -> JobRequest:
-    """The request for the job. Raises InvalidMember. `request_digest` identifies the request of a repeated key."""
-    return JobRequest(
+def requested_training_job(
+    body: CreateTrainingJobRequest, *, min_timeout: int, key: SubmissionKey | None = None, digest: str = ""
+) -> TrainingJobRequest:
+    """The requested job. Raises InvalidMember. `digest` identifies the request of a repeated key."""
+    return TrainingJobRequest(
+        dialect=DIALECT,
         name=_matching(_NAME, body.name, "name"),
-        queue=QueueName(body.queue),
-        definition_name=DIALECT,
+        queue=body.queue,
         retry=RetryStrategy(attempts=body.retries + 1),
         timeout=_timeout(body.max_duration, min_timeout),
         tags=(*_tags(body.tags), *_declarations(body)),
         metric_rules=_metric_rules(body.metrics),
-        share_identifier=body.share_identifier and _matching(_SHARE, body.share_identifier, "shareIdentifier"),
-        scheduling_priority=PRIORITIES[body.priority],
-        client_document=_document(body, request_digest),
+        share=body.share_identifier and _matching(_SHARE, body.share_identifier, "shareIdentifier"),
+        priority=PRIORITIES[body.priority],
+        returned=_finite(_returned(body), ""),
+        container=_container(body),
+        digest=digest,
         key=key,
-        inline=InlineDefinition(container=training_container(body)),
     )
 
 
-def training_container(body: CreateTrainingJobRequest) -> ContainerSpec:
-    """The container of the job. Raises InvalidMember."""
+def _container(body: CreateTrainingJobRequest) -> ContainerSpec:
+    hyperparameters = _finite(body.hyperparameters, "hyperparameters")
     return ContainerSpec(
         image=_matching(IMAGE, body.image, "image"),
         resources=_resources(body.infrastructure),
         command=tuple(body.command),
-        environment=(*_environment(body.environment), *_hyperparameter_variables(body.hyperparameters)),
+        environment=(*_environment(body.environment), *_hyperparameter_variables(hyperparameters)),
         init=True,  # a program without a handler for SIGTERM would ignore it as process 1
-        files=(TextFile(path=HYPERPARAMETERS, content=_json(body.hyperparameters, "hyperparameters")),),
+        files=(hyperparameters_file(hyperparameters),),
     )
+
+
+def _returned(body: CreateTrainingJobRequest) -> Mapping[str, object]:
+    members = {
+        "description": body.description,
+        "framework": body.framework,
+        "modelConfig": body.model_config_,
+        "datasetConfig": body.dataset_config,
+        "gpuType": body.infrastructure.gpu_type,
+        "storage": body.infrastructure.storage,
+    }
+    return {name: value for name, value in members.items() if value not in (None, "", {})}
 
 
 def _key(request: web.Request, caller: Caller) -> SubmissionKey | None:
@@ -232,7 +247,7 @@ def _key(request: web.Request, caller: Caller) -> SubmissionKey | None:
     if _PRINTABLE.fullmatch(text) is None:
         raise InvalidMember(f"{IDEMPOTENCY_KEY} must be 1 to 256 printable characters.", member=IDEMPOTENCY_KEY)
     principal = f"uid {caller.uid}" if caller.uid is not None else caller.key or caller.user
-    return SubmissionKey(principal=f"{DIALECT} {principal}", invocation_id=text, body_sha256="")
+    return SubmissionKey(principal=f"{DIALECT.name} {principal}", invocation_id=text, body_sha256="")
 
 
 def _matching(pattern: re.Pattern[str], text: str, member: str) -> str:
@@ -261,17 +276,14 @@ def _environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(given.items())
 
 
-def _hyperparameter_variables(given: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
-    variables = {VARIABLE + NOT_IN_VARIABLES.sub("_", name.upper()): value for name, value in given.items()}
-    texts = {
-        name: value if isinstance(value, str) else _json(value, "hyperparameters") for name, value in variables.items()
-    }
+def _hyperparameter_variables(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    variables = hyperparameter_variables(given, VARIABLE)
     if len(variables) < len(given):
         raise InvalidMember("Two hyperparameters have the same variable BATCHQ_HP_NAME.", member="hyperparameters")
-    if any("\0" in text or len(text) > MAX_VARIABLE for text in texts.values()):
+    if any("\0" in text or len(text) > MAX_VARIABLE for text in variables.values()):
         text = f"A hyperparameter must have at most {MAX_VARIABLE} characters and no NUL character."
         raise InvalidMember(text, member="hyperparameters")
-    return tuple(texts.items())
+    return tuple(variables.items())
 
 
 def _timeout(text: str | None, least: int) -> timedelta | None:
@@ -306,27 +318,15 @@ def _declarations(body: CreateTrainingJobRequest) -> Tags:
 
 
 def _metric_rules(given: Sequence[MetricRequest]) -> tuple[MetricRule, ...]:
-    if len({request.name for request in given}) < len(given):
+    rules = unique_metric_rules(*((request.name, request.regex) for request in given))
+    if rules is None:
         raise InvalidMember("The names of metrics must be unique.", member="metrics")
-    return tuple(MetricRule(name=request.name, regex=request.regex) for request in given)
+    return rules
 
 
-def _document(body: CreateTrainingJobRequest, request_digest: str) -> str:
-    kept = {
-        "dialect": DIALECT,
-        "request": request_digest,
-        "description": body.description,
-        "framework": body.framework,
-        "modelConfig": body.model_config_,
-        "datasetConfig": body.dataset_config,
-        "gpuType": body.infrastructure.gpu_type,
-        "storage": body.infrastructure.storage,
-    }
-    return _json({name: value for name, value in kept.items() if value not in (None, "", {})}, "")
-
-
-def _json(value: object, member: str) -> str:
+def _finite(content: Mapping[str, object], member: str) -> Mapping[str, object]:
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        json.dumps(content, allow_nan=False)
     except ValueError:
         raise InvalidMember("A number must not be NaN or infinite.", member=member) from None
+    return content

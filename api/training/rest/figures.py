@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from msgspec import Struct
 
-from batchq.domain.cost import Amounts, Cost, hourly, rounded
-from batchq.domain.enums import FINISHED
-from batchq.domain.job import Job, JobSpec
+from batchq.domain.cost import Cost, limit_cost, rounded
+from batchq.domain.job import JobSpec
 from batchq.domain.training import EPOCH, STEP, MetricValue
+from batchq.domain.training_jobs import TrainingJobView
 
 _LENGTH = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?([MGT])i?B?", re.ASCII)
@@ -18,7 +18,6 @@ _STEP = 1024
 _MIB = {"M": 1, "G": 1024, "T": 1024**2}
 Metrics = Mapping[str, MetricValue]
 FinalMetrics = dict[str, float | int | str | None]
-_HOUR = timedelta(hours=1)
 _ALWAYS = (EPOCH, STEP, "loss", "accuracy")  # the metrics that a job without rules of its own has
 _WHOLE = frozenset({EPOCH, STEP})
 
@@ -101,9 +100,9 @@ def costs(cost: Cost) -> Costs:
 
 def estimated_cost(spec: JobSpec) -> EstimatedCost | None:
     """None without prices, and for a job without a time limit."""
-    if spec.prices is None or spec.timeout is None:
+    amounts = limit_cost(spec)
+    if spec.prices is None or amounts is None:
         return None
-    amounts: Amounts = hourly(spec.prices, spec.resources).times(Decimal(spec.timeout / _HOUR))
     return EstimatedCost(
         currency=spec.prices.currency,
         gpu_cost=_amount(amounts.gpu),
@@ -123,10 +122,9 @@ def current_metrics(metrics: Metrics) -> dict[str, float | int | None]:
     return {name: _value(name, metrics) for name in metrics}
 
 
-def progress(job: Job, metrics: Metrics, duration: timedelta) -> TrainingProgress:
-    """`duration`: how long the job has run."""
-    plan, done = job.spec.plan, job.spec.plan.fraction(metrics)
-    remaining = None if done is None or job.status in FINISHED else duration * float(1 / done - 1)
+def progress(view: TrainingJobView, metrics: Metrics, now: datetime) -> TrainingProgress:
+    plan, remaining = view.job.spec.plan, view.time_left(metrics, now)
+    done = plan.fraction(metrics)
     epoch, step = metrics.get(EPOCH), metrics.get(STEP)
     return TrainingProgress(
         current_epoch=None if epoch is None else int(epoch.value),

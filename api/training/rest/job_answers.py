@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.api.training.common.training_jobs import HYPERPARAMETERS, running_time, stored_document
+from batchq.api.training.common.training_jobs import TrainingDialect
+from batchq.api.training.common.training_request import HYPERPARAMETERS
 from batchq.api.training.rest.figures import (
     Costs,
     Metrics,
@@ -21,12 +22,13 @@ from batchq.api.training.rest.figures import (
     size_text,
 )
 from batchq.domain.cost import Cost
-from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, CheckpointType, Status, StopKind
+from batchq.domain.enums import ACTIVE, CheckpointType
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.times import optional_rfc3339, rfc3339
 from batchq.domain.training import CheckpointRules, checkpoint_id
+from batchq.domain.training_jobs import TrainingJobView, TrainingPhase, spelling
 from batchq.ports.checkpoints import Checkpoint
 
 
@@ -52,41 +54,27 @@ class TrainingStatus(StrEnum):
 
 FINAL = frozenset({TrainingStatus.COMPLETED, TrainingStatus.CANCELLED, TrainingStatus.FAILED})
 
-_SIMPLE: Mapping[Status, TrainingStatus] = {
-    Status.SUBMITTED: TrainingStatus.QUEUED,
-    Status.PENDING: TrainingStatus.QUEUED,
-    Status.RUNNABLE: TrainingStatus.QUEUED,
-    Status.STARTING: TrainingStatus.INITIALIZING,
-    Status.RUNNING: TrainingStatus.RUNNING,
-    Status.SUCCEEDED: TrainingStatus.COMPLETED,
-}
-
-_STOPPING: Mapping[StopKind, TrainingStatus] = {
-    StopKind.PAUSE: TrainingStatus.PAUSING,
-    StopKind.TERMINATE: TrainingStatus.CANCELLING,
-}
-
-STATUSES: Mapping[TrainingStatus, frozenset[Status]] = {
-    **{word: frozenset(status for status, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
-    TrainingStatus.PAUSING: ACTIVE,
-    TrainingStatus.PAUSED: QUEUED,
-    TrainingStatus.CANCELLING: ACTIVE,
-    TrainingStatus.CANCELLED: frozenset({Status.FAILED}),
-    TrainingStatus.FAILED: frozenset({Status.FAILED}),
-}
-"""The statuses that a job with each training status can have."""
+STATUSES = spelling(
+    {
+        TrainingStatus.QUEUED: (TrainingPhase.CREATED, TrainingPhase.QUEUED),
+        TrainingStatus.PAUSED: (TrainingPhase.PAUSED,),
+        TrainingStatus.INITIALIZING: (TrainingPhase.STARTING,),
+        TrainingStatus.RUNNING: (TrainingPhase.RUNNING, TrainingPhase.TIMING_OUT),
+        TrainingStatus.PAUSING: (TrainingPhase.PAUSING_START, TrainingPhase.PAUSING),
+        TrainingStatus.CANCELLING: (TrainingPhase.STOPPING,),
+        TrainingStatus.COMPLETED: (TrainingPhase.COMPLETED,),
+        TrainingStatus.CANCELLED: (TrainingPhase.STOPPED,),
+        TrainingStatus.FAILED: (TrainingPhase.TIMED_OUT, TrainingPhase.FAILED),
+    }
+)
 
 
-def status_of(job: Job) -> TrainingStatus:
+def status_of(view: TrainingJobView) -> TrainingStatus:
     """The training status of a job that is not an array."""
-    if job.status is Status.FAILED:
-        return TrainingStatus.CANCELLED if job.is_terminated or job.is_cancelled else TrainingStatus.FAILED
-    if job.stop is not None and job.status in ACTIVE and job.stop.kind in _STOPPING:
-        return _STOPPING[job.stop.kind]
-    return TrainingStatus.PAUSED if job.held else _SIMPLE[job.status]
+    return STATUSES[view.phase]
 
 
-DIALECT = "training"  # the member `dialect` of JobSpec.client_document
+DIALECT = TrainingDialect("training")
 VARIABLE = "BATCHQ_HP_"  # prefix of the variables of hyperparameters
 DECLARATION = "batchq:"  # prefix of the tags that declare members which AWS does not have
 
@@ -274,22 +262,23 @@ def checkpoint_answer(checkpoint: Checkpoint) -> TrainingCheckpoint:
     )
 
 
-def training_job_summary(job: Job) -> TrainingJobSummary:
+def training_job_summary(view: TrainingJobView) -> TrainingJobSummary:
+    job = view.job
     return TrainingJobSummary(
         job_id=job.id,
         name=job.spec.name,
-        status=status_of(job),
+        status=status_of(view),
         status_reason=shown_status_reason(job),
         queue=job.spec.queue,
         user=job.spec.owner.user,
         created_at=rfc3339(job.created_at),
         started_at=optional_rfc3339(job.started_at),
-        ended_at=optional_rfc3339(job.stopped_at if job.status in FINISHED else None),
+        ended_at=optional_rfc3339(view.ended_at),
     )
 
 
 def training_job_detail(
-    job: Job,
+    view: TrainingJobView,
     *,
     now: datetime,
     checkpoints: Sequence[Checkpoint],
@@ -301,43 +290,39 @@ def training_job_detail(
 
     `cost` None: the job has no prices. `metrics` and `logs` None: they were not requested.
     """
-    duration = running_time(job, now)
-    row, order, kept = training_job_summary(job), cancellation(job), stored_document(job, DIALECT)
+    job, row, returned = view.job, training_job_summary(view), DIALECT.returned(view.job)
     return TrainingJobDetail(
         job_id=row.job_id,
         name=row.name,
-        description=str(kept.get("description", "")),
+        description=str(returned.get("description", "")),
         status=row.status,
         status_reason=row.status_reason,
         queue=row.queue,
         user=row.user,
         tags=tuple(f"{key}={value}" if value else key for key, value in job.tags if not key.startswith(DECLARATION)),
-        configuration=_configuration(job, kept),
-        training_duration=length_text(duration),
+        configuration=_configuration(job, returned),
+        training_duration=length_text(view.run_time(now)),
         attempts=len(job.all_attempts),
         timestamps=Timestamps(
             created_at=row.created_at,
             started_at=row.started_at,
             ended_at=row.ended_at,
-            last_updated=rfc3339(_last_updated(job)),
+            last_updated=rfc3339(view.last_change),
         ),
         checkpoints=tuple(map(checkpoint_answer, checkpoints)),
         costs=None if cost is None else costs(cost),
-        cancellation_details=None if order is None else cancellation_details(job, order),
+        cancellation_details=cancellation_details(view),
         metrics=None if metrics is None else current_metrics(metrics),
-        progress=None if metrics is None else progress(job, metrics, duration),
+        progress=None if metrics is None else progress(view, metrics, now),
         logs=logs,
     )
 
 
-def cancellation(job: Job) -> StopOrder | None:
-    """The order that cancelled the job; None if it was not cancelled."""
-    if job.is_terminated:
-        return job.stop
-    return job.cancel if job.is_cancelled else None
-
-
-def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
+def cancellation_details(view: TrainingJobView) -> CancellationDetails | None:
+    """How the job was cancelled; None if it was not cancelled."""
+    job, order = view.job, view.cancellation
+    if order is None:
+        return None
     return CancellationDetails(
         cancelled_at=rfc3339(order.ordered_at),
         cancelled_by=order.user or None,
@@ -349,7 +334,7 @@ def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
         final_checkpoint_id=None if order.final_checkpoint is None else checkpoint_id(job.id, order.final_checkpoint),
         final_checkpoint_error=order.checkpoint_error,
         checkpoint_deadline=optional_rfc3339(_checkpoint_deadline(job, order)),
-        ended_at=optional_rfc3339(job.stopped_at if job.status in FINISHED else None),
+        ended_at=optional_rfc3339(view.ended_at),
         resources_released=job.attempt is None,
     )
 
@@ -359,22 +344,15 @@ def _checkpoint_deadline(job: Job, order: StopOrder) -> datetime | None:
     return order.next_step_at if waits else None
 
 
-def _last_updated(job: Job) -> datetime:
-    orders = (time for order in job.stop_orders for time in (order.ordered_at, order.signalled_at, order.killed_at))
-    placed = None if job.attempt is None else job.attempt.placed_at
-    times = (job.created_at, job.runnable_at, placed, job.started_at, job.stopped_at, *orders)
-    return max(moment for moment in times if moment is not None)
-
-
-def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
+def _configuration(job: Job, returned: Mapping[str, Any]) -> Configuration:
     spec, size = job.spec, job.spec.resources
     return Configuration(
         image=spec.container.image,
         command=spec.container.command,
         environment={name: value for name, value in spec.container.environment if not name.startswith(VARIABLE)},
-        framework=kept.get("framework"),
-        model_config=kept.get("modelConfig"),
-        dataset_config=kept.get("datasetConfig"),
+        framework=returned.get("framework"),
+        model_config=returned.get("modelConfig"),
+        dataset_config=returned.get("datasetConfig"),
         hyperparameters=next(
             (json.loads(path.content) for path in spec.container.files if path.path == HYPERPARAMETERS), {}
         ),
@@ -382,8 +360,8 @@ def _configuration(job: Job, kept: Mapping[str, Any]) -> Configuration:
             vcpus=size.millicpus / 1000,
             memory=memory_text(size.memory_mib),
             gpu_count=size.gpus,
-            gpu_type=kept.get("gpuType"),
-            storage=kept.get("storage"),
+            gpu_type=returned.get("gpuType"),
+            storage=returned.get("storage"),
         ),
         checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
         metrics=tuple(MetricRuleResponse(name=rule.name, regex=rule.regex) for rule in spec.metric_rules),

@@ -9,11 +9,10 @@ from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import InvalidMember, RequestQuery, Word
-from batchq.api.http.page_tokens import TokenQuery, parse_position, position_text
 from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.training.common.training_jobs import matching_jobs
+from batchq.api.training.common.training_jobs import ListToken, matching_jobs
 from batchq.api.training.rest import create_job, stop_jobs
 from batchq.api.training.rest.context import (
     JOB,
@@ -43,10 +42,12 @@ from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.training_jobs import TrainingJobView, statuses_with
 from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.services.job_log import JobLogQuery
+from batchq.services.training import summary_of
 
 MAX_LOG_LINES = 1000
 MAX_CHECKPOINTS = 10
@@ -97,8 +98,8 @@ async def get_training_job(context: Parts, call: Call[GetTrainingJobQuery]) -> T
     metrics = await context.costs.metrics.current(job, caller=caller) if query.include_metrics else None
     cost = await context.costs.of_job(job.id, caller=caller)
     found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
-    newest, now = found[: -MAX_CHECKPOINTS - 1 : -1], context.clock.now()
-    return training_job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
+    newest, view, now = found[: -MAX_CHECKPOINTS - 1 : -1], TrainingJobView(job), context.clock.now()
+    return training_job_detail(view, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
 @operations.add("ListTrainingJobs", "GET", JOBS, Permission.SELF, limit=BULK_LIMIT)
@@ -108,17 +109,17 @@ async def list_training_jobs(context: Parts, call: Call[ListTrainingJobsQuery]) 
     Lists all jobs that the caller may see, except arrays and their children.
     """
     query, caller = call.input, call.caller
-    token = "ListTrainingJobs", caller.user, query.status, query.name
+    token = ListToken(context.tokens, ("ListTrainingJobs", caller.user, query.status, query.name))
     selection = JobSelection(
-        statuses=None if query.status is None else STATUSES[query.status],
+        statuses=None if query.status is None else statuses_with(STATUSES, query.status),
         held=query.status is TrainingStatus.PAUSED,
         names=None if query.name is None else frozenset({query.name}),
     )
-    before = _position(context, token, query.cursor)
-    wanted = PageQuery(selection=selection, limit=query.limit, before=before)
-    jobs, position = await matching_jobs(context.search, wanted, lambda job: _matches(job, query.status), caller=caller)
-    after = None if position is None else context.tokens.make(token, position_text(position))
-    return ListResponse(jobs=tuple(map(training_job_summary, jobs)), next_cursor=after)
+    page = PageQuery(selection=selection, limit=query.limit, before=_position(token, query.cursor))
+    views, position = await matching_jobs(
+        context.search, page, lambda view: _matches(view, query.status), caller=caller
+    )
+    return ListResponse(jobs=tuple(map(training_job_summary, views)), next_cursor=token.make(position))
 
 
 async def _log(context: Parts, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
@@ -134,17 +135,15 @@ async def _log(context: Parts, job: Job, lines: int, caller: Caller) -> tuple[st
     return tuple(line.message for line in page.lines)
 
 
-def _position(context: Parts, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
-    if cursor is None:
-        return None
+def _position(token: ListToken, cursor: str | None) -> SearchPosition | None:
     try:
-        return parse_position(context.tokens.read(token, cursor))
+        return token.read(cursor)
     except Invalid:
         raise InvalidMember("'cursor' is not valid.", member="cursor") from None
 
 
-def _matches(job: Job, status: TrainingStatus | None) -> bool:
-    return not is_parent(job) and (status is None or status_of(job) is status)
+def _matches(view: TrainingJobView, status: TrainingStatus | None) -> bool:
+    return not is_parent(view.job) and (status is None or status_of(view) is status)
 
 
 CHECKPOINTS = f"{JOB}/checkpoints"
@@ -204,13 +203,14 @@ async def list_training_checkpoints(
     query, job_id = call.input, await id_of_checkpoints(context, call)
     found = await context.checkpoints.list(job_id, caller=call.caller)
     rows = sorted(found, key=_KEYS[query.sort_by], reverse=query.sort_order == "desc")
-    complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
-    size = sum(checkpoint.size_bytes for checkpoint in found)
+    summary = summary_of(found)
     return ListCheckpointsResponse(
         checkpoints=tuple(map(checkpoint_answer, rows[: query.limit])),
-        total_count=len(found),
+        total_count=summary.count,
         summary=CheckpointsSummary(
-            latest_checkpoint=complete[-1] if complete else None, total_size=size_text(size), total_size_bytes=size
+            latest_checkpoint=None if summary.latest is None else summary.latest.id,
+            total_size=size_text(summary.size_bytes),
+            total_size_bytes=summary.size_bytes,
         ),
     )
 
@@ -227,9 +227,9 @@ async def create_checkpoint(context: Parts, call: Call[EmptyRequest]) -> Checkpo
     try:
         await context.checkpoints.request(job.id, caller=call.caller)
     except Invalid as why:
-        status = status_of(await read_job(context, job.id, call.caller))
-        if status is not TrainingStatus.RUNNING:
-            raise state_conflict(job.id, status, required=TrainingStatus.RUNNING) from None
+        view = TrainingJobView(await read_job(context, job.id, call.caller))
+        if status_of(view) is not TrainingStatus.RUNNING:
+            raise state_conflict(view, required=TrainingStatus.RUNNING) from None
         raise impossible(str(why)) from None
     rules = job.spec.checkpoints
     return CheckpointRequestResponse(job_id=job.id, signal=(None if rules is None else rules.signal) or "")

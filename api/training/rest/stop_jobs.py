@@ -1,6 +1,8 @@
 """CancelTrainingJob, PauseTrainingJob and ResumeTrainingJob."""
 
 import re
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from aiohttp import web
 from msgspec import Struct
@@ -10,14 +12,12 @@ from batchq.api.http.http import InvalidMember, Reason, RequestBody, reply, whil
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.api.training.common.training_jobs import running_time
 from batchq.api.training.rest.context import JOB, find_job, impossible, read_job, state_conflict
 from batchq.api.training.rest.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
 from batchq.api.training.rest.job_answers import (
     FINAL,
     CancellationDetails,
     TrainingStatus,
-    cancellation,
     cancellation_details,
     status_of,
 )
@@ -25,6 +25,7 @@ from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import FINISHED, StopKind
 from batchq.domain.job import Job
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.training_jobs import TrainingJobView, TrainingPhase
 from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 
 CANCELLABLE = "queued, initializing, running, pausing, paused or cancelling"
@@ -111,7 +112,7 @@ async def _cancel(context: Parts, job: Job, body: CancelTrainingJobRequest, call
     if body.force and body.create_final_checkpoint:
         raise impossible("'force' and 'createFinalCheckpoint' exclude each other: killed jobs write nothing.")
     _refuse_finished(job)
-    can_write = job.spec.checkpoints is not None or status_of(job) is TrainingStatus.RUNNING
+    can_write = job.spec.checkpoints is not None or status_of(TrainingJobView(job)) is TrainingStatus.RUNNING
     try:
         order = StopRequest(
             kind=StopKind.TERMINATE,
@@ -124,33 +125,36 @@ async def _cancel(context: Parts, job: Job, body: CancelTrainingJobRequest, call
     except Invalid as why:
         raise impossible(str(why)) from None
     job = await read_job(context, job.id, caller)
-    if cancellation(job) is None:
+    if TrainingJobView(job).cancellation is None:
         _refuse_finished(job)
     return job
 
 
 async def _cancel_answer(context: Parts, job: Job, caller: Caller) -> CancelResponse:
-    order, status = cancellation(job), status_of(job)
-    if order is None:
-        raise state_conflict(job.id, status, required=CANCELLABLE)
-    metrics, cost = await _figures(context, job, caller)
+    view = TrainingJobView(job)
+    details = cancellation_details(view)
+    if details is None:
+        raise state_conflict(view, required=CANCELLABLE)
+    metrics, cost = await _figures(context, view, caller)
     return CancelResponse(
         job_id=job.id,
-        status=status,
-        cancellation_details=cancellation_details(job, order),
+        status=status_of(view),
+        cancellation_details=details,
         final_metrics=metrics,
         cost_summary=cost,
     )
 
 
-async def _figures(context: Parts, job: Job, caller: Caller) -> tuple[FinalMetrics | None, CostSummary | None]:
+async def _figures(
+    context: Parts, view: TrainingJobView, caller: Caller
+) -> tuple[FinalMetrics | None, CostSummary | None]:
     """The metrics and the cost as of now; None if they cannot be read: the job is cancelled nevertheless."""
     try:
-        metrics = await context.costs.metrics.current(job, caller=caller)
-        cost = await context.costs.of_job(job.id, caller=caller)
+        metrics = await context.costs.metrics.current(view.job, caller=caller)
+        cost = await context.costs.of_job(view.job.id, caller=caller)
     except (Throttled, Unavailable, NotFound):
         return None, None
-    duration = running_time(job, context.clock.now())
+    duration = view.run_time(context.clock.now())
     return final_metrics(metrics, duration), None if cost is None else cost_summary(cost)
 
 
@@ -163,13 +167,9 @@ async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]
     code. A repeated request changes nothing.
     """
     job, caller = await find_job(context, call), call.caller
-    _refuse_status(job, _NOT_PAUSABLE, PAUSABLE)
-    try:
-        order = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {caller.user}")
-        await context.jobs.stop(job.id, order, caller=caller)
-    except Invalid as why:
-        raise await _refused(context, job, caller, why, PAUSABLE) from None
-    return await _paused(context, job, caller)
+    order = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {caller.user}")
+    pause = partial(context.jobs.stop, job.id, order, caller=caller)
+    return await _change(context, job, pause, refused=_NOT_PAUSABLE, required=PAUSABLE, caller=caller)
 
 
 @operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", Permission.SELF, optional_body=True)
@@ -180,12 +180,8 @@ async def resume_training_job(context: Parts, call: Call[EmptyRequest]) -> Pause
     is not paused is unchanged.
     """
     job, caller = await find_job(context, call), call.caller
-    _refuse_status(job, FINAL, RESUMABLE)
-    try:
-        await context.jobs.resume_job(job.id, caller=caller)
-    except Invalid as why:
-        raise await _refused(context, job, caller, why, RESUMABLE) from None
-    return await _paused(context, job, caller)
+    resume = partial(context.jobs.resume_job, job.id, caller=caller)
+    return await _change(context, job, resume, refused=FINAL, required=RESUMABLE, caller=caller)
 
 
 def preferred_wait(request: web.Request) -> int:
@@ -201,27 +197,30 @@ def preferred_wait(request: web.Request) -> int:
 
 
 def _refuse_finished(job: Job) -> None:
-    status = status_of(job)
-    if status in FINAL:
-        raise state_conflict(job.id, status, required=CANCELLABLE)
-    if job.stop is not None and job.stop.kind is StopKind.TIMEOUT:
+    view = TrainingJobView(job)
+    if status_of(view) in FINAL:
+        raise state_conflict(view, required=CANCELLABLE)
+    if view.phase is TrainingPhase.TIMING_OUT:
         problem = "has reached its time limit and is being stopped"
-        raise state_conflict(job.id, status, required=CANCELLABLE, problem=problem)
+        raise state_conflict(view, required=CANCELLABLE, problem=problem)
 
 
-def _refuse_status(job: Job, statuses: frozenset[TrainingStatus], required: str) -> None:
-    status = status_of(job)
-    if status in statuses:
-        raise state_conflict(job.id, status, required=required)
-
-
-async def _refused(context: Parts, job: Job, caller: Caller, why: Invalid, required: str) -> Invalid:
-    """The error for a request that the service refused: the job may have ended since it was read."""
-    job = await read_job(context, job.id, caller)
-    status = status_of(job)
-    return state_conflict(job.id, status, required=required) if status in FINAL else impossible(str(why))
-
-
-async def _paused(context: Parts, job: Job, caller: Caller) -> PauseResponse:
-    job = await read_job(context, job.id, caller)
-    return PauseResponse(job_id=job.id, status=status_of(job))
+async def _change(
+    context: Parts,
+    job: Job,
+    change: Callable[[], Awaitable[object]],
+    *,
+    refused: frozenset[TrainingStatus],
+    required: str,
+    caller: Caller,
+) -> PauseResponse:
+    """Change a job in none of the statuses `refused`. `required`: the other statuses, as text."""
+    view = TrainingJobView(job)
+    if status_of(view) in refused:
+        raise state_conflict(view, required=required)
+    try:
+        await change()
+    except Invalid as why:  # the job may have ended since it was read
+        view = TrainingJobView(await read_job(context, job.id, caller))
+        raise (state_conflict(view, required=required) if status_of(view) in FINAL else impossible(str(why))) from None
+    return PauseResponse(job_id=job.id, status=status_of(TrainingJobView(await read_job(context, job.id, caller))))

@@ -5,21 +5,25 @@ other property of an instance is reproduced. The usual families and sizes are kn
 number of vCPUs and GiB, decimals included.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from batchq.api.operations.parts import ServerLimits
-from batchq.api.training.common.training_jobs import (
-    HYPERPARAMETERS,
+from batchq.api.training.common.training_jobs import BucketFolders, TrainingDialect
+from batchq.api.training.common.training_request import (
+    DEFAULT_QUEUE,
     IMAGE,
     MAX_VARIABLE,
-    NOT_IN_VARIABLES,
-    bucket_folder,
-    identical_nodes,
+    TrainingJobRequest,
+    hyperparameter_variables,
+    hyperparameters_file,
+    input_mount,
+    json_text,
+    output_mount,
+    unique_metric_rules,
 )
 from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.wire import validation_exception
@@ -28,8 +32,7 @@ from batchq.domain.container import NODE_NUMBER, ContainerSpec, Mount, Resources
 from batchq.domain.enums import Action
 from batchq.domain.ids import QueueName
 from batchq.domain.job import ExitRule, RetryStrategy
-from batchq.domain.job_request import InlineDefinition, JobRequest
-from batchq.domain.training import MetricRule
+from batchq.domain.training import CHECKPOINTS_TAG, MOUNT_POINT, MetricRule
 from batchq.services.job_reads import new_id
 
 INPUTS = "/opt/ml/input/data"
@@ -38,44 +41,28 @@ MODEL = "/opt/ml/model"
 OUTPUT = "/opt/ml/output"
 OUTPUT_DATA = f"{OUTPUT}/data"
 S3 = "s3://"
-DIALECT = "sagemaker"  # the member `dialect` of JobSpec.client_document, and the prefix of the definitions' names
-CHECKPOINTS = "/opt/ml/checkpoints"
+DIALECT = TrainingDialect("sagemaker")
 STOP_GRACE = timedelta(seconds=120)  # AWS: between SIGTERM and SIGKILL
 DEFAULT_MAX_RUNTIME = 86_400  # seconds, as in SageMaker
-DEFAULT_QUEUE = "default"
 QUEUE_TAG = "batchq:queue"
-CHECKPOINTS_TAG = "batchq:checkpoints"
 MAX_TAGS = 48  # of a request; the job needs two more
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,511}", re.ASCII)
 _RESERVED = "AWS_BATCH_"
 _GROUP = "homogeneousCluster"  # AWS: the instance group of a job without InstanceGroups
-_REFUSED = (
-    "VpcConfig",
-    "DebugRuleConfigurations",
-    "TensorBoardOutputConfig",
-    "ExperimentConfig",
-    "ProfilerRuleConfigurations",
-    "RemoteDebugConfig",
-    "InfraCheckConfig",
-    "SessionChainingConfig",
-    "EnableNetworkIsolation",
-    "EnableInterContainerTrafficEncryption",
-)
-"""Members that the server cannot carry out."""
-
-_RETURNED = {
-    "AlgorithmSpecification",
-    "InputDataConfig",
-    "RoleArn",
-    "OutputDataConfig",
-    "ResourceConfig",
-    "HyperParameters",
-    "Environment",
-    "CheckpointConfig",
-    "RetryStrategy",
-    "EnableManagedSpotTraining",
+_NOT_RETURNED = {
+    "TrainingJobName",
+    "StoppingCondition",
+    "Tags",
+    "DebugHookConfig",
+    "ProfilerConfig",
+    *wire.REFUSED_MEMBERS,
 }
-"""Members that DescribeTrainingJob returns as they were sent. `StoppingCondition` is returned with its default."""
+"""Members that DescribeTrainingJob does not return as they were sent. It adds the default to `StoppingCondition`."""
+
+
+def bucket_folders(limits: ServerLimits) -> BucketFolders:
+    """The folders of S3 URIs. Without a root S3 URIs of inputs are refused, and no model is stored."""
+    return BucketFolders(limits.s3_root, S3)
 
 
 def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
@@ -88,46 +75,36 @@ def request_digest(invocation: str, content: bytes) -> str:
     return sha256(invocation.encode() + b"\0" + content).hexdigest() if invocation else ""
 
 
-def sagemaker_submission(
-    body: wire.SageMakerCreateTrainingJob,
-    *,
-    arn: str,
-    digest: str,
-    share: str | None,
-    limits: ServerLimits,
-    caller: Caller,
-) -> JobRequest:
-    """The request for the job. Raises HttpRefusal.
-
-    `share`: the share identifier of the job; None in a queue without a policy.
-    """
+def requested_sagemaker_job(
+    body: wire.SageMakerCreateTrainingJob, *, arn: str, digest: str = "", limits: ServerLimits, caller: Caller
+) -> TrainingJobRequest:
+    """The requested job. Raises HttpRefusal."""
     _refuse_unsupported(body)
     stopping = _stopping_condition(body)
     if stopping["MaxRuntimeInSeconds"] < limits.min_timeout:
         raise validation_exception(f"MaxRuntimeInSeconds must be at least {limits.min_timeout}.")
-    container = _container(body, arn, limits.s3_root)
-    stored = None if limits.s3_root is None else artifacts(body)
-    return JobRequest(
+    container = _container(body, arn, bucket_folders(limits))
+    model = {} if limits.s3_root is None else {"ModelArtifacts": {"S3ModelArtifacts": artifacts(body)}}
+    kept = body.model_dump(exclude=_NOT_RETURNED, exclude_none=True)
+    return TrainingJobRequest(
+        dialect=DIALECT,
         name=body.TrainingJobName,
         queue=queue_of(body),
-        definition_name=DIALECT,
+        container=container,
+        nodes=body.ResourceConfig.InstanceCount,
         retry=_retry(body.RetryStrategy),
         timeout=timedelta(seconds=stopping["MaxRuntimeInSeconds"]),
         tags=_tags(body),
-        share_identifier=share,
-        scheduling_priority=None if share is None else 0,
-        client_document=_document(body, stopping, digest, stored),
-        stop_grace=STOP_GRACE,
         metric_rules=_metric_rules(body.AlgorithmSpecification),
+        stop_grace=STOP_GRACE,
+        returned=kept | {"StoppingCondition": stopping} | model,
+        digest=digest,
         job_id=new_id(body.TrainingJobName, caller.user),
-        inline=InlineDefinition(
-            container=container, nodes=identical_nodes(container, body.ResourceConfig.InstanceCount)
-        ),
     )
 
 
 def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
-    for member in _REFUSED:
+    for member in wire.REFUSED_MEMBERS:
         if getattr(body, member):
             raise validation_exception(f"{member} is not supported by this server.")
     if body.OutputDataConfig.KmsKeyId:
@@ -136,13 +113,13 @@ def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
         raise validation_exception(
             "AlgorithmSpecification.TrainingInputMode Pipe is not supported by this server: use File or FastFile."
         )
-    if body.CheckpointConfig is not None and body.CheckpointConfig.LocalPath not in {None, CHECKPOINTS}:
+    if body.CheckpointConfig is not None and body.CheckpointConfig.LocalPath not in {None, MOUNT_POINT}:
         raise validation_exception(
-            f"CheckpointConfig.LocalPath is not supported by this server, unless it is {CHECKPOINTS}."
+            f"CheckpointConfig.LocalPath is not supported by this server, unless it is {MOUNT_POINT}."
         )
 
 
-def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | None) -> ContainerSpec:
+def _container(body: wire.SageMakerCreateTrainingJob, arn: str, folders: BucketFolders) -> ContainerSpec:
     algorithm = body.AlgorithmSpecification
     if IMAGE.fullmatch(algorithm.TrainingImage) is None:
         raise validation_exception("AlgorithmSpecification.TrainingImage is not the name of an image.")
@@ -157,11 +134,11 @@ def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | 
         entrypoint=entrypoint,
         command=tuple(algorithm.ContainerArguments or default),
         environment=tuple(_environment(body, arn).items()),
-        mounts=(*input_mounts(body.InputDataConfig or [], s3_root), *output_mounts(body, s3_root)),
+        mounts=(*input_mounts(body.InputDataConfig or [], folders), *output_mounts(body, folders)),
         files=(
-            TextFile(path=HYPERPARAMETERS, content=_json(body.HyperParameters or {})),
-            TextFile(path=f"{CONFIG}/inputdataconfig.json", content=_json(_input_config(body))),
-            TextFile(path=f"{CONFIG}/resourceconfig.json", content=_json(_resource_config(body)), numbered=True),
+            hyperparameters_file(body.HyperParameters or {}),
+            TextFile(path=f"{CONFIG}/inputdataconfig.json", content=json_text(_input_config(body))),
+            TextFile(path=f"{CONFIG}/resourceconfig.json", content=json_text(_resource_config(body)), numbered=True),
         ),
         folders=(INPUTS, MODEL, OUTPUT, OUTPUT_DATA),
         failure_file=f"{OUTPUT}/failure",
@@ -206,13 +183,13 @@ def _environment(body: wire.SageMakerCreateTrainingJob, arn: str) -> Mapping[str
                 f"{name[:100]!r} in Environment is not a name that a variable of a job may have."
             )
     hyperparameters = body.HyperParameters or {}
-    own = {f"SM_HP_{NOT_IN_VARIABLES.sub('_', name.upper())}": value for name, value in hyperparameters.items()}
+    own = hyperparameter_variables(hyperparameters, "SM_HP_")
     if any(len(text) > MAX_VARIABLE for text in (*given.values(), *own.values())):
         raise validation_exception(
             f"A value in Environment or HyperParameters must have at most {MAX_VARIABLE} characters."
         )
     named = {"TRAINING_JOB_NAME": body.TrainingJobName, "TRAINING_JOB_ARN": arn}
-    return {**given, **own, **({"SM_HPS": _json(hyperparameters)} if hyperparameters else {}), **named}
+    return {**given, **own, **({"SM_HPS": json_text(hyperparameters)} if hyperparameters else {}), **named}
 
 
 def _retry(given: wire.RetryShape | None) -> RetryStrategy:
@@ -229,10 +206,10 @@ def _stopping_condition(body: wire.SageMakerCreateTrainingJob) -> dict[str, int]
 
 
 def _metric_rules(algorithm: wire.AlgorithmShape) -> tuple[MetricRule, ...]:
-    rules = {shape.Name: MetricRule(name=shape.Name, regex=shape.Regex) for shape in algorithm.MetricDefinitions or ()}
-    if len(rules) < len(algorithm.MetricDefinitions or ()):
+    rules = unique_metric_rules(*((shape.Name, shape.Regex) for shape in algorithm.MetricDefinitions or ()))
+    if rules is None:
         raise validation_exception("The names in MetricDefinitions must be unique.")
-    return tuple(rules.values())
+    return rules
 
 
 def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
@@ -242,34 +219,13 @@ def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
     return tuple((tags | {CHECKPOINTS_TAG: "true"}).items())
 
 
-def _document(
-    body: wire.SageMakerCreateTrainingJob, stopping: Mapping[str, int], digest: str, stored: str | None
-) -> str:
-    """The members of the request that are returned as they were sent. `stored`: where the model is; None: nowhere."""
-    model = {} if stored is None else {"ModelArtifacts": {"S3ModelArtifacts": stored}}
-    kept = body.model_dump(include=_RETURNED, exclude_none=True)
-    return _json({"dialect": DIALECT, "request": digest, "job": kept | {"StoppingCondition": stopping} | model})
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def input_mounts(channels: list[wire.ChannelShape], s3_root: Path | None) -> tuple[Mount, ...]:
-    """The channels, read-only, below INPUTS. `s3_root`: has a folder for each bucket; None: S3 URIs are refused.
-
-    Raises HttpRefusal.
-    """
+def input_mounts(channels: list[wire.ChannelShape], folders: BucketFolders) -> tuple[Mount, ...]:
+    """The channels, read-only, below INPUTS. Raises HttpRefusal."""
     names = [shape.ChannelName for shape in channels]
     if len(set(names)) < len(names) or {".", ".."} & set(names):
         raise validation_exception("The names of input channels must be unique, and not . or .. .")
     return tuple(
-        Mount(
-            container_path=f"{INPUTS}/{shape.ChannelName}",
-            host_path=_folder(shape.DataSource.S3DataSource.S3Uri, s3_root),
-            read_only=True,
-            must_exist=True,
-        )
+        input_mount(f"{INPUTS}/{shape.ChannelName}", _folder(shape.DataSource.S3DataSource.S3Uri, folders))
         for shape in channels
     )
 
@@ -279,27 +235,24 @@ def artifacts(body: wire.SageMakerCreateTrainingJob) -> str:
     return f"{body.OutputDataConfig.S3OutputPath.rstrip('/')}/{body.TrainingJobName}/output/model/"
 
 
-def output_mounts(body: wire.SageMakerCreateTrainingJob, s3_root: Path | None) -> tuple[Mount, ...]:
-    """The volume of the failure file at OUTPUT and, with `s3_root`, the folders of the model and of other output.
+def output_mounts(body: wire.SageMakerCreateTrainingJob, folders: BucketFolders) -> tuple[Mount, ...]:
+    """The volume of the failure file at OUTPUT and, with a root, the folders of the model and of other output.
 
     Raises HttpRefusal.
     """
     volume = Mount(container_path=OUTPUT, host_path=None)
-    if s3_root is None:
+    if folders.root is None:
         return (volume,)
-    model = _folder(artifacts(body), s3_root)
-    return (
-        volume,
-        Mount(container_path=MODEL, host_path=model, create=True),
-        Mount(container_path=OUTPUT_DATA, host_path=str(PurePosixPath(model).with_name("data")), create=True),
-    )
+    model = _folder(artifacts(body), folders)
+    data = str(PurePosixPath(model).with_name("data"))
+    return volume, output_mount(MODEL, model), output_mount(OUTPUT_DATA, data)
 
 
-def _folder(uri: str, s3_root: Path | None) -> str:
+def _folder(uri: str, folders: BucketFolders) -> str:
     """The folder of `s3://bucket/key`."""
-    if s3_root is None:
+    if folders.root is None:
         raise validation_exception("InputDataConfig is not supported by this server: it has no --s3-root.")
-    folder = bucket_folder(uri.removeprefix(S3), s3_root) if uri.startswith(S3) else None
+    folder = folders.folder(uri.removeprefix(S3)) if uri.startswith(S3) else None
     if folder is None:
         raise validation_exception(f"{uri[:200]!r} is not an S3 URI without '..' and colons, as s3://bucket/key.")
     return folder

@@ -5,15 +5,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
-from batchq.api.training.common.training_jobs import first_start, is_marked, stored_document
 from batchq.api.training.sagemaker.create_job import DIALECT
-from batchq.domain.cost import run_time
-from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.enums import FINISHED
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.status_reasons import ALGORITHM_ERROR
 from batchq.domain.training import MetricValue
+from batchq.domain.training_jobs import COURSE, STOPS, TrainingJobView, TrainingPhase, spelling
 from batchq.ports.history import HistoryEntry
 
 
@@ -44,14 +44,29 @@ class SecondaryStatus(StrEnum):
     FAILED = "Failed"
 
 
-_SIMPLE: Mapping[Status, SecondaryStatus] = {
-    Status.SUBMITTED: SecondaryStatus.PENDING,
-    Status.PENDING: SecondaryStatus.PENDING,
-    Status.RUNNABLE: SecondaryStatus.PENDING,
-    Status.STARTING: SecondaryStatus.DOWNLOADING,
-    Status.RUNNING: SecondaryStatus.TRAINING,
-    Status.SUCCEEDED: SecondaryStatus.COMPLETED,
-}
+class Statuses(NamedTuple):
+    """Both statuses of a job."""
+
+    primary: TrainingJobStatus
+    secondary: SecondaryStatus
+
+
+_WAITING = TrainingPhase.CREATED, TrainingPhase.QUEUED, TrainingPhase.PAUSED
+_STARTING = TrainingPhase.STARTING, TrainingPhase.PAUSING_START
+_RUNNING = TrainingPhase.RUNNING, TrainingPhase.PAUSING
+_STOPPING = TrainingPhase.STOPPING, TrainingPhase.TIMING_OUT
+STATUSES = spelling(
+    {
+        Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.PENDING): _WAITING,
+        Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.DOWNLOADING): _STARTING,
+        Statuses(TrainingJobStatus.IN_PROGRESS, SecondaryStatus.TRAINING): _RUNNING,
+        Statuses(TrainingJobStatus.STOPPING, SecondaryStatus.STOPPING): _STOPPING,
+        Statuses(TrainingJobStatus.COMPLETED, SecondaryStatus.COMPLETED): (TrainingPhase.COMPLETED,),
+        Statuses(TrainingJobStatus.STOPPED, SecondaryStatus.STOPPED): (TrainingPhase.STOPPED,),
+        Statuses(TrainingJobStatus.STOPPED, SecondaryStatus.MAX_RUNTIME_EXCEEDED): (TrainingPhase.TIMED_OUT,),
+        Statuses(TrainingJobStatus.FAILED, SecondaryStatus.FAILED): (TrainingPhase.FAILED,),
+    }
+)
 _MESSAGES: Mapping[SecondaryStatus, str] = {
     SecondaryStatus.PENDING: "Waiting for resources",
     SecondaryStatus.DOWNLOADING: "Downloading the training image and starting the container",
@@ -62,41 +77,9 @@ _MESSAGES: Mapping[SecondaryStatus, str] = {
     SecondaryStatus.COMPLETED: "Training job completed",
     SecondaryStatus.FAILED: "Training job failed",
 }
-STATUSES: Mapping[TrainingJobStatus, frozenset[Status]] = {
-    TrainingJobStatus.IN_PROGRESS: frozenset(Status) - FINISHED,
-    TrainingJobStatus.STOPPING: frozenset({Status.STARTING, Status.RUNNING}),
-    TrainingJobStatus.STOPPED: frozenset({Status.FAILED}),
-    TrainingJobStatus.COMPLETED: frozenset({Status.SUCCEEDED}),
-    TrainingJobStatus.FAILED: frozenset({Status.FAILED}),
-}
-"""The statuses that a job with each of SageMaker's statuses can have."""
 
 
-def secondary_status(job: Job) -> SecondaryStatus:
-    timed_out = job.stop is not None and job.stop.kind is StopKind.TIMEOUT
-    if job.status is Status.FAILED:
-        if timed_out:
-            return SecondaryStatus.MAX_RUNTIME_EXCEEDED
-        return SecondaryStatus.STOPPED if job.is_terminated or job.is_cancelled else SecondaryStatus.FAILED
-    is_stopping = timed_out or job.is_terminated
-    return SecondaryStatus.STOPPING if is_stopping and job.status not in FINISHED else _SIMPLE[job.status]
-
-
-def training_job_status(job: Job) -> TrainingJobStatus:
-    match secondary_status(job):
-        case SecondaryStatus.STOPPING:
-            return TrainingJobStatus.STOPPING
-        case SecondaryStatus.STOPPED | SecondaryStatus.MAX_RUNTIME_EXCEEDED:
-            return TrainingJobStatus.STOPPED
-        case SecondaryStatus.COMPLETED:
-            return TrainingJobStatus.COMPLETED
-        case SecondaryStatus.FAILED:
-            return TrainingJobStatus.FAILED
-        case _:
-            return TrainingJobStatus.IN_PROGRESS
-
-
-def _entered(job: Job, history: Sequence[HistoryEntry]) -> list[tuple[SecondaryStatus, datetime]]:
+def _entered(view: TrainingJobView, history: Sequence[HistoryEntry]) -> list[tuple[SecondaryStatus, datetime]]:
     """When the job entered each of its secondary statuses, oldest first.
 
     No status follows itself. A job that was ordered to stop is STOPPING until it ends.
@@ -106,17 +89,15 @@ def _entered(job: Job, history: Sequence[HistoryEntry]) -> list[tuple[SecondaryS
         last = found[-1][0] if found else None
         if entry.status in FINISHED or last is SecondaryStatus.STOPPING:
             continue
-        is_stop = entry.stop is not None and entry.stop.kind in {StopKind.TERMINATE, StopKind.TIMEOUT}
-        status = SecondaryStatus.STOPPING if is_stop else _SIMPLE[entry.status]
+        is_stop = entry.stop is not None and entry.stop.kind in STOPS
+        status = SecondaryStatus.STOPPING if is_stop else STATUSES[COURSE[entry.status]].secondary
         if status is not last:
             found.append((status, entry.at))
-    present = secondary_status(job)
+    job, present = view.job, STATUSES[view.phase].secondary
     if not found or found[-1][0] is not present:
         found.append((present, job.stopped_at or (history[-1].at if history else job.created_at)))
     return found
 
-
-DELETED_TAG = "sagemaker:deleted"
 
 MAX_REASON = 1024  # characters of a FailureReason
 _MISSING = re.compile(r"host path '(?P<uri>s3://[^']*)' does not exist")
@@ -125,16 +106,11 @@ Answer = Mapping[str, object]
 
 def is_training_job(job: Job) -> bool:
     """Whether the job was created by this dialect, and is not deleted."""
-    return bool(stored_document(job, DIALECT)) and not is_marked(job, DELETED_TAG)
-
-
-def request_of(job: Job) -> object:
-    """The digest of the request that created the job; empty if the request had no invocation id."""
-    return stored_document(job, DIALECT).get("request", "")
+    return DIALECT.created(job) and not DIALECT.is_deleted(job)
 
 
 def described(
-    job: Job,
+    view: TrainingJobView,
     *,
     arn: str,
     history: Sequence[HistoryEntry],
@@ -147,41 +123,39 @@ def described(
 
     AWS: ModelArtifacts is required; it is omitted where no model is stored.
     """
-    seconds, instances = _training_seconds(job), job.spec.nodes.count if job.spec.nodes else 1
-    status = secondary_status(job)
-    ended = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds * instances} if seconds else {}
-    failed = {"FailureReason": _failure_reason(job, shown)} if status is SecondaryStatus.FAILED else {}
+    job, started = view.job, view.first_start
+    failed = {"FailureReason": _failure_reason(job, shown)} if view.phase is TrainingPhase.FAILED else {}
     found = [_metric(rule.name, metrics[rule.name], job) for rule in job.spec.metric_rules if rule.name in metrics]
     return {
-        **summarized(job, arn=arn),
-        **stored_document(job, DIALECT).get("job", {}),
-        **({"TrainingStartTime": _epoch(started)} if (started := first_start(job)) else {}),
-        **(ended if job.status in FINISHED else {}),
+        **summarized(view, arn=arn),
+        **DIALECT.returned(job),
+        **({} if started is None else {"TrainingStartTime": _epoch(started)}),
+        **_training_time(view),
         **failed,
         **({"FinalMetricDataList": found} if found else {}),
-        "SecondaryStatusTransitions": _transitions(job, history, shown),
+        "SecondaryStatusTransitions": _transitions(view, history, shown),
         "EnableNetworkIsolation": False,
         "EnableInterContainerTrafficEncryption": False,
     }
 
 
-def summarized(job: Job, *, arn: str) -> dict[str, object]:
+def summarized(view: TrainingJobView, *, arn: str) -> dict[str, object]:
     """The members of a row of ListTrainingJobs."""
-    ended = job.stopped_at if job.status in FINISHED and first_start(job) else None
+    job, statuses, ended = view.job, STATUSES[view.phase], view.ended_at if view.first_start else None
     return {
         "TrainingJobName": job.spec.name,
         "TrainingJobArn": arn,
         "CreationTime": _epoch(job.created_at),
         **({"TrainingEndTime": _epoch(ended)} if ended else {}),
         "LastModifiedTime": _epoch(job.stopped_at or job.started_at or job.created_at),
-        "TrainingJobStatus": training_job_status(job),
-        "SecondaryStatus": secondary_status(job),
+        "TrainingJobStatus": statuses.primary,
+        "SecondaryStatus": statuses.secondary,
     }
 
 
-def _transitions(job: Job, history: Sequence[HistoryEntry], shown: Callable[[str], str]) -> list[Answer]:
+def _transitions(view: TrainingJobView, history: Sequence[HistoryEntry], shown: Callable[[str], str]) -> list[Answer]:
     """The secondary statuses that the job has had, oldest first. The last one is the present one."""
-    entered = _entered(job, history)
+    job, entered = view.job, _entered(view, history)
     ends = [*(at for _, at in entered[1:]), entered[-1][1] if job.status in FINISHED else None]
     answers: list[Answer] = []
     for (status, at), end in zip(entered, ends, strict=True):
@@ -197,12 +171,12 @@ def _transitions(job: Job, history: Sequence[HistoryEntry], shown: Callable[[str
     return answers
 
 
-def _training_seconds(job: Job) -> int:
-    """The time that the attempts which have ended ran; at least 1 if one ran, as AWS has it, else 0."""
-    ran = [
-        run_time(attempt, attempt.stopped_at) for attempt in job.attempts if attempt.started_at and attempt.stopped_at
-    ]
-    return max(1, math.ceil(sum(duration.total_seconds() for duration in ran))) if ran else 0
+def _training_time(view: TrainingJobView) -> Answer:
+    """How long the attempts of a job that has ended ran: at least a second, as AWS has it. Empty if none ran."""
+    if view.ended_at is None or view.first_start is None:
+        return {}
+    seconds = max(1, math.ceil(view.run_time(view.ended_at).total_seconds()))
+    return {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds * view.nodes}
 
 
 def _failure_reason(job: Job, shown: Callable[[str], str]) -> str:

@@ -1,7 +1,6 @@
 """The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -10,35 +9,26 @@ from pydantic import BaseModel
 
 from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.http import BODY, reply
-from batchq.api.http.page_tokens import parse_position, position_text
 from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Answer, Call, CallLimit, Operation, aws_operation
 from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import AwsResponse
-from batchq.api.training.common.training_jobs import (
-    MAX_REQUEST,
-    account_share,
-    matching_jobs,
-    naming_uris,
-    without_root,
-)
+from batchq.api.training.common.training_jobs import ListToken, matching_jobs
+from batchq.api.training.common.training_request import MAX_REQUEST
 from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.create_job import (
     DIALECT,
-    S3,
+    bucket_folders,
     queue_of,
     request_digest,
-    sagemaker_submission,
+    requested_sagemaker_job,
 )
 from batchq.api.training.sagemaker.job_document import (
-    DELETED_TAG,
     STATUSES,
     TrainingJobStatus,
     described,
     is_training_job,
-    request_of,
     summarized,
-    training_job_status,
 )
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
 from batchq.domain.access.accounts import Caller, Permission
@@ -46,9 +36,11 @@ from batchq.domain.enums import FINISHED, StopKind
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.training_jobs import STOPPABLE, TrainingJobView, statuses_with
 from batchq.ports.job_search import PageQuery, SearchPosition
 
 DEFAULT_RESULTS = 10  # as in SageMaker
+_PRIMARY = {phase: statuses.primary for phase, statuses in STATUSES.items()}
 
 
 class SageMakerRequest(Struct, frozen=True, kw_only=True):
@@ -84,17 +76,17 @@ async def create_sagemaker_job(
     queue = context.catalog.queues_of(caller).get(queue_of(body))
     if queue is None:
         raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
-    digest = request_digest(request.invocation, request.body)
-    share = None if queue.policy is None else account_share(caller, default=DIALECT)
-    requested = sagemaker_submission(body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller)
+    digest, limits = request_digest(request.invocation, request.body), context.limits
+    requested = requested_sagemaker_job(body, arn=arn, digest=digest, limits=limits, caller=caller)
+    requested = requested.in_queue(queue, caller, priority=0)
     with context.names.reserved(caller.user, name) as is_free:
         existing = await context.named.own(name, caller=caller)
-        if existing is not None and digest and request_of(existing) == digest:
+        if existing is not None and digest and DIALECT.request(existing) == digest:
             return {"TrainingJobArn": arn}
         if existing is not None or not is_free:
             raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
-        with naming_uris(context.limits.s3_root, S3):
-            await context.submissions.submit(requested, caller=caller)
+        with bucket_folders(limits).naming_uris():
+            await requested.submit(context.submissions, caller=caller)
     return {"TrainingJobArn": arn}
 
 
@@ -112,8 +104,8 @@ async def describe_sagemaker_job(
     history = await context.jobs.history(job.id, caller=request.caller)
     has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
     metrics = await context.costs.metrics.current(job, caller=request.caller) if has_final_metrics else {}
-    shown = partial(without_root, root=context.limits.s3_root, scheme=S3)
-    return described(job, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
+    view, shown = TrainingJobView(job), bucket_folders(context.limits).shown
+    return described(view, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
 
 
 async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
@@ -123,8 +115,9 @@ async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wi
     that its tags declare, if any.
     """
     job = await _find(context, request, body)
-    status = training_job_status(job)
-    if status is not TrainingJobStatus.IN_PROGRESS:
+    phase = TrainingJobView(job).phase
+    if phase not in STOPPABLE:
+        status = STATUSES[phase].primary
         raise validation_exception(f"The request was rejected because the training job is in status {status}.")
     reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
     order = StopRequest(kind=StopKind.TERMINATE, reason=reason, checkpoint=checkpoint)
@@ -141,10 +134,9 @@ async def delete_sagemaker_job(
     """
     job = await _find(context, request, body)
     if job.status not in FINISHED:
-        raise sagemaker_refusal(
-            "ResourceInUse", f"Training job {job.spec.name} is in status {training_job_status(job)}."
-        )
-    await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=request.caller)
+        status = STATUSES[TrainingJobView(job).phase].primary
+        raise sagemaker_refusal("ResourceInUse", f"Training job {job.spec.name} is in status {status}.")
+    await DIALECT.delete(context.jobs, job, caller=request.caller)
     return {}
 
 
@@ -155,18 +147,15 @@ async def list_sagemaker_jobs(
     caller = request.caller
     _refuse_unsupported(body)
     conditions = body.CreationTimeAfter, body.CreationTimeBefore, body.NameContains, body.StatusEquals
-    token = "ListTrainingJobs", caller.user, *map(str, conditions)
-    after = parse_position(context.tokens.read(token, body.NextToken)) if body.NextToken else None
+    token = ListToken(context.tokens, ("ListTrainingJobs", caller.user, *map(str, conditions)))
+    position = token.read(body.NextToken or None)
     if body.StatusEquals == "Deleting":
         return {"TrainingJobSummaries": []}
-    jobs, position = await matching_jobs(
-        context.search, _query(body, after), lambda job: _matches(job, body), caller=caller
-    )
-    more = {} if position is None else {"NextToken": context.tokens.make(token, position_text(position))}
-    return {
-        "TrainingJobSummaries": [summarized(other_job, arn=request.arn(other_job.spec.name)) for other_job in jobs],
-        **more,
-    }
+    query = _query(body, position)
+    views, position = await matching_jobs(context.search, query, lambda view: _matches(view, body), caller=caller)
+    summaries = [summarized(view, arn=request.arn(view.job.spec.name)) for view in views]
+    after = token.make(position)
+    return {"TrainingJobSummaries": summaries, **({} if after is None else {"NextToken": after})}
 
 
 def _operation(
@@ -233,9 +222,9 @@ def _refuse_unsupported(body: wire.SageMakerListTrainingJobs) -> None:
 
 def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> PageQuery:
     selection = JobSelection(
-        statuses=None if body.StatusEquals is None else STATUSES[TrainingJobStatus(body.StatusEquals)],
+        statuses=None if body.StatusEquals is None else statuses_with(_PRIMARY, TrainingJobStatus(body.StatusEquals)),
         names=None if body.NameContains is None else frozenset({f"*{body.NameContains}*"}),
-        definitions=frozenset({f"{DIALECT}_*"}),
+        definitions=frozenset({f"{DIALECT.name}_*"}),
         created_after=_milliseconds(body.CreationTimeAfter),
         created_before=_milliseconds(body.CreationTimeBefore),
     )
@@ -246,9 +235,9 @@ def _milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * 1000)
 
 
-def _matches(job: Job, body: wire.SageMakerListTrainingJobs) -> bool:
+def _matches(view: TrainingJobView, body: wire.SageMakerListTrainingJobs) -> bool:
     return (
-        is_training_job(job)
-        and (body.NameContains or "") in job.spec.name
-        and body.StatusEquals in {None, training_job_status(job)}
+        is_training_job(view.job)
+        and (body.NameContains or "") in view.job.spec.name
+        and body.StatusEquals in {None, _PRIMARY[view.phase]}
     )

@@ -24,6 +24,9 @@ class SageMakerModel(BaseModel):
 JobName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$", max_length=63)]
 S3Uri = Annotated[Text, Field(max_length=1024)]
 Seconds = Annotated[int, Field(ge=1, le=2_419_200)]
+_REFUSED = "refused"
+Refused = Annotated[JsonValue, _REFUSED]
+RefusedFlag = Annotated[bool | None, _REFUSED]
 Epoch = Annotated[float, Field(ge=0, le=253_402_300_799)]
 
 
@@ -118,18 +121,24 @@ class SageMakerCreateTrainingJob(SageMakerModel):
     Tags: Annotated[list[TagShape], Field(max_length=50)] | None = None
     #: Without effect: there are no spot instances.
     EnableManagedSpotTraining: bool | None = None
-    EnableNetworkIsolation: bool | None = None
-    EnableInterContainerTrafficEncryption: bool | None = None
-    VpcConfig: JsonValue = None
+    VpcConfig: Refused = None
     DebugHookConfig: JsonValue = None
-    DebugRuleConfigurations: JsonValue = None
-    TensorBoardOutputConfig: JsonValue = None
-    ExperimentConfig: JsonValue = None
+    DebugRuleConfigurations: Refused = None
+    TensorBoardOutputConfig: Refused = None
+    ExperimentConfig: Refused = None
     ProfilerConfig: JsonValue = None
-    ProfilerRuleConfigurations: JsonValue = None
-    RemoteDebugConfig: JsonValue = None
-    InfraCheckConfig: JsonValue = None
-    SessionChainingConfig: JsonValue = None
+    ProfilerRuleConfigurations: Refused = None
+    RemoteDebugConfig: Refused = None
+    InfraCheckConfig: Refused = None
+    SessionChainingConfig: Refused = None
+    EnableNetworkIsolation: RefusedFlag = None
+    EnableInterContainerTrafficEncryption: RefusedFlag = None
+
+
+REFUSED_MEMBERS = tuple(
+    name for name, member in SageMakerCreateTrainingJob.model_fields.items() if _REFUSED in member.metadata
+)
+"""Members that the server cannot carry out."""
 
 
 class SageMakerNamedTrainingJob(SageMakerModel):

@@ -33,7 +33,7 @@ def with_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 
 def terminate_order(job: Job, event: on.TerminateRequested, now: datetime) -> StopOrder:
     """The order of a TerminateJob. The grace period is the request's, else the job's."""
-    order = _terminate(event, now)
+    order = replace(_terminate(event, now), final_checkpoint_named=event.checkpoint)
     return with_ladder(job, order, grace=event.grace, signal=event.signal, checkpoint=event.checkpoint)
 
 
@@ -133,6 +133,7 @@ def _with_end(job: Job, order: StopOrder) -> Job:
             ordered_at=order.ordered_at,
             attempt=None,
             keep_checkpoints=order.keep_checkpoints,
+            final_checkpoint_named=order.final_checkpoint_named,
         )
     return with_order(replace(job, status_reason=order.reason, hold=None), order)
 

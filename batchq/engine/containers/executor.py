@@ -28,7 +28,7 @@ from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.translation import events_of_inspection, is_known_to_run, is_urgent, launch_spec
+from batchq.engine.containers.translation import events_of_inspection, is_first, is_known_to_run, is_urgent, launch_spec
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown, RuntimeUnreachable, Unavailable
@@ -218,7 +218,9 @@ class Executor:
             breaker=self._breaker,
             clock=self._clock,
             tasks=self._tasks,
+            is_first=lambda: is_first(self._saved_job(tag.job_id) or job, tag),
             save=lambda made: self._save(tag, made),
+            discard=lambda: self._discard(tag, job),
         )
 
     async def _start(self, tag: Tag, ops: ContainerOps) -> None:
@@ -319,6 +321,11 @@ class Executor:
             log.warning("container %s: not removed yet: %s", tag, failure)
         else:
             self._refused_logs.pop(tag, None)
+
+    async def _discard(self, tag: Tag, job: Job | None) -> None:
+        """Store the output of a container whose start has failed, and remove it. Raises RuntimeUnknown, StoreFailed."""
+        if not await self._captured_and_removed(tag, job):
+            await self._runtime.remove(tag)
 
     async def _captured_and_removed(self, tag: Tag, job: Job | None) -> bool:
         """Store the container's output; returns whether that also removed the container.

@@ -6,6 +6,9 @@ A created container is started only after its creation is saved. From then on it
 it is not created again. A container is also not started again if the engine has ended since a start of it may have been
 requested: Docker reports CREATED for a container whose program ran if the engine ended before it saved that. Decision
 0013.
+
+A start call without an answer may be executed later. Then a start that has failed, or is lost, is reported after its
+container is removed: the program does not run in resources that another job has.
 """
 
 import asyncio
@@ -23,7 +26,7 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import last_pause
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.translation import events_of_inspection, is_first, with_checkpoints
+from batchq.engine.containers.translation import events_of_inspection, with_checkpoints
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     ContainerGone,
@@ -41,7 +44,7 @@ from batchq.errors import (
 )
 from batchq.ports.checkpoints import CheckpointStore, Mark, Moment
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerCalls, ContainerState, Created, LaunchSpec
+from batchq.ports.runtime import ContainerCalls, ContainerState, Created, Inspection, LaunchSpec
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +58,15 @@ FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0  # seconds between tries while the engine doe
 class Start:
     """One start of one container."""
 
+    #: Whether the image was pulled and its use was not tried since.
+    _pulled = False
+    #: How many refusals have been followed by a retry.
+    _refusals = 0
+    #: Seconds before the next try after an unanswered call or a failure of the host.
+    _pause = FIRST_PAUSE
+    #: The result once the start has failed or is lost; None: it is tried again.
+    _failure: on.StartFailed | on.ContainerLost | None = None
+
     def __init__(
         self,
         *,
@@ -67,7 +79,9 @@ class Start:
         breaker: StartBreaker,
         clock: Clock,
         tasks: Supervisor,
+        is_first: Callable[[], bool],
         save: Callable[[on.ContainerCreated | on.ContainerDiscarded], Awaitable[None]],
+        discard: Callable[[], Awaitable[None]],
     ) -> None:
         self._spec = job.spec
         self._launch = replace(launch, account=accounts.network_account(job.spec))
@@ -75,7 +89,7 @@ class Start:
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
         self._accounts = accounts
-        self._checkpoints, self._is_first, self._final = checkpoints, is_first(job, tag), _final_checkpoint(job)
+        self._checkpoints, self._is_first, self._final = checkpoints, is_first, _final_checkpoint(job)
         self._breaker = breaker
         #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
@@ -83,14 +97,12 @@ class Start:
         self._tasks = tasks
         #: Returns when the event is saved; raises Unavailable.
         self._save = save
-        #: Whether the image was pulled and its use was not tried since.
-        self._pulled = False
-        #: How many refusals have been followed by a retry.
-        self._refusals = 0
+        #: Stores the container's output and removes the container; raises RuntimeUnknown and Unavailable.
+        self._discard = discard
         #: Whether a start of the container may have been requested, by this start or an earlier one.
         self._start_requested = self._launch.container_id is not None
-        #: Seconds before the next try after an unanswered call or a failure of the host.
-        self._pause = FIRST_PAUSE
+        #: Whether a start of the container was requested and has no answer: the engine may execute it later.
+        self._start_unanswered = self._start_requested
         #: What the start does at present, for explanations.
         self.progress = StartProgress(phase=StartPhase.CREATING, since=clock.now(), image=self._launch.spec.image)
         #: Set from outside to abandon the start.
@@ -110,6 +122,8 @@ class Start:
         """
         while True:
             try:
+                if self._failure is not None:
+                    return await self._report(self._failure)
                 await self._wait_for_permission()
                 return await self._try()
             except StartUnderWay as under_way:
@@ -121,11 +135,13 @@ class Start:
                 await self._sleep(self._pause)
                 self._pause = min(self._pause * 2, MAX_PAUSE)
             except (ImageUnavailable, NameTaken) as unusable:
-                return (self._failed(str(unusable)),)
+                self._failure = self._failed(str(unusable))
             except StartRefused as refused:
                 if not await self._may_retry(refused):
                     failed = self._failed(refused.reason, refused.exit_code)
-                    return (replace(failed, forbidden=refused.forbidden),)
+                    self._failure = replace(failed, forbidden=refused.forbidden)
+            except StartInterrupted as interrupted:
+                self._failure = self._interrupted(interrupted)
 
     async def _may_retry(self, refused: StartRefused) -> bool:
         """Whether to try again after a refusal; returns after the pause before the retry.
@@ -171,7 +187,7 @@ class Start:
     async def _try(self) -> tuple[on.AttemptEvent, ...]:
         """Create and start the container once.
 
-        Raises StartRefused, RuntimeUnknown, ImageUnavailable, NameTaken, Unavailable.
+        Raises StartRefused, StartInterrupted, RuntimeUnknown, ImageUnavailable, NameTaken, Unavailable.
         """
         if self.abandoned.is_set():
             return await self._abandon()
@@ -192,7 +208,7 @@ class Start:
         if created.state is not ContainerState.CREATED:
             return await self._inspect()
         if created.host_lost and self._start_requested:
-            return self._interrupted("the engine restarted after a start may have been requested")
+            raise StartInterrupted("the engine restarted after a start may have been requested")
         if forbidden is not None:
             raise forbidden
         await self._save_created(created)
@@ -201,10 +217,16 @@ class Start:
         return await self._start()
 
     async def _prepare_checkpoints(self) -> None:
-        """Create the job's checkpoint directory and add it to the launch. Raises Unavailable."""
+        """Create the job's checkpoint directory and add it to the launch. Raises Unavailable.
+
+        The directory is read again if another container of the attempt may have begun to write meanwhile.
+        """
         if self._spec.checkpoints is None or self._launch.checkpoint_directory is not None:
             return
-        prepared = await self._checkpoints.prepare(self._tag.job_id, ended=self._is_first, final=self._final)
+        ended = self._is_first()
+        prepared = await self._checkpoints.prepare(self._tag.job_id, ended=ended, final=self._final)
+        if ended and not self._is_first():
+            prepared = await self._checkpoints.prepare(self._tag.job_id, ended=False, final=self._final)
         self._launch = with_checkpoints(self._launch, prepared)
 
     def _policy_refusal(self) -> StartRefused | None:
@@ -238,7 +260,7 @@ class Start:
         log.info("container %s: created again: %s", self._tag, unusable)
         await self._save(on.ContainerDiscarded(attempt=self._tag.attempt, container_key=self._tag.container_key))
         self._launch = replace(self._launch, container_id=None)
-        self._start_requested = False
+        self._start_requested = self._start_unanswered = False
 
     async def _start(self) -> tuple[on.AttemptEvent, ...]:
         """Start the created container.
@@ -254,20 +276,32 @@ class Start:
         except (RuntimeUnreachable, StartHadNoEffect):
             self._start_requested = requested_before
             raise
-        except StartInterrupted as interrupted:
-            return self._interrupted(str(interrupted))
+        except RuntimeUnknown:
+            self._start_unanswered = True
+            raise
         self._breaker.succeeded(self._launch.spec.image)
         if self._tag.container_key:
             return await self._inspect()
         return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
 
-    def _interrupted(self, why: str) -> tuple[on.AttemptEvent, ...]:
-        """Report the attempt as lost with the host: its program may have run and is not run again."""
+    async def _report(self, failure: on.StartFailed | on.ContainerLost) -> tuple[on.AttemptEvent, ...]:
+        """Report a start that has failed or is lost, or the state of the container if it was started after all.
+
+        While a start call has no answer, the container is removed first: a late call then finds no container. Raises
+        RuntimeUnknown, Unavailable.
+        """
+        if self._start_unanswered:
+            found = await self._runtime.inspect(self._tag)
+            if _has_started(found):
+                return events_of_inspection(self._tag, found)
+            await self._discard()
+        return (failure,)
+
+    def _interrupted(self, why: StartInterrupted) -> on.ContainerLost:
+        """The attempt is lost with the host: its program may have run and is not run again."""
         log.warning("container %s: not started again because its program may have run: %s", self._tag, why)
-        return (
-            on.ContainerLost(
-                attempt=self._tag.attempt, container_key=self._tag.container_key, reason=status_reasons.HOST_TERMINATED
-            ),
+        return on.ContainerLost(
+            attempt=self._tag.attempt, container_key=self._tag.container_key, reason=status_reasons.HOST_TERMINATED
         )
 
     async def _inspect(self) -> tuple[on.AttemptEvent, ...]:
@@ -281,7 +315,7 @@ class Start:
         Removing it at once ensures that a start call still in progress finds no container.
         """
         found = await self._runtime.inspect(self._tag)
-        if found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING):
+        if _has_started(found):
             return events_of_inspection(self._tag, found)
         await self._runtime.remove(self._tag)
         return (on.StartAbandoned(attempt=self._tag.attempt, container_key=self._tag.container_key),)
@@ -343,6 +377,11 @@ def _final_checkpoint(job: Job) -> tuple[Moment, str] | None:
     if pause is None or pause.attempt is None or pause.final_checkpoint is None:
         return None
     return Moment(attempt=pause.attempt, mark=Mark.FINAL), pause.final_checkpoint
+
+
+def _has_started(found: Inspection | None) -> bool:
+    """Whether the container runs or has run, as the engine reports it."""
+    return found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING)
 
 
 async def _wait_for_all(tasks: Collection[asyncio.Task[None]]) -> None:

@@ -91,10 +91,9 @@ def _main_address(job: Job) -> str | None:
 
 
 def is_first(job: Job, tag: Tag) -> bool:
-    """Whether no other container of the attempt under way has been started."""
-    return not any(
-        container.start_requested_at for container in attempt_of(job).containers if container.key != tag.container_key
-    )
+    """Whether no other container of the attempt under way can have run: a container runs after its id is saved."""
+    containers = () if job.attempt is None else job.attempt.containers
+    return all(container.container_id is None for container in containers if container.key != tag.container_key)
 
 
 def with_checkpoints(launch: LaunchSpec, prepared: PreparedDirectory) -> LaunchSpec:

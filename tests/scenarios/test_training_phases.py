@@ -1,12 +1,19 @@
-"""Phases of ModelArts training jobs in each status, and what StopTrainingJob replies in each of them."""
+"""How the dialects for training jobs spell each phase of a job, and what ModelArts's StopTrainingJob replies in each.
+
+The words are those of batchq's own dialect, of ModelArts (phase/secondary_phase) and of SageMaker
+(TrainingJobStatus/SecondaryStatus).
+"""
 
 import pytest
 
 from batchq.api.operations.operations import Call
 from batchq.api.training.modelarts import operations
 from batchq.api.training.modelarts.wire import ModelArtsRefusal, TrainingJobAction
+from batchq.api.training.rest import job_answers as rest
+from batchq.api.training.sagemaker import job_document as sagemaker
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
+from batchq.domain.training_jobs import TrainingJobView
 from tests.support.parts import make_parts
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script
 from tests.support.world import HOST
@@ -17,7 +24,7 @@ NOWHERE = "127.0.0.1:1/none:latest"
 
 
 class TrainingJobs:
-    """The operations of the dialect in a world."""
+    """The operations of ModelArts, and the words of all dialects, in a world."""
 
     def __init__(self, world):
         self._world = world
@@ -30,9 +37,10 @@ class TrainingJobs:
             runtime_answers=lambda: world.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
         )
 
-    async def phases(self, job_id):
-        status = (await operations.show_training_job(self._parts, self._call(job_id))).status
-        return status.phase, status.secondary_phase
+    async def words(self, job_id):
+        shown = (await operations.show_training_job(self._parts, self._call(job_id))).status
+        phase = TrainingJobView(await self._world.job(job_id)).phase
+        return f"{rest.STATUSES[phase]} {shown.phase}/{shown.secondary_phase} {'/'.join(sagemaker.STATUSES[phase])}"
 
     async def terminate(self, job_id):
         """The phase of the answer, or the status and code of the refusal."""
@@ -57,6 +65,8 @@ class TrainingJobs:
 
 
 NOT_TERMINABLE = (409, "ModelArts.2796")
+RUNNING = "running Running/Running InProgress/Training"
+STOPPED = "cancelled Terminated/Terminated Stopped/Stopped"
 
 
 @pytest.fixture
@@ -79,25 +89,27 @@ async def held(world):
     return await world.submit_held(millicpus=WHOLE)
 
 
-@pytest.mark.parametrize("state", [waiting_for_another, waiting_for_room, held])
-async def test_a_queued_job_is_pending_and_is_terminated_at_once(world, training, state):
+@pytest.mark.parametrize(
+    ("state", "word"), [(waiting_for_another, "queued"), (waiting_for_room, "queued"), (held, "paused")]
+)
+async def test_a_queued_job_is_pending_and_is_terminated_at_once(world, training, state, word):
     job = await state(world)
 
-    assert await training.phases(job) == ("Pending", "Queuing")
+    assert await training.words(job) == f"{word} Pending/Queuing InProgress/Pending"
     assert await training.terminate(job) == "Terminated"
-    assert await training.phases(job) == ("Terminated", "Terminated")
+    assert await training.words(job) == STOPPED
     assert await training.terminate(job) == NOT_TERMINABLE
 
 
 async def test_a_starting_job_is_pending_until_its_container_runs(world, training):
     job = await world.submit_until("create", HANDLES_SIGTERM)
 
-    assert await training.phases(job) == ("Pending", "Creating")
+    assert await training.words(job) == "initializing Pending/Creating InProgress/Downloading"
     assert await training.terminate(job) == "Terminating"
     assert await training.terminate(job) == NOT_TERMINABLE
     world.runtime.release("create")
     await world.wait_for(job, Status.FAILED)
-    assert await training.phases(job) == ("Terminated", "Terminated")
+    assert await training.words(job) == STOPPED
 
 
 @pytest.mark.parametrize("script", [HANDLES_SIGTERM, IGNORES_SIGTERM], ids=["handles the signal", "ignores the signal"])
@@ -105,13 +117,13 @@ async def test_a_running_job_is_terminating_until_its_container_has_exited(world
     world.runtime.hold("stop")
     job = await world.start(script, attempts=3)
 
-    assert await training.phases(job) == ("Running", "Running")
+    assert await training.words(job) == RUNNING
     assert await training.terminate(job) == "Terminating"
-    assert await training.phases(job) == ("Terminating", "Terminating")
+    assert await training.words(job) == "cancelling Terminating/Terminating Stopping/Stopping"
     assert await training.terminate(job) == NOT_TERMINABLE
     world.runtime.release("stop")
     done = await world.wait_for(job, Status.FAILED, status_reason=f"Terminated by {world.caller.user}")
-    assert await training.phases(job) == ("Terminated", "Terminated")
+    assert await training.words(job) == STOPPED
     assert await training.terminate(job) == NOT_TERMINABLE
     assert len(done.attempts) == 1
 
@@ -122,10 +134,10 @@ async def test_a_job_that_is_paused_is_running_until_its_container_has_exited(wo
 
     await world.pause(job)
 
-    assert await training.phases(job) == ("Running", "Running")
+    assert await training.words(job) == "pausing Running/Running InProgress/Training"
     world.runtime.release("stop")
     await world.wait_for(job, Status.RUNNABLE)
-    assert await training.phases(job) == ("Pending", "Queuing")
+    assert await training.words(job) == "paused Pending/Queuing InProgress/Pending"
     assert await training.terminate(job) == "Terminated"
 
 
@@ -137,7 +149,7 @@ async def test_a_job_that_is_being_paused_can_be_terminated(world, training):
     assert await training.terminate(job) == "Terminating"
     world.runtime.release("stop")
     await world.wait_for(job, Status.FAILED)
-    assert await training.phases(job) == ("Terminated", "Terminated")
+    assert await training.words(job) == STOPPED
 
 
 async def test_the_phase_of_a_running_job_is_not_certain_while_the_engine_is_away(world, training):
@@ -146,10 +158,10 @@ async def test_the_phase_of_a_running_job_is_not_certain_while_the_engine_is_awa
     world.runtime.unreachable = True
     await world.wait_for_engine(up=False)
 
-    assert await training.phases(job) == ("Running", "Unknown")
+    assert await training.words(job) == "running Running/Unknown InProgress/Training"
     world.runtime.unreachable = False
     await world.wait_for_engine(up=True)
-    assert await training.phases(job) == ("Running", "Running")
+    assert await training.words(job) == RUNNING
 
 
 async def succeeded(world):
@@ -205,25 +217,25 @@ async def force_failed(world):
 
 
 @pytest.mark.parametrize(
-    ("state", "phases"),
+    ("state", "words"),
     [
-        (succeeded, ("Completed", "Completed")),
-        (failed, ("Failed", "Failed")),
-        (timed_out, ("Terminated", "Terminated")),
-        (cancelled, ("Terminated", "Terminated")),
-        (without_an_image, ("Abnormal", "CreateFailed")),
-        (after_a_failed_one, ("Abnormal", "CreateFailed")),
-        (without_its_container, ("Abnormal", "Lost")),
-        (force_failed, ("Abnormal", "TerminatedFailed")),
+        (succeeded, "completed Completed/Completed Completed/Completed"),
+        (failed, "failed Failed/Failed Failed/Failed"),
+        (timed_out, "failed Terminated/Terminated Stopped/MaxRuntimeExceeded"),
+        (cancelled, STOPPED),
+        (without_an_image, "failed Abnormal/CreateFailed Failed/Failed"),
+        (after_a_failed_one, "failed Abnormal/CreateFailed Failed/Failed"),
+        (without_its_container, "failed Abnormal/Lost Failed/Failed"),
+        (force_failed, "cancelled Abnormal/TerminatedFailed Stopped/Stopped"),
     ],
 )
-async def test_an_ended_job_has_its_phase_and_cannot_be_terminated(world, state, phases):
+async def test_an_ended_job_has_its_phase_and_cannot_be_terminated(world, state, words):
     job = await state(world)
 
     training = TrainingJobs(world)  # a state may restart the server
-    assert await training.phases(job) == phases
+    assert await training.words(job) == words
     assert await training.terminate(job) == NOT_TERMINABLE
-    assert await training.phases(job) == phases
+    assert await training.words(job) == words
 
 
 async def test_a_log_preview_has_the_lines_of_a_task_that_has_run(world, training):
