@@ -25,6 +25,7 @@ TYPES = {
     "/v1/batchq/setbudget": costs.BudgetResponse,
     "/v1/batchq/removebudget": server.EmptyResponse,
     JOB: JobResponse,
+    f"{JOB}/hold": jobs.HeldJobResponse,
     f"{JOB}/why": jobs.JobExplanationResponse,
     f"{JOB}/history": jobs.JobHistoryResponse,
     f"{JOB}/log": records.GetJobLogResponse,

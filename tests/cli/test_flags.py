@@ -9,6 +9,7 @@ import pytest
 from batchq.cli import job_holds
 from batchq.cli.main import CommandParser
 from batchq.cli.main import parser as batchq_parser
+from tests.cli.responses import overview
 from tests.cli.servers import batchq, row
 
 #: The letters of CraneSched's ccancel, whose flags `batchq ccancel` takes.
@@ -61,7 +62,7 @@ async def test_the_filters_select_the_jobs_of_every_command(native, words, selec
 
 
 async def test_top_shows_the_selected_jobs(native):
-    native.responses["/v1/batchq/overview"] = {"at": 0}
+    native.responses["/v1/batchq/overview"] = overview()
 
     await batchq("top", "-q", "gpu")
 
@@ -80,7 +81,8 @@ async def test_a_command_without_a_job_or_a_filter_changes_nothing(native, capsy
 async def test_many_jobs_of_a_filter_are_confirmed(native, monkeypatch, answer, status, requested):
     native.rows = [row(jobId=f"{number:08x}-0000-4000-8000-000000000000", status="RUNNABLE") for number in range(21)]
     for it in native.rows:
-        native.responses[f"/v1/batchq/jobs/{it['jobId']}/hold"] = it
+        held = {name: it[name] for name in ("jobId", "jobName", "status")}
+        native.responses[f"/v1/batchq/jobs/{it['jobId']}/hold"] = held
     monkeypatch.setattr(job_holds, "can_ask", lambda: True)
     monkeypatch.setattr(sys, "stdin", StringIO(answer))
 
