@@ -286,7 +286,7 @@ async def test_a_gang_requires_the_resources_of_each_nodes_range(registered):
 
 
 @pytest.mark.parametrize("operation", ["RegisterJobDefinition", "SubmitJob"])
-async def test_the_total_of_all_nodes_is_limited_to_what_clients_can_read(accepted, refused, operation):
+async def test_the_total_of_all_nodes_is_limited_to_what_clients_can_read(default_queue, accepted, refused, operation):
     half = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2**62}]}
     ranges = [RANGES[0] | {"consumableResourceProperties": half, "targetNodes": "0:"}]
     members = with_nodes(numNodes=1, nodeRangeProperties=ranges)

@@ -8,7 +8,7 @@ from batchq.domain import events as on
 from tests.api.test_describe_jobs import MS
 from tests.support.builders import ADMIN
 
-NOW = MS + 12_000  # the clock of the tests when the requests arrive
+NOW = MS + 11_000  # the clock of the tests when the requests arrive
 CANCEL = {"kind": "CANCEL", "user": ADMIN.user, "at": NOW, "reason": "too hot"}
 TERMINATE = {"kind": "TERMINATE", "user": ADMIN.user, "at": NOW, "reason": "at once"}
 
@@ -109,5 +109,5 @@ async def test_a_bulk_cancel_names_the_cancel_that_stands(running, http):
     (terminate,) = await stop(http, "terminate", jobs=[running], dryRun=True)
 
     assert (cancel["outcome"], cancel["standing"]) == ("NOT_RETRIED", CANCEL)
-    assert cancel["message"] == f"already cancelled since 2026-11-21T12:00:12Z, by {ADMIN.user}"
+    assert cancel["message"] == f"already cancelled since 2026-11-21T12:00:11Z, by {ADMIN.user}"
     assert "standing" not in terminate

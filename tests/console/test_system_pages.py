@@ -151,7 +151,7 @@ async def test_the_system_page_shows_health_and_settings_without_files_of_secret
     page = await browser.open("/ui/system")
     assert "is ok. Jobs start as soon as there is capacity for them." in page.text
     assert "Container engine ok" in page.text
-    assert "--retention-days 30.0" in page.text
+    assert "--retention-days 30" in page.text
     assert "secrets" not in page.text
     assert "What to do" not in page.text
 

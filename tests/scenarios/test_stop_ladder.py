@@ -110,7 +110,7 @@ async def test_a_signal_that_is_not_declared_is_not_sent(world):
 
 @pytest.mark.parametrize(
     ("tags", "force", "why"),
-    [(SIGNAL, True, "cannot be combined with a final checkpoint"), ({}, False, "has no checkpoint directory")],
+    [(SIGNAL, True, "excludes a final checkpoint"), ({}, False, "has no checkpoint directory")],
     ids=["with force", "without a directory"],
 )
 async def test_a_final_checkpoint_that_is_refused_changes_nothing(world, tags, force, why):

@@ -40,7 +40,7 @@ async def costs(data, count):
         order = StopRequest(kind=StopKind.CANCEL, reason="all")
         await harness.process(
             BulkStopRequest(
-                order=order,
+                request=order,
                 selection=selection,
                 as_of=count,
                 report=lambda _: None,

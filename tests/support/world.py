@@ -429,7 +429,7 @@ class World:
 
     async def described(self, *ids: JobId) -> list[Job]:
         """The jobs as DescribeJobs reports them."""
-        return [job for job, _ in await self.jobs.describe(ids, caller=self.caller)]
+        return list(await self.jobs.describe(ids, caller=self.caller))
 
     async def wait_for(
         self, job_id: JobId, status: Status, *, exit_codes: Sequence[int | None] | None = None, **expected: Any
