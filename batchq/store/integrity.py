@@ -5,6 +5,7 @@ database is in use. Decision 0028.
 """
 
 import logging
+import os
 import secrets
 import sqlite3
 import time
@@ -13,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
+from batchq import __version__
 from batchq.errors import StoreRefused
 from batchq.store import statements
 from batchq.store.lock import DataLock
@@ -31,14 +33,41 @@ _TICK, _MAX_TICKS = 0.001, 50  # seconds; the clocks of file systems advance at 
 def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None, skip_check: bool = False) -> str:
     """Validate the database, migrate it to the newest schema, and return its instance. Raises StoreRefused.
 
-    A refused database is not changed. `skip_check`: the last shutdown was clean, so the integrity check is skipped.
+    A refused database is not changed. A copy of a database with an older schema is kept. `skip_check`: the last
+    shutdown was clean, so the integrity check is skipped.
     """
     require_intact(connection, path, expected, skip_check=skip_check)
     path.chmod(0o600)
     _checkpoint(connection, path)
     _configure(connection, path)
+    if 0 < (schema := statements.schema_version(connection)) < statements.newest_schema():
+        _keep_copy(connection, path, schema)
     statements.migrate(connection, statements.MIGRATIONS)
+    connection.execute("INSERT OR REPLACE INTO metadata (name, value) VALUES ('version', ?)", (__version__,))
     return _get_or_create(connection, "instance", secrets.token_hex(4))
+
+
+def copy_path(path: Path, schema: int) -> Path:
+    """The file that keeps a database as it was before the upgrade from this version of the schema."""
+    return path.with_name(f"{path.name}.schema-{schema}")
+
+
+def _keep_copy(connection: sqlite3.Connection, path: Path, schema: int) -> None:
+    """Copy the database before its upgrade. Raises StoreRefused if the copy cannot be written."""
+    copy = copy_path(path, schema)
+    new = copy.with_name(f"{copy.name}.new")
+    try:
+        new.unlink(missing_ok=True)
+        new.touch(mode=0o600)
+        connection.execute("VACUUM INTO ?", (str(new),))
+        with new.open("rb+") as written:
+            os.fsync(written.fileno())
+        new.replace(copy)
+    except (OSError, sqlite3.Error) as why:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise StoreRefused(f"{path} cannot be copied to {copy} before its upgrade: {why}") from why
+    log.info("%s is a copy of the database before its upgrade; the older batchq can restore this file", copy)
 
 
 def require_intact(
@@ -64,7 +93,10 @@ def require_intact(
     if not new and statements.application_id(connection) != statements.APPLICATION_ID:
         raise StoreRefused(f"{path} is the database of another program")
     if statements.schema_version(connection) > statements.newest_schema():
-        raise StoreRefused(f"{path} was written by a newer batchq: use that version, or a backup from before it")
+        raise StoreRefused(
+            f"{path} was written by a newer batchq{_writer(connection)}: use that version, or a backup from before it"
+            f" ({copy_path(path, statements.newest_schema()).name} is one, if it exists)"
+        )
     if damage is not None:
         raise StoreRefused(f"{path} is damaged: {damage}")
 
@@ -90,6 +122,14 @@ def new_instance(connection: sqlite3.Connection) -> str:
 def secret(connection: sqlite3.Connection) -> bytes:
     """32 random bytes, chosen at the first call and never sent to a client."""
     return bytes.fromhex(_get_or_create(connection, "secret", secrets.token_hex(32)))
+
+
+def _writer(connection: sqlite3.Connection) -> str:
+    """The version of batchq that last opened the database, after a space; empty if it is not known."""
+    with suppress(sqlite3.DatabaseError):
+        row = connection.execute("SELECT value FROM metadata WHERE name = 'version'").fetchone()
+        return "" if row is None else f" {row[0]}"
+    return ""
 
 
 def _decode(raw: bytes) -> str:

@@ -1,5 +1,6 @@
 """The installed package owns one top-level name: it runs in projects that have packages called api or compute."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -40,20 +41,30 @@ def run(*command, **options):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """A folder with the contents of the wheel, as pip would install it."""
-    folder = tmp_path_factory.mktemp("wheel")
+def built(folder):
+    """The wheel of the sources, built in a folder of its own."""
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     source = folder / "source"
     for name in ("batchq", "compute", "api"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source))
+    variables = os.environ | {"SOURCE_DATE_EPOCH": "1795000000"}
+    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source), env=variables)
     (wheel,) = folder.glob("batchq-*.whl")
-    ZipFile(wheel).extractall(folder / "installed")
-    return folder / "installed"
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return built(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel):
+    """A folder with the contents of the wheel, as pip would install it."""
+    ZipFile(wheel).extractall(wheel.parent / "installed")
+    return wheel.parent / "installed"
 
 
 @pytest.fixture
@@ -68,6 +79,24 @@ def project(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
     return tmp_path
+
+
+@pytest.mark.exhaustive
+def test_two_builds_of_the_same_sources_are_equal(wheel, tmp_path):
+    assert built(tmp_path).read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.exhaustive
+def test_the_metadata_name_the_license_the_types_and_the_command(installed):
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    (commands,) = installed.glob("*.dist-info/entry_points.txt")
+
+    described = metadata.read_text()
+
+    assert "License-Expression: MIT" in described
+    assert "Classifier: Typing :: Typed" in described
+    assert (installed / "batchq" / "py.typed").exists()
+    assert "batchq = batchq.cli.main:main" in commands.read_text()
 
 
 @pytest.mark.exhaustive

@@ -3,12 +3,14 @@
 import json
 import logging
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
 
 import pytest
 
+from batchq import __version__
 from batchq.cli.main import main
 from batchq.errors import StoreRefused
 from batchq.store import statements
@@ -19,6 +21,8 @@ from tests.house.rooms import ROOT
 from tests.store import second_version
 from tests.store.killed_upgrade import schema
 from tests.support import every_table
+
+EARLIER = second_version.VERSION - 1
 
 
 @pytest.fixture
@@ -73,13 +77,38 @@ async def test_an_upgrade_keeps_every_row_and_is_logged(data, request, caplog):
     assert after == before
 
 
+async def test_the_data_before_an_upgrade_is_kept_and_the_earlier_version_continues_with_it(data, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    before = dump(data)
+    with monkeypatch.context() as patched:
+        patched.setattr(statements, "MIGRATIONS", second_version.STEPS)
+        await open_and_close(data)
+
+    copy = data / f"{NAME}.schema-{EARLIER}"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert f"{copy} is a copy of the database before its upgrade" in caplog.text
+    copy.replace(data / NAME)
+    await open_and_close(data)
+    assert dump(data) == before
+
+
+async def test_without_room_for_a_copy_the_data_is_not_upgraded(data, later):
+    before = dump(data)
+    (data / f"{NAME}.schema-{EARLIER}.new").mkdir()
+
+    with pytest.raises(StoreRefused, match="cannot be copied"):
+        await SqliteStore.open(data)
+
+    assert dump(data) == before
+
+
 async def test_an_earlier_version_refuses_migrated_data(data, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(statements, "MIGRATIONS", second_version.STEPS)
         await open_and_close(data)
     before = dump(data)
 
-    with pytest.raises(StoreRefused, match="newer batchq"):
+    with pytest.raises(StoreRefused, match=f"newer batchq {__version__}: use that version"):
         await SqliteStore.open(data)
 
     assert dump(data) == before
@@ -92,9 +121,6 @@ async def test_check_reports_an_earlier_schema_and_does_not_read_its_rows(data, 
     assert main(["check", "--data", str(data)]) == 0
 
     assert f"older than schema {second_version.VERSION} of this version" in capsys.readouterr().out
-
-
-EARLIER = second_version.VERSION - 1
 
 
 def schema_of(version):

@@ -11,7 +11,7 @@
 
 -- ------------------------------------------------------------------------------------------------------------- server
 
--- Single values: 'instance', 'secret', 'clock', 'engine', 'surveyed_at' (in microseconds since the epoch), 'restoration',
+-- Single values: 'instance', 'version' (of the batchq that last opened the data), 'secret', 'clock', 'engine', 'surveyed_at' (in microseconds since the epoch), 'restoration',
 -- 'forgotten_through' (the highest number of the history that was deleted), and one row 'flag NAME' for each flag.
 CREATE TABLE metadata (
     name TEXT PRIMARY KEY,
