@@ -58,7 +58,7 @@ def catalog(native):
         ("batchq lis", ["list"]),
         ("batchq list --sin", ["--since"]),
         ("batchq list -t RUNN", ["RUNNABLE", "RUNNING"]),
-        ("batchq list -p ", ["default", "gpu"]),
+        ("batchq list -q ", ["default", "gpu"]),
         ("batchq queue sh", ["show"]),
         ("batchq queue show g", ["gpu"]),
         ("batchq def show ", ["train"]),
