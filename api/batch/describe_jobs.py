@@ -22,8 +22,9 @@ from batchq.domain.lifecycle.views import (
     log_stream_of,
     shown_container_reason,
     shown_status_reason,
+    shown_task,
 )
-from batchq.domain.task import Nodes, Task
+from batchq.domain.task import DefinitionForm, Nodes, Task
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid
 from batchq.services.job_views import JobView
@@ -90,11 +91,11 @@ def _work_to_wire(job: Job, registered: Registered, arns: BatchArns, ended: Sequ
 
     AWS: for a gang it has the properties only; DescribeJobs returns the state of each node on request.
     """
-    if "nodeProperties" in registered and job.spec.nodes is not None:
+    if "nodeProperties" in registered:
         return {"nodeProperties": nodes_to_wire(registered["nodeProperties"], job.spec.nodes)}
     if "ecsProperties" in registered:
         return {"container": {}, "ecsProperties": _ecs_to_wire(job, registered["ecsProperties"], arns)}
-    container = container_to_wire(registered["containerProperties"], job.spec.container)
+    container = container_to_wire(registered["containerProperties"], shown_task(job).leading.spec)
     return {"container": {**container, "networkInterfaces": [], **_latest_container(job, arns, ended)}}
 
 
@@ -105,8 +106,7 @@ def _latest_container(job: Job, arns: BatchArns, ended: Sequence[Content]) -> Co
 
 
 def _ecs_to_wire(job: Job, registered: Registered, arns: BatchArns) -> Content:
-    task, run = job.spec.task, job.latest_attempt
-    assert task is not None, f"{job.id} has ecsProperties and no task"
+    task, run = shown_task(job), job.latest_attempt
     containers = [
         {**listed, **task_container(job, run, made.name)}
         for listed, made in zip(task_containers_to_wire(registered, task), task.containers, strict=True)
@@ -186,19 +186,18 @@ def array_to_wire(job: Job) -> Content | None:
 def node_to_wire(job: Job) -> Content | None:
     """The number of a node, and whether it is the main one; None if the job is not a node."""
     number = node_of(job.id)[1]
-    if number is None or job.spec.nodes is None:
+    if number is None:
         return None
     return {"nodeIndex": number, "isMainNode": number == job.spec.nodes.main}
 
 
 def _gang_to_wire(job: Job) -> Content | None:
     gang = job.spec.nodes
-    return None if gang is None else {"numNodes": gang.count, **(node_to_wire(job) or {})}
+    return {"numNodes": gang.count, **(node_to_wire(job) or {})} if gang.form is DefinitionForm.NODES else None
 
 
 def _vcpus(job: Job) -> int | float:
-    spec = job.spec
-    held = spec.task.resources if spec.task is not None else spec.resources
+    held = job.spec.resources if node_of(job.id)[1] is None else shown_task(job).resources
     whole, rest = divmod(held.millicpus, 1000)
     return held.millicpus / 1000 if rest else whole
 
@@ -230,7 +229,7 @@ def attempt_container(job: Job, run: Attempt, arns: BatchArns) -> Content:
 
     Of several containers it describes the one that decided the attempt, until then the leading one.
     """
-    key = run.decided_by or leading_key(job)
+    key = leading_key(job) if run.decided_by is None else run.decided_by
     own = next((container for container in run.containers if container.key == key), None)
     began = run.started_at if own is None else own.started_at
     return without_none(
@@ -278,7 +277,7 @@ def registered_properties(document: Registered, spec: JobSpec, node: int | None)
     properties = (
         document if document.keys() & {"containerProperties", "ecsProperties", "nodeProperties"} else _images_only(spec)
     )
-    if node is None or spec.nodes is None:
+    if node is None:
         return properties
     place = spec.nodes.ranges.index(spec.nodes.range_of(node))
     of_node = properties["nodeProperties"]["nodeRangeProperties"][place]
@@ -289,13 +288,18 @@ def registered_properties(document: Registered, spec: JobSpec, node: int | None)
 
 def _images_only(spec: JobSpec) -> Registered:
     """Properties for a job whose definition is not stored any more: the images only."""
-    if spec.nodes is not None:
-        ranges = [
-            {"targetNodes": f"{node_range.first}:{node_range.last}", **_images(node_range.task)}
-            for node_range in spec.nodes.ranges
-        ]
-        return {"nodeProperties": {"mainNode": spec.nodes.main, "nodeRangeProperties": ranges}}
-    return {"containerProperties": {"image": spec.container.image}} if spec.task is None else _images(spec.task)
+    nodes = spec.nodes
+    match nodes.form:
+        case DefinitionForm.CONTAINER:
+            return {"containerProperties": {"image": spec.container.image}}
+        case DefinitionForm.TASK:
+            return _images(nodes.task(nodes.main))
+        case DefinitionForm.NODES:
+            ranges = [
+                {"targetNodes": f"{node_range.first}:{node_range.last}", **_images(node_range.task)}
+                for node_range in nodes.ranges
+            ]
+            return {"nodeProperties": {"mainNode": nodes.main, "nodeRangeProperties": ranges}}
 
 
 def _images(task: Task) -> Content:

@@ -29,11 +29,10 @@ from batchq.api.batch.validation import (
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, OverrideTerms
-from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.node_ranges import needs_of_nodes
-from batchq.domain.task import Nodes, Task
+from batchq.domain.task import Nodes, one_container, one_task
 from batchq.errors import Invalid, NotSupported
 
 MAX_DESCRIBED = 100
@@ -157,8 +156,6 @@ def to_definition(
     return JobDefinition(
         ref=ref,
         status=DefinitionStatus.ACTIVE,
-        container=work.container,
-        task=work.task,
         nodes=work.nodes,
         needs=work.needs,
         parameters=tuple((given.parameters or {}).items()),
@@ -176,12 +173,7 @@ def to_definition(
 class DefinedWork(Struct, frozen=True, kw_only=True):
     """What the jobs of a definition run."""
 
-    #: The only container, or the leading one of `task` or `nodes`.
-    container: ContainerSpec
-    #: Set if the definition has ecsProperties.
-    task: Task | None = None
-    #: Set if the definition has nodeProperties.
-    nodes: Nodes | None = None
+    nodes: Nodes
     #: The consumable resources that a job requires, for all its nodes.
     needs: tuple[ConsumableRequirement, ...]
     terms: OverrideTerms
@@ -189,10 +181,7 @@ class DefinedWork(Struct, frozen=True, kw_only=True):
     @property
     def privileged(self) -> bool:
         """Whether any container is privileged, or has devices of the host, which is equivalent."""
-        several = (
-            [node_range.task for node_range in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
-        )
-        specs = [self.container, *(container.spec for task in several for container in task.containers)]
+        specs = (container.spec for task in self.nodes.tasks for container in task.containers)
         return any(spec.privileged or spec.devices for spec in specs)
 
 
@@ -209,12 +198,12 @@ def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
         raise Invalid("Only one of containerProperties and ecsProperties can be provided.")
     if given.ecsProperties is not None:
         task = to_task(given.ecsProperties, on_fargate=fargate)
-        return DefinedWork(container=task.leading.spec, task=task, needs=own, terms=OverrideTerms(fargate=fargate))
+        return DefinedWork(nodes=one_task(task), needs=own, terms=OverrideTerms(fargate=fargate))
     if given.containerProperties is None:
         raise Invalid("containerProperties must be provided.")
     terms = OverrideTerms(fargate=fargate, older_members=older_members(given.containerProperties))
     container = to_single_container(given.containerProperties, on_fargate=fargate)
-    return DefinedWork(container=container, needs=own, terms=terms)
+    return DefinedWork(nodes=one_container(container), needs=own, terms=terms)
 
 
 def _gang(
@@ -229,7 +218,6 @@ def _gang(
     gang = nodes.to_gang(given.nodeProperties)
     ranges = tuple(nodes.to_range_terms(properties, arns) for properties in given.nodeProperties.nodeRangeProperties)
     return DefinedWork(
-        container=gang.leading.spec,
         nodes=gang,
         needs=needs_of_nodes(own, [terms.needs for terms in ranges], gang),
         terms=OverrideTerms(needs=own, ranges=ranges),

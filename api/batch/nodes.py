@@ -274,6 +274,4 @@ def _task(given: NodeRangeProperty) -> Task:
     if given.ecsProperties is not None:
         return to_task(given.ecsProperties, on_fargate=False)
     assert given.container is not None
-    return Task(
-        containers=(TaskContainer(name="default", spec=to_single_container(given.container, on_fargate=False)),)
-    )
+    return Task(containers=(TaskContainer(spec=to_single_container(given.container, on_fargate=False)),))

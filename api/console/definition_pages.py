@@ -20,6 +20,7 @@ from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.task import DefinitionForm
 from batchq.errors import Invalid, NotFound
 from batchq.ports.job_search import JobPage, PageQuery
 
@@ -156,16 +157,11 @@ def _names(found: Iterable[JobDefinition]) -> Iterator[NameRow]:
 
 def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]]:
     """The containers of a job of the definition, each with its name; empty for the only one."""
-    if definition.nodes is not None:
-        for node_range in definition.nodes.ranges:
-            yield from (
-                (f"nodes {node_range.first} to {node_range.last}: {part.name}", part.spec)
-                for part in node_range.task.containers
-            )
-    elif definition.task is not None:
-        yield from ((container.name, container.spec) for container in definition.task.containers)
-    else:
-        yield "", definition.container
+    form = definition.nodes.form
+    for node_range in definition.nodes.ranges:
+        where = f"nodes {node_range.first} to {node_range.last}: " if form is DefinitionForm.NODES else ""
+        for container in node_range.task.containers:
+            yield "" if form is DefinitionForm.CONTAINER else f"{where}{container.name}", container.spec
 
 
 async def find_definition(context: Parts, text: str, caller: Caller) -> JobDefinition:

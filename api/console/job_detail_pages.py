@@ -29,6 +29,7 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.views import shown_container_reason
 from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.stop_messages import ORDER_WORDS
+from batchq.domain.task import DefinitionForm
 from batchq.domain.wording import duration_words
 from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
@@ -129,7 +130,7 @@ def _axis(stays: Iterable[tuple[Status, timedelta]]) -> object:
 
 def _has_log(job: Job) -> bool:
     """Whether the log is that of the job itself. The children of an array and the nodes of a job have their own."""
-    return not is_parent(job) and (job.spec.nodes is None or node_of(job.id)[1] is not None)
+    return not is_parent(job) and (job.spec.nodes.form is not DefinitionForm.NODES or node_of(job.id)[1] is not None)
 
 
 async def _output(context: Parts, job: Job, caller: Caller) -> JobOutput | None:

@@ -15,8 +15,10 @@ from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import stop_order_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import node_of
 from batchq.domain.job import Attempt, AttemptContainer, Job
-from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason
+from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason, shown_task
+from batchq.domain.task import DefinitionForm
 from batchq.domain.times import optional_milliseconds
 from batchq.ports.responses.job_details import (
     AttemptContainerResponse,
@@ -58,12 +60,14 @@ async def explain_job(context: Parts, call: Call[None]) -> JobExplanationRespons
 
 def job_details(view: JobView, arns: JobArns) -> JobDetails:
     job, spec = view.job, view.job.spec
-    containers = () if spec.task is None else spec.task.containers
+    form, container = spec.nodes.form, shown_task(job).leading.spec
+    is_whole = form is DefinitionForm.NODES and node_of(job.id)[1] is None
+    containers = () if is_whole or form is DefinitionForm.CONTAINER else shown_task(job).containers
     return JobDetails(
         **row_members(view, arns),
-        image=spec.container.image,
-        command=spec.container.command,
-        environment=_environment(spec.container),
+        image=container.image,
+        command=container.command,
+        environment=_environment(container),
         vcpus=spec.resources.millicpus / 1000,
         memory_mib=spec.resources.memory_mib,
         gpus=spec.resources.gpus,
@@ -107,7 +111,9 @@ def _attempt(job: Job, attempt: Attempt) -> AttemptResponse:
         status_reason=attempt.status_reason,
         paused=attempt.paused,
         log_stream_name=log_stream_of(job, attempt, leading_key(job)) if attempt.started_at else None,
-        containers=tuple(_attempt_container(job, attempt, part) for part in attempt.containers),
+        containers=()
+        if job.spec.nodes.form is DefinitionForm.CONTAINER
+        else tuple(_attempt_container(job, attempt, container) for container in attempt.containers),
     )
 
 

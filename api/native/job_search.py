@@ -29,6 +29,7 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
+from batchq.domain.task import DefinitionForm
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, PageQuery, SearchOrder
@@ -84,7 +85,7 @@ def row_members(view: JobView, arns: JobArns) -> dict[str, Any]:
         "array_index": None if job.child is None else job.child.index,
         "parent_id": None if job.child is None else job.child.parent,
         **_array_members(job),
-        "nodes": None if spec.nodes is None else spec.nodes.count,
+        "nodes": spec.nodes.count if spec.nodes.form is DefinitionForm.NODES else None,
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
         "stopped_by_user": is_stopped_by_user(job),

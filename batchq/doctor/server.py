@@ -225,14 +225,12 @@ def _ended_long_ago(tag: Tag, database: DatabaseFacts, now: datetime) -> bool:
 
 def _kill_times(job: Job) -> Iterator[datetime]:
     """The times at which containers that have not ended were first killed."""
-    if job.attempt is not None and job.attempt.containers:
-        yield from (
-            container.killed_at
-            for container in job.attempt.containers
-            if container.killed_at is not None and container.stopped_at is None
-        )
-    elif job.stop is not None and job.stop.killed_at is not None:
-        yield job.stop.killed_at
+    containers = () if job.attempt is None else job.attempt.containers
+    return (
+        container.killed_at
+        for container in containers
+        if container.killed_at is not None and container.stopped_at is None
+    )
 
 
 def _stop_time(job: Job) -> str:

@@ -16,7 +16,7 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.stop_values import StopOrder
-from batchq.domain.task import TaskContainer
+from batchq.domain.task import DefinitionForm, TaskContainer
 
 NO_DIRECTORY = "without a final checkpoint: the job has no checkpoint directory"
 
@@ -106,7 +106,8 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
 
 def selected_container(job: Job, part: int | None) -> TaskContainer | None:
     """The container of a task that was selected; None: the job as a whole, or a node."""
-    return None if job.spec.task is None or part is None else job.spec.task.containers[part]
+    nodes = job.spec.nodes
+    return nodes.task(nodes.main).containers[part] if nodes.form is DefinitionForm.TASK and part is not None else None
 
 
 def container_outcome(request: StopRequest, job: Job, container: TaskContainer) -> tuple[Outcome, str]:

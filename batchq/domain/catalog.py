@@ -14,11 +14,11 @@ from typing import NewType
 from msgspec import Struct
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
-from batchq.domain.container import ContainerSpec, merge_pairs
+from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
 from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
-from batchq.domain.task import Nodes, Task
+from batchq.domain.task import Nodes
 from batchq.errors import Invalid, NotFound
 
 EnvironmentName = NewType("EnvironmentName", str)
@@ -217,9 +217,7 @@ class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ref: DefinitionRef
     status: DefinitionStatus
     #: As in `JobSpec`, like the members below, before SubmitJob's overrides.
-    container: ContainerSpec
-    task: Task | None = None
-    nodes: Nodes | None = None
+    nodes: Nodes
     needs: tuple[ConsumableRequirement, ...] = ()
     #: Default values for `Ref::name`.
     parameters: tuple[tuple[str, str], ...] = ()

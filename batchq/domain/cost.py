@@ -12,7 +12,6 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.container import Resources
 from batchq.domain.enums import Status
@@ -149,15 +148,14 @@ def _reported_ends(job: Job, attempt: Attempt) -> Sequence[datetime | None]:
 
     None for a container that vanished, that was given up, or that ended with the engine or the machine.
     """
-    if not attempt.containers:
-        with_host = attempt.status_reason == status_reasons.HOST_TERMINATED
-        return [None if attempt.exit_code is None or with_host else attempt.stopped_at]
-    main = 0 if job.spec.nodes is None else job.spec.nodes.main
     started = [
-        container for container in attempt.containers if container.node == main and container.started_at is not None
+        container
+        for container in attempt.containers
+        if container.node == job.spec.nodes.main and container.started_at is not None
     ]
     return [
-        None if container.exit_code is None or container.host_lost else container.stopped_at for container in started
+        None if container.exit_code is None or (container.host_lost and container.exit_code) else container.stopped_at
+        for container in started
     ]
 
 

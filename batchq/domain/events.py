@@ -20,7 +20,7 @@ class _AttemptEvent(Struct, frozen=True, kw_only=True):
 class _ContainerEvent(_AttemptEvent, frozen=True, kw_only=True):
     """An event about one container of an attempt."""
 
-    #: `Tag.container_key` of the container; empty if the attempt has one container.
+    #: The `Tag.container_key` of the container.
     container_key: str = ""
 
 
@@ -254,8 +254,8 @@ class ForceFailed(_ReasonedRequest, frozen=True, kw_only=True):
     """An administrator ends a job whose container does not exit."""
 
 
-#: The events about an attempt.
-AttemptEvent = (
+#: The events about one container of an attempt.
+ContainerEvent = (
     ContainerCreated
     | ContainerDiscarded
     | ContainerStarted
@@ -265,11 +265,11 @@ AttemptEvent = (
     | ContainerLost
     | CheckpointRequested
     | StopSignalDelivered
-    | CheckpointSeen
-    | TimedOut
     | GraceExpired
     | StartTimedOut
 )
+#: The events about an attempt.
+AttemptEvent = ContainerEvent | CheckpointSeen | TimedOut
 Event = (
     DependenciesPending
     | DependenciesMet
@@ -292,8 +292,14 @@ Event = (
 )
 
 _ATTEMPT_EVENTS = frozenset(get_args(AttemptEvent))
+_CONTAINER_EVENTS = frozenset(get_args(ContainerEvent))
 
 
 def is_attempt_event(event: Event) -> TypeGuard[AttemptEvent]:
     """Whether the event is about an attempt. A lookup by type is ten times as fast as isinstance with the union."""
     return type(event) in _ATTEMPT_EVENTS
+
+
+def is_container_event(event: Event) -> TypeGuard[ContainerEvent]:
+    """Whether the event is about one container of an attempt."""
+    return type(event) in _CONTAINER_EVENTS

@@ -12,7 +12,9 @@ QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
 
 HASH_CACHE_SIZE = 4096  # cached hashes: a client that polls its jobs needs the same ones again and again
+KEY_CACHE_SIZE = 4096  # cached keys of containers: a key is parsed with each event of its container
 SHORT_ID = 8  # digits of a job's id that a terminal or a page shows
+DEFAULT_CONTAINER = "default"  # AWS's name of a container without a name of its own
 MAX_DIGITS = 18  # more than any index of a child or a node has
 #: The namespace of the version-5 UUIDs.
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e").bytes
@@ -34,7 +36,7 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_id: JobId
     #: The number of the attempt, from 1.
     attempt: int
-    #: `NODE/CONTAINER`, as `3/sidecar`; empty if the job has one container.
+    #: `NODE/CONTAINER`, as `3/sidecar`; empty for the container of a job that was submitted as a single container.
     container_key: str = ""
 
     def __hash__(self) -> int:
@@ -49,14 +51,14 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @property
-    def node(self) -> str:
-        """The index of its node as text; empty if the job has one container."""
-        return self.container_key.partition("/")[0]
+    def node(self) -> int:
+        """The index of its node."""
+        return node_of_key(self.container_key)
 
     @property
     def container(self) -> str:
-        """Its name in its task; AWS: `default` for the container of a job with one."""
-        return self.container_key.partition("/")[2] or "default"
+        """Its name in its task."""
+        return name_of_key(self.container_key)
 
     @property
     def log_id(self) -> str:
@@ -72,8 +74,20 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         if self.attempt == 1:
             own = self.job_id.replace(":", "_")
-            return own if self.node in {"", "0"} else f"{own}#{self.node}"
+            return f"{own}#{self.node}" if self.node else own
         return _hex(f"{self.job_id}/{self.attempt}/{self.node}") if self.container_key else self.log_id
+
+
+@lru_cache(KEY_CACHE_SIZE)
+def node_of_key(container_key: str) -> int:
+    """The index of the node in a `Tag.container_key`."""
+    return int(container_key.partition("/")[0] or 0)
+
+
+@lru_cache(KEY_CACHE_SIZE)
+def name_of_key(container_key: str) -> str:
+    """The name of the container in a `Tag.container_key`."""
+    return container_key.partition("/")[2] or DEFAULT_CONTAINER
 
 
 class SubmissionKey(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The stored values of a job: spec, attempts, containers and array state. Pure.
+"""The stored values of a job: its spec, its state and that of an array. Pure.
 
 They have no behaviour: `lifecycle` has the rules that change them.
 """
@@ -10,10 +10,10 @@ from msgspec import Struct
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.enums import FINISHED, QUEUED, Action, AttemptContainerState, DependencyType, Status, StopKind
-from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag, name_of_key, node_of_key
 from batchq.domain.prices import Prices
-from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, StopOrder, StopSequence
-from batchq.domain.task import Nodes, Task, resources_of
+from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, SignalStep, StopOrder
+from batchq.domain.task import Nodes
 from batchq.domain.training import CheckpointRules, MetricRule, MetricValue, TrainingPlan
 
 
@@ -65,17 +65,13 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     queue: QueueName
     definition: DefinitionRef
-    #: The container; of a job with several, the first essential container (of the main node).
-    container: ContainerSpec
-    #: The containers of a job with several containers on one node, else None.
-    task: Task | None = None
-    #: The nodes of a multi-node parallel job, else None.
-    nodes: Nodes | None = None
+    #: What the job runs, with SubmitJob's overrides applied.
+    nodes: Nodes
     #: How many children the array has; None for a job that is not an array.
     array_size: int | None = None
     #: Consumable resources of the whole job.
     needs: tuple[ConsumableRequirement, ...] = ()
-    #: SubmitJob's containerOverrides, already applied to `container`.
+    #: SubmitJob's containerOverrides, already applied to `nodes`.
     overrides: Overrides = Overrides()
     #: Names and values for `Ref::name`, already filled in.
     parameters: tuple[tuple[str, str], ...] = ()
@@ -120,7 +116,12 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def resources(self) -> Resources:
         """The resources that the job reserves: the sum of all its containers on all its nodes."""
-        return resources_of(self)
+        return self.nodes.resources
+
+    @property
+    def container(self) -> ContainerSpec:
+        """The container that represents the job: the first essential one of the main node."""
+        return self.nodes.leading.spec
 
     @property
     def sequential(self) -> bool:
@@ -128,15 +129,16 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return any(dependency.job_id is None for dependency in self.depends_on)
 
 
-class AttemptContainer(StopSequence, frozen=True, kw_only=True, omit_defaults=True):
-    """One container of an attempt that has several, with its own stop ladder."""
+class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One container of an attempt, and the signals that stop it."""
 
-    #: `NODE/CONTAINER`: the `container_key` of its tag.
-    key: str
+    #: The `container_key` of its tag.
+    key: str = ""
     state: AttemptContainerState = AttemptContainerState.WAITING
     #: When its start was requested; None while it waits.
     start_requested_at: datetime | None = None
-    #: The engine's id of the container; None until it is created.
+    #: The engine's id of the container, saved before the container is started; it is never created again. None until it
+    #: is created.
     container_id: str | None = None
     #: As the engine reports it; None until it runs.
     started_at: datetime | None = None
@@ -144,10 +146,25 @@ class AttemptContainer(StopSequence, frozen=True, kw_only=True, omit_defaults=Tr
     stopped_at: datetime | None = None
     #: None until it exits, and for a container that never ran.
     exit_code: int | None = None
-    #: Why it failed, or never started; None if it did not fail.
+    #: AWS: why it failed, as `OutOfMemoryError: ...`, or never started. Or `AlgorithmError: ` and its failure file.
+    #: None if it did not fail.
     reason: str | None = None
+    #: Whether it existed and no longer does: it has no exit code, and `reason` is that of its loss.
+    lost: bool = False
     #: Whether it has been ordered to stop.
     stop_ordered: bool = False
+    #: The signals that it receives until it exits. Empty until its stop is ordered, and if it gets SIGKILL alone.
+    steps: tuple[SignalStep, ...] = ()
+    #: The index in `steps` of the step under way; their number once SIGKILL is due.
+    step: int = 0
+    #: When the checkpoint signal was last sent, saved before it was sent; None until then, and without such a step.
+    checkpoint_requested_at: datetime | None = None
+    #: When the stop signal was delivered; None until then.
+    signalled_at: datetime | None = None
+    #: When the next step is due, or the next kill; None until the signal of the step under way is delivered.
+    next_step_at: datetime | None = None
+    #: When SIGKILL was first sent; None until then.
+    killed_at: datetime | None = None
     #: The TerminateJob that stopped its node, or of a task this container, alone; else None.
     terminated_by: StopOrder | None = None
     #: The address of its node on the attempt's network; None without one.
@@ -160,37 +177,39 @@ class AttemptContainer(StopSequence, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def node(self) -> int:
         """The index of its node."""
-        return int(self.key.partition("/")[0])
+        return node_of_key(self.key)
 
     @property
     def name(self) -> str:
         """Its name in the task of its node."""
-        return self.key.partition("/")[2]
+        return name_of_key(self.key)
 
 
 class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One placement of a job on a compute environment, and the containers that run for it."""
+    """One placement of a job on a compute environment, and the containers that run for it.
+
+    `started_at`, `stopped_at`, `exit_code` and `reason` are derived from the containers.
+    """
 
     #: From 1.
     number: int
     #: The name of the compute environment.
     environment: str
     placed_at: datetime | None = None
-    #: The engine's id of its container, saved before the container is started; it is never created again.
-    container_id: str | None = None
     #: When its first container began to run; None until then.
     started_at: datetime | None = None
     #: When the attempt ended; None until then.
     stopped_at: datetime | None = None
     #: When a survey last saw it run, if it ended and the engine did not report when: it costs until then. Else None.
     charged_until: datetime | None = None
+    #: The exit code of the container that decided the attempt; None until the attempt ends, and without an exit code.
     exit_code: int | None = None
-    #: AWS: the reason of the container, as `OutOfMemoryError: ...`. Or `AlgorithmError: ` and its failure file.
+    #: The reason of the container that decided the attempt; None until the attempt ends, and without a reason.
     reason: str | None = None
     #: AWS: the reason of the attempt's end.
     status_reason: str | None = None
-    #: The containers of an attempt with several, main node first; empty for an attempt with one.
-    containers: tuple[AttemptContainer, ...] = ()
+    #: At least one; those of the main node first.
+    containers: tuple[AttemptContainer, ...]
     #: The key of the container whose end decided the attempt: an essential one of the main node, or one whose
     #: condition can no longer be met. None until then.
     decided_by: str | None = None
@@ -198,8 +217,6 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     paused: bool = False
     #: Whether a container was refused because the job may not have what it requests: it is not retried.
     forbidden: bool = False
-    #: As in `AttemptContainer`, for an attempt with one container.
-    created_host_paths: tuple[str, ...] = ()
     #: The last value of each metric, by name, once the log of an attempt of a training job is complete.
     metrics: tuple[tuple[str, MetricValue], ...] = ()
 
@@ -282,7 +299,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def tag(self) -> Tag:
-        """The tag of the attempt under way. AssertionError for a job that is not active."""
+        """The tag of the attempt under way, without a container. AssertionError for a job that is not active."""
         assert self.attempt is not None, f"{self.id} is {self.status} and has no attempt under way"
         return Tag(job_id=self.id, attempt=self.attempt.number)
 
@@ -304,11 +321,14 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def cancel(self) -> StopOrder | None:
         """The CancelJob: no attempt begins after it. It ends a queued job, and leaves an attempt under way alone."""
-        return next((order for order in self.stop_orders if order.kind is StopKind.CANCEL), None)
+        for order in self.stop_orders:
+            if order.kind is StopKind.CANCEL:
+                return order
+        return None
 
     @property
     def stop(self) -> StopOrder | None:
-        """The TerminateJob or timeout: the job ends when its container has exited or, of an array, its children.
+        """The TerminateJob or timeout: the job ends when its containers have exited or, of an array, its children.
 
         Without one the pause of the attempt under way, which does not end the job.
         """
@@ -323,12 +343,13 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_pausing(self) -> bool:
         """Whether the attempt under way is being stopped by a pause."""
-        return self.stop is not None and self.stop.kind is StopKind.PAUSE
+        order = self.stop
+        return order is not None and order.kind is StopKind.PAUSE
 
     @property
     def max_attempts(self) -> int:
         """The attempts of the retry strategy, and those that pauses ended, which do not count."""
-        return self.spec.retry.attempts + sum(attempt.paused for attempt in self.attempts)
+        return self.spec.retry.attempts + sum([attempt.paused for attempt in self.attempts])
 
     @property
     def is_cancelled(self) -> bool:

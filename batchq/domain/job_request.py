@@ -8,7 +8,7 @@ from datetime import timedelta
 from msgspec import Struct
 
 from batchq.domain.catalog import Tags
-from batchq.domain.container import ContainerSpec, Overrides
+from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId, QueueName, SubmissionKey
 from batchq.domain.job import ConsumableRequirement, Dependency, RetryStrategy
 from batchq.domain.task import Nodes
@@ -41,19 +41,6 @@ class MultiNodeOverrides(Struct, frozen=True, kw_only=True):
     ranges: tuple[RangeOverrides, ...] = ()
 
 
-class InlineDefinition(Struct, frozen=True, kw_only=True):
-    """What a job runs whose request describes the containers itself."""
-
-    #: The container; of a job with several nodes, the leading one.
-    container: ContainerSpec
-    #: None for a job on one node.
-    nodes: Nodes | None = None
-
-    @property
-    def task(self) -> None:
-        """A job on one node has one container."""
-
-
 class JobRequest(Struct, frozen=True, kw_only=True):
     """A request for a job. Where no other meaning is given, None means that the request does not set the member."""
 
@@ -63,8 +50,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     definition_name: str
     #: None: the newest ACTIVE revision.
     definition_revision: int | None = None
-    #: The containers of the job, if the request describes them itself; None: they are those of the definition.
-    inline: InlineDefinition | None = None
+    #: What the job runs, if the request describes the containers itself; None: what the definition runs.
+    inline: Nodes | None = None
     #: Of a job with one container.
     overrides: Overrides | None = None
     #: The attributes of `overrides` that the request names by AWS's older members `vcpus` and `memory`.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from batchq.domain.catalog import MAX_UNITS, require_unique
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement
-from batchq.domain.task import NodeRange, Nodes, Task
+from batchq.domain.task import DefinitionForm, NodeRange, Nodes, Task
 from batchq.errors import Invalid
 
 MAX_NODES = 1000
@@ -30,7 +30,7 @@ def make_nodes(ranges: Sequence[tuple[str, Task]], *, count: int, main: int) -> 
     made = tuple(
         NodeRange(first=first, last=last, task=task) for (first, last), (_, task) in zip(spans, ranges, strict=True)
     )
-    return Nodes(count=count, main=main, ranges=made)
+    return Nodes(count=count, main=main, ranges=made, form=DefinitionForm.NODES)
 
 
 def resized(nodes: Nodes, targets: Sequence[str], count: int) -> Nodes:

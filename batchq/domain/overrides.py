@@ -6,30 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.catalog import JobDefinition, RangeTerms, require_unique
-from batchq.domain.container import (
-    ContainerSpec,
-    Overrides,
-    Resources,
-    creates_host_paths,
-    creating_host_paths,
-    effective,
-    length,
-    reserved,
-)
+from batchq.domain.container import Overrides, Resources, creates_host_paths, creating_host_paths, length
 from batchq.domain.job_request import JobRequest, MultiNodeOverrides, NamedOverrides, RangeOverrides
 from batchq.domain.node_ranges import Needs, needs_of_nodes, node_bounds, resized
-from batchq.domain.task import (
-    ByName,
-    NodeRange,
-    Nodes,
-    Parameters,
-    Task,
-    effective_nodes,
-    effective_task,
-    nodes_creating_host_paths,
-    task_creating_host_paths,
-    together,
-)
+from batchq.domain.task import ByName, DefinitionForm, NodeRange, Nodes, Parameters, Task, effective_nodes, together
 from batchq.errors import Invalid
 
 MIN_MEMORY = 4  # MiB: container engines accept no less
@@ -49,10 +29,9 @@ FARGATE_SIZES: Mapping[int, Sequence[int]] = {
 class MergedWork(Struct, frozen=True, kw_only=True):
     """What a job runs: the containers of its definition with the overrides of its request."""
 
-    #: As in `JobSpec`, like the three members below.
-    container: ContainerSpec
-    task: Task | None = None
-    nodes: Nodes | None = None
+    #: As in `JobSpec`.
+    nodes: Nodes
+    #: As in `JobSpec`.
     needs: Needs
     #: The overrides whose length is limited: those of the only container, of all containers of the task together, or of
     #: all containers of the node range with the longest ones.
@@ -67,34 +46,33 @@ def merge(request: JobRequest, definition: JobDefinition, parameters: Parameters
     work = _merge(request, definition, parameters)
     if not creates_host_paths(request.tags):
         return work
-    task = work.task and task_creating_host_paths(work.task)
-    nodes = work.nodes and nodes_creating_host_paths(work.nodes)
-    several = nodes or task
-    container = several.leading.spec if several else creating_host_paths(work.container)
-    return replace(work, container=container, task=task, nodes=nodes)
+    return replace(work, nodes=work.nodes.with_specs(creating_host_paths))
 
 
 def _merge(request: JobRequest, definition: JobDefinition, parameters: Parameters) -> MergedWork:
-    needs = definition.needs if request.needs is None else request.needs
+    needs, nodes = definition.needs if request.needs is None else request.needs, definition.nodes
     if request.inline is not None:
-        return MergedWork(container=request.inline.container, nodes=request.inline.nodes, needs=needs)
-    if definition.nodes is not None:
+        return MergedWork(nodes=request.inline, needs=needs)
+    if nodes.form is DefinitionForm.NODES:
         _refuse_other_overrides(request, "nodeOverrides", "nodeProperties")
-        return _merge_nodes(request, definition, definition.nodes, parameters)
-    if definition.task is not None:
+        return _merge_nodes(request, definition, parameters)
+    by_name, limited = _of_one_node(request, definition)
+    merged = effective_nodes(nodes, {(0, 0): by_name}, parameters)
+    if nodes.form is DefinitionForm.TASK or request.overrides is not None:  # the definition itself was checked before
+        _check_tasks(merged, fargate=definition.terms.fargate)
+    return MergedWork(nodes=merged, needs=needs, overrides=limited)
+
+
+def _of_one_node(request: JobRequest, definition: JobDefinition) -> tuple[ByName, Overrides]:
+    """The overrides of a job on one node by the names of its containers, and those whose length is limited."""
+    if definition.nodes.form is DefinitionForm.TASK:
         _refuse_other_overrides(request, "ecsPropertiesOverride", "ecsProperties")
-        by_name = _by_name(request.task_overrides or (), definition.task)
-        task = effective_task(definition.task, by_name, parameters)
-        _check_task(task, fargate=definition.terms.fargate)
-        overrides = together(by_name.values())
-        return MergedWork(container=task.leading.spec, task=task, needs=needs, overrides=overrides)
+        by_name = _by_name(request.task_overrides or (), definition.nodes.task(0))
+        return by_name, together(by_name.values())
     _refuse_other_overrides(request, "containerOverrides", "containerProperties")
-    overrides = Overrides()
-    if request.overrides is not None:  # the definition itself was checked when it was registered
-        overrides = _without_ignored(request.overrides, request.older_members, definition.terms.older_members)
-        check_resources(reserved(definition.container.resources, overrides), fargate=definition.terms.fargate)
-    container = effective(definition.container, overrides, parameters)
-    return MergedWork(container=container, needs=needs, overrides=overrides)
+    registered = definition.terms.older_members
+    own = _without_ignored(request.overrides or Overrides(), request.older_members, registered)
+    return {definition.nodes.leading.name: own}, own
 
 
 def _refuse_other_overrides(request: JobRequest, member: str, kind: str) -> None:
@@ -130,10 +108,10 @@ def _by_name(overrides: NamedOverrides, task: Task) -> ByName:
     return {name: changes for name, (_, changes) in zip(names, overrides, strict=True)}
 
 
-def _merge_nodes(request: JobRequest, definition: JobDefinition, nodes: Nodes, parameters: Parameters) -> MergedWork:
+def _merge_nodes(request: JobRequest, definition: JobDefinition, parameters: Parameters) -> MergedWork:
+    nodes = definition.nodes
     if request.node_overrides is None and request.needs is None:
-        unchanged = effective_nodes(nodes, {}, parameters)
-        return MergedWork(container=unchanged.leading.spec, nodes=unchanged, needs=definition.needs)
+        return MergedWork(nodes=effective_nodes(nodes, {}, parameters), needs=definition.needs)
     changes, terms = request.node_overrides or MultiNodeOverrides(), definition.terms
     ranges = terms.ranges or [RangeTerms(target=f"{span.first}:{span.last}") for span in nodes.ranges]
     if changes.count is not None and changes.count != nodes.count:
@@ -145,12 +123,11 @@ def _merge_nodes(request: JobRequest, definition: JobDefinition, nodes: Nodes, p
         if place in by_place
     }
     merged = effective_nodes(nodes, by_range, parameters)
-    for node_range in merged.ranges:
-        _check_task(node_range.task, fargate=False)
+    _check_tasks(merged, fargate=False)
     own = terms.needs if request.needs is None else request.needs
     needs = needs_of_nodes(own, list(_needs_of_ranges(by_place, ranges)), merged)
     longest = max((together(named.values()) for named in by_range.values()), key=length, default=Overrides())
-    return MergedWork(container=merged.leading.spec, nodes=merged, needs=needs, overrides=longest)
+    return MergedWork(nodes=merged, needs=needs, overrides=longest)
 
 
 def _by_place(
@@ -191,10 +168,11 @@ def _needs_of_ranges(by_place: Mapping[int, RangeOverrides], terms: Sequence[Ran
         yield range_terms.needs if changes is None or not changes.needs else changes.needs
 
 
-def _check_task(task: Task, *, fargate: bool) -> None:
-    for container in task.containers:
-        check_memory(container.spec.resources)
-    check_resources(task.resources, fargate=fargate)
+def _check_tasks(nodes: Nodes, *, fargate: bool) -> None:
+    for task in nodes.tasks:
+        for container in task.containers:
+            check_memory(container.spec.resources)
+        check_resources(task.resources, fargate=fargate)
 
 
 def check_resources(resources: Resources, *, fargate: bool) -> None:

@@ -8,19 +8,14 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from batchq.domain.bulk_stop import (
-    has_children,
-    note,
-    standing_order,
-    stop_outcome,
-    unfinished_children,
-)
+from batchq.domain.bulk_stop import has_children, note, standing_order, stop_outcome, unfinished_children
 from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status, StopKind
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.escalation import ladder
 from batchq.domain.stop_messages import consequences_of_cancel, consequences_of_terminate, node_note
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.task import DefinitionForm
 from batchq.domain.wording import counted, duration_words, number
 
 _SECOND = timedelta(seconds=1)
@@ -93,7 +88,7 @@ def _texts(request: StopRequest, job: Job) -> Mapping[str, str]:
 
 
 def _of_nodes(request: StopRequest, job: Job, node: int | None) -> str:
-    if job.spec.nodes is None or job.status in QUEUED:
+    if job.spec.nodes.form is not DefinitionForm.NODES or job.status in QUEUED:
         return "" if node is None else _node_note(request, job, node)
     if node is None:
         return f"all {job.spec.nodes.count} nodes are stopped" if request.kind is StopKind.TERMINATE else ""
@@ -101,8 +96,5 @@ def _of_nodes(request: StopRequest, job: Job, node: int | None) -> str:
 
 
 def _node_note(request: StopRequest, job: Job, node: int) -> str:
-    nodes = job.spec.nodes
-    assert nodes is not None, f"{job.id} has no nodes"
-    return node_note(
-        cancels=request.kind is StopKind.CANCEL, is_main=node == nodes.main, is_waiting=job.status in QUEUED
-    )
+    is_main = node == job.spec.nodes.main
+    return node_note(cancels=request.kind is StopKind.CANCEL, is_main=is_main, is_waiting=job.status in QUEUED)

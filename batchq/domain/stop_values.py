@@ -1,6 +1,6 @@
 """The stored values of orders to cancel, stop, pause or hold a job. Pure.
 
-`lifecycle.stop_order`, `lifecycle.ladder` and `lifecycle.holds` have the rules that change them.
+`lifecycle.stopping`, `lifecycle.escalation` and `lifecycle.holds` have the rules that change them.
 """
 
 from datetime import datetime, timedelta
@@ -27,30 +27,11 @@ class SignalStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     until_checkpoint: bool = False
 
 
-class StopSequence(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The signals that a container receives until it exits, and their progress. `lifecycle.ladder` has the rules.
+class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An order to cancel or stop a job, stored beside the status: who gave it, when and why, and its first effects.
 
-    In an attempt with one container the ladder is that of the stop order. In an attempt with several each container has
-    its own, and that of the order shows only whether the step for the final checkpoint is under way, and what happened
-    first to any container.
+    Each container that it stops has its own ladder, `AttemptContainer.steps`.
     """
-
-    #: Empty until a stop is ordered, and for an order that sends no signal, or SIGKILL alone.
-    steps: tuple[SignalStep, ...] = ()
-    #: The index in `steps` of the step under way; their number once SIGKILL is due.
-    step: int = 0
-    #: When the checkpoint signal was last sent, saved before it was sent; None until then, and without such a step.
-    checkpoint_requested_at: datetime | None = None
-    #: When the stop signal was delivered; None until then.
-    signalled_at: datetime | None = None
-    #: When the next step is due, or the next kill; None until the signal of the step under way is delivered.
-    next_step_at: datetime | None = None
-    #: When SIGKILL was first sent; None until then.
-    killed_at: datetime | None = None
-
-
-class StopOrder(StopSequence, frozen=True, kw_only=True, omit_defaults=True):
-    """An order to cancel or stop a job, stored beside the status: who gave it, when and why, and its progress."""
 
     kind: StopKind
     #: The caller's reason, or the text of the timeout.
@@ -61,6 +42,14 @@ class StopOrder(StopSequence, frozen=True, kw_only=True, omit_defaults=True):
     ordered_at: datetime
     #: The number of the attempt that a pause stops; None for any other order, which concerns the whole job.
     attempt: int | None = None
+    #: The signals to a container that runs when the order is given. Empty for an order that sends no signal.
+    steps: tuple[SignalStep, ...] = ()
+    #: When the checkpoint signal was last sent to any container; None: never.
+    checkpoint_requested_at: datetime | None = None
+    #: When the stop signal was first delivered to any container; None: never.
+    signalled_at: datetime | None = None
+    #: When SIGKILL was first sent to any container; None: never.
+    killed_at: datetime | None = None
     #: When the order was forced: SIGKILL without further steps; None: it was not.
     forced_at: datetime | None = None
     #: The user who forced it; empty for the server itself, and if it was not forced.

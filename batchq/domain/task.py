@@ -1,14 +1,19 @@
-"""Specs of jobs with several containers or several nodes: AWS's ecsProperties and nodeProperties. Pure."""
+"""What a job runs: at least one container on at least one node. Pure.
 
-from collections.abc import Iterable, Mapping
+AWS writes this in three forms: containerProperties (one container), ecsProperties (a task: containers on one node) and
+nodeProperties (the tasks of several nodes). All three are `Nodes`, with the form beside them for answers.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Protocol
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.container import ContainerSpec, Overrides, Resources, creating_host_paths, effective
+from batchq.domain.container import ContainerSpec, Overrides, Resources, effective
+from batchq.domain.ids import DEFAULT_CONTAINER
 
 
 class Condition(StrEnum):
@@ -34,7 +39,7 @@ class TaskContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One container of a task."""
 
     #: Unique in the task.
-    name: str
+    name: str = DEFAULT_CONTAINER
     spec: ContainerSpec
     #: Whether the other containers are stopped when it ends.
     essential: bool = True
@@ -63,32 +68,58 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def leading(self) -> TaskContainer:
         """The first essential container, which represents the task where only one container can be shown."""
-        return next(container for container in self.containers if container.essential)
+        for container in self.containers:
+            if container.essential:
+                return container
+        raise AssertionError("the task has no essential container")
 
     def container(self, name: str) -> TaskContainer:
-        """The container of this name. StopIteration if there is none."""
-        return next(container for container in self.containers if container.name == name)
+        """The container of this name. AssertionError if there is none."""
+        for container in self.containers:
+            if container.name == name:
+                return container
+        raise AssertionError(f"the task has no container {name}")
+
+    def with_specs(self, change: Callable[[TaskContainer], ContainerSpec]) -> "Task":
+        """The task with another spec of each container."""
+        return replace(self, containers=tuple(replace(part, spec=change(part)) for part in self.containers))
 
 
 class NodeRange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Nodes that run the same task."""
 
     #: The index of the first node.
-    first: int
+    first: int = 0
     #: The index of the last node, included.
-    last: int
+    last: int = 0
     task: Task
 
 
-class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The nodes of a multi-node parallel job. They are placed together."""
+class DefinitionForm(StrEnum):
+    """The member of a job definition in which the client described the containers. Answers have the same member."""
 
-    #: How many nodes there are.
-    count: int
-    #: The index of the main node.
-    main: int
+    #: AWS's containerProperties.
+    CONTAINER = "CONTAINER"
+    #: AWS's ecsProperties.
+    TASK = "TASK"
+    #: AWS's nodeProperties.
+    NODES = "NODES"
+
+
+class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """The nodes of a job, which are placed together, and the containers of each. Most jobs have one of both.
+
+    Sums are computed once for each value: the scheduler reads them six times in the life of a job.
+    """
+
     #: Every node is in at least one range. AWS: the narrower range wins.
     ranges: tuple[NodeRange, ...]
+    #: How many nodes there are.
+    count: int = 1
+    #: The index of the main node.
+    main: int = 0
+    #: CONTAINER only with one node and one container of the default name.
+    form: DefinitionForm = DefinitionForm.CONTAINER
 
     def range_of(self, node: int) -> NodeRange:
         """The narrowest range that contains the node."""
@@ -97,78 +128,72 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def task(self, node: int) -> Task:
         """The task of a node."""
-        return self.range_of(node).task
+        return self.ranges[0].task if len(self.ranges) == 1 else self.range_of(node).task
+
+    def key(self, node: int, container: str) -> str:
+        """The `Tag.container_key` of a container. Empty in the form CONTAINER, as it is in the names of its logs."""
+        return "" if self.form is DefinitionForm.CONTAINER else f"{node}/{container}"
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all containers: the main node's first, then by node; within a node in the task's order."""
+        order = [self.main, *[node for node in range(self.count) if node != self.main]]
+        return tuple([self.key(node, container.name) for node in order for container in self.task(node).containers])
 
     @property
     def leading(self) -> TaskContainer:
         """The first essential container of the main node."""
         return self.task(self.main).leading
 
-    @property
+    @cached_property
     def resources(self) -> Resources:
         """The sum of all nodes' resources."""
         return total(self.task(node).resources for node in range(self.count))
 
-
-class Runnable(Protocol):
-    """What a job, or a job definition, runs: one container, a task, or the tasks of nodes."""
-
     @property
-    def container(self) -> ContainerSpec: ...
-    @property
-    def task(self) -> Task | None: ...
-    @property
-    def nodes(self) -> Nodes | None: ...
+    def tasks(self) -> tuple[Task, ...]:
+        """The task of each range."""
+        return tuple(node_range.task for node_range in self.ranges)
+
+    def with_tasks(self, change: Callable[[NodeRange], Task]) -> "Nodes":
+        """The nodes with another task in each range."""
+        return replace(self, ranges=tuple(replace(part, task=change(part)) for part in self.ranges))
+
+    def with_specs(self, change: Callable[[ContainerSpec], ContainerSpec]) -> "Nodes":
+        """The nodes with `change` applied to each container."""
+        return self.with_tasks(lambda part: part.task.with_specs(lambda container: change(container.spec)))
 
 
-def resources_of(work: Runnable) -> Resources:
-    """The resources that the work reserves: the sum of all its containers on all its nodes."""
-    if work.nodes is not None:
-        return work.nodes.resources
-    return work.container.resources if work.task is None else work.task.resources
+def one_container(spec: ContainerSpec) -> Nodes:
+    """The nodes of a job that is submitted as a single container."""
+    return Nodes(ranges=(NodeRange(task=Task(containers=(TaskContainer(spec=spec),))),))
+
+
+def one_task(task: Task) -> Nodes:
+    """The nodes of a job that is submitted as a task."""
+    return Nodes(ranges=(NodeRange(task=task),), form=DefinitionForm.TASK)
 
 
 ByName = Mapping[str, Overrides]
 """The overrides of a task's containers, by container name."""
 
 ByRange = Mapping[tuple[int, int], ByName]
-"""The overrides of a multi-node job, by the first and last node of a range."""
+"""The overrides of a job, by the first and last node of a range."""
 
 #: Names and values for `Ref::name`.
 Parameters = tuple[tuple[str, str], ...]
 
 
-def effective_task(task: Task, overrides: ByName, parameters: Parameters) -> Task:
-    """The task of a job: each container with its overrides applied, then `Ref::name` replaced."""
-    containers = tuple(
-        replace(container, spec=effective(container.spec, overrides.get(container.name, Overrides()), parameters))
-        for container in task.containers
-    )
-    return replace(task, containers=containers)
-
-
 def effective_nodes(nodes: Nodes, overrides: ByRange, parameters: Parameters) -> Nodes:
-    """The nodes of a job: the task of each range as by `effective_task`."""
-    ranges = tuple(
-        replace(
-            node_range,
-            task=effective_task(node_range.task, overrides.get((node_range.first, node_range.last), {}), parameters),
+    """The nodes of a job: each container with its overrides applied, then `Ref::name` replaced."""
+
+    def changed(part: NodeRange) -> Task:
+        by_name = overrides.get((part.first, part.last), {})
+        return part.task.with_specs(
+            lambda container: effective(container.spec, by_name.get(container.name, Overrides()), parameters)
         )
-        for node_range in nodes.ranges
-    )
-    return replace(nodes, ranges=ranges)
 
-
-def task_creating_host_paths(task: Task) -> Task:
-    """The task with mounts that create missing host paths."""
-    containers = tuple(replace(container, spec=creating_host_paths(container.spec)) for container in task.containers)
-    return replace(task, containers=containers)
-
-
-def nodes_creating_host_paths(nodes: Nodes) -> Nodes:
-    """The nodes with mounts that create missing host paths."""
-    ranges = tuple(replace(node_range, task=task_creating_host_paths(node_range.task)) for node_range in nodes.ranges)
-    return replace(nodes, ranges=ranges)
+    return nodes.with_tasks(changed)
 
 
 def together(each: Iterable[Overrides]) -> Overrides:
@@ -183,6 +208,8 @@ def together(each: Iterable[Overrides]) -> Overrides:
 def total(each: Iterable[Resources]) -> Resources:
     """The sum in each dimension."""
     listed = list(each)
+    if len(listed) == 1:
+        return listed[0]
     return Resources(
         millicpus=sum(resources.millicpus for resources in listed),
         memory_mib=sum(resources.memory_mib for resources in listed),

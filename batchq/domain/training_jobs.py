@@ -175,10 +175,10 @@ class TrainingJobView(Struct, frozen=True):
     @property
     def nodes(self) -> int:
         """The number of nodes."""
-        return 1 if self.job.spec.nodes is None else self.job.spec.nodes.count
+        return self.job.spec.nodes.count
 
     @property
     def node_resources(self) -> Resources:
         """The resources of each node; of different nodes, those of the main one."""
         nodes = self.job.spec.nodes
-        return self.job.spec.resources if nodes is None else nodes.task(nodes.main).resources
+        return nodes.task(nodes.main).resources

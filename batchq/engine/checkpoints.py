@@ -23,9 +23,9 @@ from batchq.domain import events as on
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Attempt, Job
-from batchq.domain.lifecycle.container_rules import leading_tag
-from batchq.domain.lifecycle.escalation import awaits_checkpoint, may_repeat_at
-from batchq.domain.lifecycle.reconcile import ladder_of
+from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint, leading_tag
+from batchq.domain.lifecycle.escalation import may_repeat_at
+from batchq.domain.lifecycle.reconcile import stopped_container
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, last_pause
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import METRICS_FILE, MetricValue
@@ -74,7 +74,7 @@ class Checkpoints:
         """Follow a job that was saved, or loaded at the start."""
         if job.spec.checkpoints is None:
             return
-        if job.stop is not None and awaits_checkpoint(job.stop) and job.attempt is not None:
+        if any_awaits_checkpoint(job):
             self._awaiting[job.id] = job
             self._added.set()
         else:
@@ -130,7 +130,7 @@ class Checkpoints:
         A signal that may be delivered already is repeated only when the time for a checkpoint is over without one: the
         program would write a second checkpoint. `unanswered_at`: when the last call ended unanswered; None: none did.
         """
-        stopped = ladder_of(job, tag)
+        stopped = stopped_container(job, tag)
         repeat_at = None if stopped is None else may_repeat_at(stopped, unanswered_at)
         if repeat_at is None:
             return True

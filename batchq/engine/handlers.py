@@ -14,7 +14,7 @@ from batchq.domain.enums import State
 from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.container_rules import container_with_key, has_task
+from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.deadlines import bounded_deadlines, due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stopping import stop_state
@@ -292,11 +292,7 @@ class MessageHandler:
         Decision 0035.
         """
         assert message.running_container is not None, f"{message} names no container"
-        ours = (
-            container_with_key(job, message.running_container.container_key).started_at
-            if has_task(job)
-            else job.started_at
-        )
+        ours = container_with_key(job, message.running_container.container_key).started_at
         if (
             message.container_started_at is None
             or ours is None

@@ -12,7 +12,7 @@ from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.domain.ids import JobId, SubmissionKey, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
-from batchq.domain.lifecycle.container_rules import container_with_key, has_task
+from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
 from batchq.engine.containers.watcher import RuntimeCheck
@@ -298,7 +298,7 @@ def _should_run(job: Job, tag: Tag) -> bool:
     """Whether the container should run and has no stop order."""
     if tag not in tags_running(job):
         return False
-    return job.stop is None and not (has_task(job) and container_with_key(job, tag.container_key).stop_ordered)
+    return job.stop is None and not container_with_key(job, tag.container_key).stop_ordered
 
 
 def _lose(unit: UnitOfWork, job: Job) -> None:

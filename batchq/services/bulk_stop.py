@@ -22,6 +22,7 @@ from batchq.domain.job_selection import UNFINISHED, JobSelection
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.task import DefinitionForm
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
@@ -201,9 +202,10 @@ def _outcome_before(known: Mapping[JobId, Job], whole: JobId, mark: str, step: s
     if not step:
         missing = JobOutcome(job_id=whole, outcome=Outcome.NOT_FOUND)
         return missing if job is None else _outcome_of(job, whole), whole
-    if mark == "." and job is not None and job.spec.task is not None and not is_parent(job):
+    form = None if job is None else job.spec.nodes.form
+    if mark == "." and job is not None and form is DefinitionForm.TASK and not is_parent(job):
         return _outcome_of_container(job, step)
-    of_node = mark == "#" or (mark == "." and job is not None and job.spec.nodes is not None)
+    of_node = mark == "#" or (mark == "." and form is DefinitionForm.NODES)
     if number is None:
         return JobOutcome(job_id=JobId(f"{whole}{mark}{step}"), outcome=Outcome.NOT_FOUND), whole
     named = node_id(whole, number) if of_node else child_id(whole, number)
@@ -216,8 +218,7 @@ def _outcome_before(known: Mapping[JobId, Job], whole: JobId, mark: str, step: s
 
 def _outcome_of_container(job: Job, step: str) -> tuple[JobOutcome, JobId]:
     """The container that `step` names, or whose index it is."""
-    assert job.spec.task is not None, f"{job.id} has one container"
-    names = [container.name for container in job.spec.task.containers]
+    names = [container.name for container in job.spec.nodes.task(job.spec.nodes.main).containers]
     number = names.index(step) if step in names else _number(step)
     if number is None or number >= len(names):
         named = container_id(job.id, step)
@@ -232,7 +233,9 @@ def _outcome_of_unmatched(known: Mapping[JobId, Job], job_id: JobId, member: Job
     if job is None:
         note = NOT_SPAWNED.format(id=job_id) if array is not None and array[0] in known else ""
         return JobOutcome(job_id=job_id, outcome=Outcome.NOT_FOUND, note=note)
-    return _outcome_of(job if part is None or job.spec.nodes is None else views.node_view(job, part), job_id)
+    return _outcome_of(
+        job if part is None or job.spec.nodes.form is not DefinitionForm.NODES else views.node_view(job, part), job_id
+    )
 
 
 def _outcome_of(job: Job, job_id: JobId) -> JobOutcome:

@@ -243,7 +243,7 @@ class JobDefinitionService:
         self._disk_guard.check()
         owner = await self._store.definition_owner(definition.ref.name) or caller.owner
         _require_access(owner, f"the job definition name {definition.ref.name}", caller)
-        container_policy.require_allowed_containers(definition, caller)
+        container_policy.require_allowed_containers(definition.nodes, caller)
         author = None if caller.owner == owner else caller.owner
         tags = rules.tagged((), definition.tags)
         return await self._cache.add(replace(definition, tags=tags, owner=owner, registered_by=author), caller=caller)

@@ -18,8 +18,7 @@ from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import RetryStrategy
-from batchq.domain.job_request import InlineDefinition
-from batchq.domain.task import Task
+from batchq.domain.task import DefinitionForm, Nodes
 from batchq.errors import Forbidden, NotFound
 from batchq.ports.clock import Clock
 from batchq.services.catalog_tables import JobDefinitionService
@@ -34,19 +33,19 @@ class InlineDefinitions:
         self._definitions = definitions
         self._clock = clock
 
-    async def find_or_register(self, prefix: str, work: InlineDefinition, *, caller: Caller) -> JobDefinition:
+    async def find_or_register(self, prefix: str, work: Nodes, *, caller: Caller) -> JobDefinition:
         """A definition of the caller for such work: an existing one, or a new one. `prefix`: of its name.
 
         The name is derived from the content and the user. A revision that another user has registered is not used, also
         with equal content: the job would have the rights of that user only.
         """
-        base = _without_commands(work)
+        base = work.with_specs(_without_commands)
         content = (caller.user, caller.account, msgspec.to_builtins(base))
         digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH]
         try:
             found = await self._definitions.find(f"{prefix}_{digest}", None, caller=caller)
             is_own = found.author == caller.owner
-            if is_own and InlineDefinition(container=found.container, nodes=found.nodes) == base and _is_plain(found):
+            if is_own and found.nodes == base and _is_plain(found):
                 return found
         except NotFound:
             pass
@@ -55,12 +54,11 @@ class InlineDefinitions:
         except Forbidden:
             return await self._register(f"{prefix}_{uuid4().hex}", base, caller)
 
-    async def _register(self, name: str, base: InlineDefinition, caller: Caller) -> JobDefinition:
+    async def _register(self, name: str, base: Nodes, caller: Caller) -> JobDefinition:
         definition = JobDefinition(
             ref=DefinitionRef(name=name, revision=0),
             status=DefinitionStatus.ACTIVE,
-            container=base.container,
-            nodes=base.nodes,
+            nodes=base,
             retry=RetryStrategy(),
             document=json.dumps(_document(base)),
             created_at=self._clock.now(),
@@ -69,43 +67,27 @@ class InlineDefinitions:
 
 
 def _is_plain(found: JobDefinition) -> bool:
-    """Whether jobs would take nothing but containers from the definition."""
-    others = (found.task, found.timeout, found.scheduling_priority, *found.needs, *found.parameters)
+    """Whether jobs would take nothing but nodes from the definition."""
+    others = (found.timeout, found.scheduling_priority, *found.needs, *found.parameters)
     return not any(others) and not found.propagate_tags and found.retry == RetryStrategy()
 
 
-def _without_commands(work: InlineDefinition) -> InlineDefinition:
-    """The part of the work that its definition has."""
-    nodes = work.nodes and replace(
-        work.nodes,
-        ranges=tuple(
-            replace(node_range, task=_task_without_commands(node_range.task)) for node_range in work.nodes.ranges
-        ),
-    )
-    return InlineDefinition(container=nodes.leading.spec if nodes else _base(work.container), nodes=nodes)
-
-
-def _task_without_commands(task: Task) -> Task:
-    return replace(
-        task, containers=tuple(replace(container, spec=_base(container.spec)) for container in task.containers)
-    )
-
-
-def _base(spec: ContainerSpec) -> ContainerSpec:
+def _without_commands(spec: ContainerSpec) -> ContainerSpec:
+    """The part of a container that its definition has."""
     return replace(spec, command=(), environment=(), files=())
 
 
-def _document(base: InlineDefinition) -> Mapping[str, object]:
-    if base.nodes is None:
-        return {"type": "container", "containerProperties": _container_properties(base.container)}
+def _document(base: Nodes) -> Mapping[str, object]:
+    if base.form is DefinitionForm.CONTAINER:
+        return {"type": "container", "containerProperties": _container_properties(base.leading.spec)}
     ranges = [
         {
             "targetNodes": f"{node_range.first}:{node_range.last}",
             "container": _container_properties(node_range.task.leading.spec),
         }
-        for node_range in base.nodes.ranges
+        for node_range in base.ranges
     ]
-    nodes = {"numNodes": base.nodes.count, "mainNode": base.nodes.main, "nodeRangeProperties": ranges}
+    nodes = {"numNodes": base.count, "mainNode": base.main, "nodeRangeProperties": ranges}
     return {"type": "multinode", "nodeProperties": nodes}
 
 

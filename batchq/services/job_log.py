@@ -12,7 +12,8 @@ from batchq.domain.ids import JobId, Tag, node_id, node_of, parent_of
 from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
-from batchq.domain.lifecycle.container_rules import keys, spec_of
+from batchq.domain.lifecycle.container_rules import spec_of
+from batchq.domain.task import DefinitionForm
 from batchq.engine.history_feed import HistoryFeed
 from batchq.errors import Invalid, NotFound
 from batchq.logs.service import CloudWatchLogs
@@ -134,7 +135,7 @@ class LogFollower:
         job = await self.visible_job(job_id, caller=caller)
         if job is not None and is_parent(job):
             raise Invalid(f"Job {job_id} is an array: read the log of a child, {job_id}:0 to {job_id}:{size(job) - 1}.")
-        if job is not None and job.spec.nodes is not None and node_of(job_id)[1] is None:
+        if job is not None and job.spec.nodes.form is DefinitionForm.NODES and node_of(job_id)[1] is None:
             last = job.spec.nodes.count - 1
             raise Invalid(f"Job {job_id} has several nodes: read the log of one, {job_id}#0 to {job_id}#{last}.")
         return job
@@ -201,10 +202,10 @@ class LogFollower:
 
 
 def container_names(job_id: JobId, job: Job) -> list[str]:
-    """The names of the containers of a job's task, or of a node's; empty for a job with one container and no task."""
-    node = str(node_of(job_id)[1] or 0)
-    has_task = job.spec.task is not None or job.spec.nodes is not None
-    return [name for number, _, name in (key.partition("/") for key in keys(job)) if number == node] if has_task else []
+    """The names of a job's containers, or of a node's; empty for a job that was submitted as a single container."""
+    nodes = job.spec.nodes
+    containers = () if nodes.form is DefinitionForm.CONTAINER else nodes.task(node_of(job_id)[1] or 0).containers
+    return [container.name for container in containers]
 
 
 def container_tag(job_id: JobId, job: Job, *, attempt: int, container: str | None) -> Tag:

@@ -340,7 +340,7 @@ def _streams(job: Job) -> dict[str, str]:
     """The names in `/aws/batch/job` by SageMaker's."""
     placed = {attempt.number: attempt.placed_at or job.created_at for attempt in job.all_attempts}
     return {
-        f"{job.spec.name}/algo-{int(tag.node or 0) + 1}-{int(placed[tag.attempt].timestamp() * 1000)}": stream_name(
+        f"{job.spec.name}/algo-{tag.node + 1}-{int(placed[tag.attempt].timestamp() * 1000)}": stream_name(
             job.spec.definition.name, tag
         )
         for tag in container_tags(job)

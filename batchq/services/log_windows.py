@@ -10,6 +10,7 @@ from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, stream_nam
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.container_rules import spec_of
+from batchq.domain.task import DefinitionForm
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import PAGE_BYTES, Span
 from batchq.logs.service import CloudWatchLogs, LogQuery, LogSearchPosition
@@ -185,6 +186,6 @@ class LogPages:
 def _parts(job_id: JobId, job: Job) -> tuple[JobId, ...]:
     if is_parent(job):
         return tuple(child_id(job_id, index) for index in range(min(size(job), MAX_PARTS)))
-    if job.spec.nodes is not None and node_of(job_id)[1] is None:
+    if job.spec.nodes.form is DefinitionForm.NODES and node_of(job_id)[1] is None:
         return tuple(node_id(job_id, index) for index in range(min(job.spec.nodes.count, MAX_PARTS)))
     return ()

@@ -20,14 +20,8 @@ from batchq.domain.job_request import JobRequest
 from batchq.domain.overrides import merge
 from batchq.domain.prices import Prices
 from batchq.domain.scheduling.dependencies import invalid_overrides
-from batchq.domain.training import (
-    MetricRule,
-    check_mounts,
-    check_rules,
-    checkpoint_rules,
-    metric_rules,
-    training_plan,
-)
+from batchq.domain.task import DefinitionForm
+from batchq.domain.training import MetricRule, check_mounts, check_rules, checkpoint_rules, metric_rules, training_plan
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.clock import Clock
@@ -104,7 +98,7 @@ class SubmissionService:
         if unregistered is None:
             definition = await self._definition(request, caller)
         else:
-            container_policy.require_allowed_containers(unregistered, caller)
+            container_policy.require_allowed_containers(unregistered.nodes, caller)
             definition = replace(unregistered, owner=caller.owner)
         queue = self._queue(request, caller)
         return self.warning(await self._checked_spec(request, definition, queue, caller), caller=caller)
@@ -132,14 +126,14 @@ class SubmissionService:
     ) -> JobSpec:
         """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
         spec = build_spec(request, definition, owner=caller.owner, stop_grace=self._stop_grace)
-        container_policy.require_allowed_containers(spec, caller)
+        container_policy.require_allowed_containers(spec.nodes, caller)
         origins = first_job_ids(request)
         first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
         authors = authors_of(request, definition, first_jobs, owner=caller.owner)
         spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF))
-        container_policy.require_allowed_authors(spec, self._engine.accounts.author_policies(spec.authors))
+        container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(spec.authors))
         if spec.checkpoints is not None:
-            check_mounts(container_policy.containers_of(spec))
+            check_mounts(container_policy.containers_of(spec.nodes))
             self._checkpoint_guard.check()
         check_share(queue, spec)
         return spec
@@ -153,7 +147,7 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
     """
     parameters = merge_pairs(definition.parameters, request.parameters)
     work = merge(request, definition, parameters)
-    if definition.nodes is not None and request.array_size is not None:
+    if definition.nodes.form is DefinitionForm.NODES and request.array_size is not None:
         raise Invalid("A job of a multinode job definition cannot be an array job.")
     priority, propagate = request.scheduling_priority, request.propagate_tags
     propagate = definition.propagate_tags if propagate is None else propagate
@@ -163,8 +157,6 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
         name=request.name,
         queue=request.queue,
         definition=definition.ref,
-        container=work.container,
-        task=work.task,
         nodes=work.nodes,
         array_size=request.array_size,
         needs=work.needs,

@@ -11,15 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import (
-    WHOLE,
-    BulkStop,
-    Candidates,
-    Preview,
-    Progress,
-    StopTarget,
-    Target,
-)
+from batchq.domain.bulk_stop import WHOLE, BulkStop, Candidates, Preview, Progress, StopTarget, Target
 from batchq.domain.enums import ACTIVE, Status
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.intervals import merged

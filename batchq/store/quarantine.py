@@ -25,6 +25,7 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import DefinitionRef, JobId, QueueName
 from batchq.domain.job import ArrayChild, ArrayState, Job, JobSpec
 from batchq.domain.lifecycle.status import with_history
+from batchq.domain.task import one_container
 from batchq.domain.times import EPOCH
 from batchq.errors import Unreadable
 from batchq.store import rows
@@ -124,7 +125,7 @@ def _rebuilt_spec(job: Columns) -> JobSpec:
         name=job["name"],
         queue=QueueName(job["queue"]),
         definition=DefinitionRef(name=job["definition"], revision=job["revision"]),
-        container=ContainerSpec(image="", resources=size, command=()),
+        nodes=one_container(ContainerSpec(image="", resources=size, command=())),
         array_size=job["array_size"] or None,
         scheduling_priority=-job["rank"] or None,
         share_identifier=job["share_identifier"],

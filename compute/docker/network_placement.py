@@ -45,8 +45,8 @@ class _Attempt(Struct, weakref=True):
     lock: Lock = field(default_factory=Lock)
     #: The number of threads that create containers of the attempt.
     creators: int = 0
-    #: Held during the creation of the network (key "") or of a node's pause container.
-    creation_locks: dict[str, Lock] = field(default_factory=dict)
+    #: Held during the creation of the network (key None) or of a node's pause container.
+    creation_locks: dict[int | None, Lock] = field(default_factory=dict)
 
 
 class AttemptNetworks:
@@ -78,13 +78,13 @@ class AttemptNetworks:
         """
         attempt = self._attempt(launch.tag)
         try:
-            with attempt.creation_locks.setdefault("", Lock()):
+            with attempt.creation_locks.setdefault(None, Lock()):
                 name = attempt_name(self._instance, launch.tag)
                 labels = attempt_object_labels(self._instance, launch.tag)
                 network = objects.ensure_network(client, name, labels, internal=internal)
                 for volume, name in shared_volumes(self._instance, launch).items():
                     objects.ensure_volume(client, name, labels | {VOLUME: volume})
-            names = node_names(int(launch.tag.node))
+            names = node_names(launch.tag.node)
             if not launch.beside:
                 return Namespaces(network=network, node=names if launch.spec.named_nodes else names[:1])
             with attempt.creation_locks.setdefault(launch.tag.node, Lock()):
@@ -133,7 +133,7 @@ class AttemptNetworks:
         if inspected is None:
             names = (tag.container, *launch.beside)
             request = objects.pause_container_request(
-                network=network, labels=labels, node=node_names(int(tag.node))[0], names=names
+                network=network, labels=labels, node=node_names(tag.node)[0], names=names
             )
             pause_id = objects.create_pause_container(client, request, name)
         else:

@@ -42,7 +42,7 @@ class AttemptNetwork(Struct, frozen=True, kw_only=True):
     """The network of an attempt with several containers."""
 
     #: The IP address of each node.
-    addresses: dict[str, str] = field(default_factory=dict)
+    addresses: dict[int, str] = field(default_factory=dict)
     #: The containers on the network.
     members: set[Tag] = field(default_factory=set)
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import ACCOUNTS_FILE, KeyState, new_key
-from batchq.domain.access.accounts import ROOT, Account, Caller, Directory, Role, User
+from batchq.domain.access.accounts import ROOT, Account, Caller, Directory, User
+from batchq.domain.enums import Role
 from batchq.errors import Forbidden
 from batchq.system.private_file import locked_file, replace_file
 from tests.support.builders import NOON

@@ -9,15 +9,7 @@ from batchq.api.training.modelarts.context import ModelArtsSettings
 from batchq.audit import AuditLog
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
-from batchq.domain.bulk_stop import (
-    BulkStop,
-    JobOutcome,
-    Progress,
-    has_children,
-    note,
-    standing_order,
-    stop_outcome,
-)
+from batchq.domain.bulk_stop import BulkStop, JobOutcome, Progress, has_children, note, standing_order, stop_outcome
 from batchq.domain.container import Resources
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import steps

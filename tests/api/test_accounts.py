@@ -15,7 +15,8 @@ from batchq.api.native.accounts import admin_operations
 from batchq.api.serving import app as api
 from batchq.audit import Journal
 from batchq.cli.main import main
-from batchq.domain.access.accounts import Caller, Role, UserName
+from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.enums import Role
 from tests.support.builders import NOON
 from tests.support.described import watch
 from tests.support.parts import make_parts

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.audit import Journal
-from batchq.domain.access.accounts import Caller, Owner, Role, UserName
-from batchq.domain.enums import Status, StopKind
+from batchq.domain.access.accounts import Caller, Owner, UserName
+from batchq.domain.enums import Role, Status, StopKind
 from batchq.domain.job_request import JobRequest
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules

@@ -12,7 +12,7 @@ from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag, child_id
 from batchq.domain.job import ArrayChild, ArrayState, AttemptContainer
 from batchq.domain.lifecycle import views
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.task import Task, TaskContainer
 from batchq.ports.jobs import Changes
 from batchq.services.job_views import JobView
 from tests.api.conftest import ARN, CONTAINER
@@ -358,7 +358,7 @@ async def test_pages_of_nodes_continue_after_the_last_node_while_nodes_end(sever
 def test_a_job_without_a_stored_definition_has_its_images():
     arns = BatchArns(account="123456789012", region="eu-central-1")
     task = Task(containers=(TaskContainer(name="work", spec=builders.container(image="busybox")),))
-    gang = Nodes(count=2, main=0, ranges=(NodeRange(first=0, last=1, task=task),))
+    gang = builders.gang(2, each=task)
 
     of_task = job_detail(JobView(job=builders.job(task=task)), arns)
     of_gang = job_detail(JobView(job=builders.job(nodes=gang)), arns)

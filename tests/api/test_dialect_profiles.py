@@ -19,7 +19,8 @@ from batchq.api.serving import app as api
 from batchq.api.training.modelarts import wire as modelarts
 from batchq.api.training.rest import context as training
 from batchq.api.training.sagemaker import wire as sagemaker
-from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, Directory, User, UserName
+from batchq.domain.enums import Role
 from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed, Throttled
 from batchq.system.clock import wall_time
 from tests.api.sdk_signed import sdk_signed

@@ -3,8 +3,8 @@
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain.access.accounts import AccountName, Caller, Role, UserName
-from batchq.domain.enums import Status, StopKind
+from batchq.domain.access.accounts import AccountName, Caller, UserName
+from batchq.domain.enums import Role, Status, StopKind
 from batchq.domain.ids import QueueName
 from batchq.domain.job_request import JobRequest
 from batchq.domain.lifecycle.stopping import is_stopped_by_user

@@ -24,7 +24,7 @@ from batchq.api.operations.parts import Monitoring
 from batchq.api.serving.app import build
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status, StopKind
-from batchq.domain.job import Attempt
+from batchq.domain.job import Attempt, AttemptContainer
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_values import StopOrder
 from batchq.ports.jobs import StatusChanged
@@ -39,6 +39,7 @@ RAN = Attempt(
     stopped_at=NOON + timedelta(seconds=3),
     exit_code=1,
     status_reason=status_reasons.EXITED,
+    containers=(AttemptContainer(),),
 )
 
 

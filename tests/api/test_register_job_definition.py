@@ -83,7 +83,7 @@ ALL_OF_IT = {
 async def test_every_member_of_the_container_is_translated(server, boto):
     await boto.register_job_definition(**REQUEST | {"containerProperties": ALL_OF_IT})
 
-    spec = (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container
+    spec = (await server.catalog.definitions.find("it", 1, caller=ADMIN)).nodes.leading.spec
     assert spec.image == ALL_OF_IT["image"]
     assert spec.command == ("run", "Ref::what", "")
     assert spec.mounts == (
@@ -214,7 +214,7 @@ async def test_requests_that_aws_accepts_are_accepted(accepted, content):
     ids=["swappiness without maxSwap", "awslogs", "secret options"],
 )
 async def test_a_member_with_a_rule_of_its_own_is_translated(registered, content, member, value):
-    assert getattr((await registered(content)).container, member) == value
+    assert getattr((await registered(content)).nodes.leading.spec, member) == value
 
 
 REFUSED = [

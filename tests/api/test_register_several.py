@@ -41,12 +41,12 @@ async def test_each_container_is_translated(registered):
 
     made = await registered(with_worker(**worker))
 
-    side, work = made.task.containers
+    side, work = made.nodes.task(0).containers
     assert (side.name, side.essential, side.spec.resources.millicpus) == ("side", False, 250)
     assert (work.name, work.essential, work.stop_timeout) == ("work", True, timedelta(seconds=120))
     assert (work.start_timeout, work.spec.privileged, work.spec.user) == (timedelta(seconds=2), True, "nobody")
     assert work.depends_on == (ContainerDependency(container="side", condition=Condition.COMPLETE),)
-    assert (made.container, made.task.resources) == (work.spec, Resources(millicpus=1250, memory_mib=96))
+    assert (made.nodes.leading.spec, made.nodes.resources) == (work.spec, Resources(millicpus=1250, memory_mib=96))
 
 
 async def test_containers_share_the_volumes_of_their_task(registered):
@@ -58,7 +58,7 @@ async def test_containers_share_the_volumes_of_their_task(registered):
 
     made = await registered(with_task(volumes=volumes, containers=[WORKER | {"dependsOn": [], "mountPoints": points}]))
 
-    assert made.container.mounts == (
+    assert made.nodes.leading.spec.mounts == (
         Mount(container_path="/scratch", host_path=None, volume="scratch"),
         Mount(container_path="/in", host_path="/data", read_only=True),
     )
@@ -75,7 +75,7 @@ async def test_containers_share_the_volumes_of_their_task(registered):
 async def test_namespaces_are_shared_if_requested(registered, modes, shared):
     made = await registered(with_task(**modes))
 
-    assert (made.task.share_ipc, made.task.share_pids) == shared
+    assert (made.nodes.task(0).share_ipc, made.nodes.task(0).share_pids) == shared
 
 
 async def test_a_registered_task_is_returned_member_by_member(boto):
@@ -176,7 +176,6 @@ async def test_each_node_has_a_range_and_inner_ranges_take_precedence(registered
     assert [(it.first, it.last) for it in gang.ranges] == [(0, 3), (2, 3)]
     assert [len(gang.task(node).containers) for node in range(4)] == [1, 1, 2, 2]
     assert gang.leading.name == "default"
-    assert made.container == gang.task(0).leading.spec
     assert gang.resources == Resources(millicpus=2 * 1000 + 2 * 1250, memory_mib=2 * 64 + 2 * 96)
 
 

@@ -70,7 +70,7 @@ def files_of(container):
 
 def test_an_input_must_exist_and_the_folders_of_the_output_are_created():
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://lab/in"}}
-    container = made(InputDataConfig=[{"ChannelName": "train", "DataSource": source}]).container
+    container = made(InputDataConfig=[{"ChannelName": "train", "DataSource": source}]).leading.spec
 
     assert [(it.container_path, it.host_path, it.create, it.must_exist) for it in container.mounts] == [
         ("/opt/ml/input/data/train", "/srv/s3/lab/in", False, True),
@@ -83,14 +83,14 @@ def test_an_input_must_exist_and_the_folders_of_the_output_are_created():
 
 
 def test_without_a_root_the_folders_of_the_output_are_those_of_the_container():
-    container = made(None).container
+    container = made(None).leading.spec
 
     assert [(it.container_path, it.host_path) for it in container.mounts] == [("/opt/ml/output", None)]
     assert {"/opt/ml/model", "/opt/ml/output/data", "/opt/ml/input/data"} <= set(container.folders)
 
 
 def test_each_instance_has_its_name_in_its_resource_config():
-    nodes = made(instances=11).nodes
+    nodes = made(instances=11)
     containers = tuple(AttemptContainer(key=f"{node}/default") for node in range(11))
     gang = job(nodes=nodes, status=Status.STARTING, attempt=attempt(containers=containers))
 
@@ -115,8 +115,8 @@ def test_each_instance_has_its_name_in_its_resource_config():
 
 
 def test_a_hyperparameter_with_the_mark_of_a_number_is_unchanged():
-    container = made(HyperParameters={"name": "${NODE_NUMBER}"}).container
-    single = job(container=container, status=Status.STARTING, attempt=attempt())
+    nodes = made(HyperParameters={"name": "${NODE_NUMBER}"})
+    single = job(nodes=nodes, status=Status.STARTING)
 
     files = files_of(launch_spec(single, Tag(job_id=single.id, attempt=1)).spec)
 

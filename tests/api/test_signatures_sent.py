@@ -11,7 +11,8 @@ from batchq.api.auth.authentication import MAX_CONCURRENT_REQUESTS, Callers, Thr
 from batchq.api.http.http import read_body
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.serving import app as api
-from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, Directory, User, UserName
+from batchq.domain.enums import Role
 from batchq.system.clock import wall_time
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
 from tests.support.gates import key_gate

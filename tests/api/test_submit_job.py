@@ -364,8 +364,7 @@ async def test_missing_host_paths_are_created_for_a_job_with_the_tag(server, bot
     job_id = await submit(jobDefinition="mounting", tags={"batchq:create-host-paths": "true"} if creates else {})
 
     spec = server.store.all_jobs()[job_id].spec
-    several = spec.nodes.task(1) if spec.nodes else spec.task
-    containers = [it.spec for it in several.containers] if several else [spec.container]
+    containers = [it.spec for it in spec.nodes.task(spec.nodes.count - 1).containers]
     assert [(it.host_path, it.create) for one in (spec.container, *containers) for it in one.mounts] == [
         ("/data", creates),
         (None, False),

@@ -43,8 +43,8 @@ def gang(*overrides, **more):
 async def test_parameters_reach_every_container(submitted):
     spec = await submitted(jobDefinition="duo", parameters={"port": "8080"})
 
-    assert [it.spec.command for it in spec.task.containers] == [("serve", "8080"), ("run", "8080")]
-    assert spec.container == spec.task.leading.spec
+    assert [it.spec.command for it in spec.nodes.task(0).containers] == [("serve", "8080"), ("run", "8080")]
+    assert spec.container == spec.nodes.task(0).leading.spec
 
 
 async def test_a_container_of_a_task_is_overridden_by_its_name(submitted):
@@ -57,7 +57,7 @@ async def test_a_container_of_a_task_is_overridden_by_its_name(submitted):
 
     spec = await submitted(**duo(members))
 
-    side, work = spec.task.containers
+    side, work = spec.nodes.task(0).containers
     assert side.spec.command == ("serve", "80")
     assert work.spec.command == ("echo", "80")
     assert work.spec.environment == (("A", "2"), ("B", "3"))

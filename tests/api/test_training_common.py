@@ -19,6 +19,7 @@ from batchq.api.training.sagemaker import job_document as sagemaker
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import PolicyName
 from batchq.domain.job import RetryStrategy
+from batchq.domain.task import DefinitionForm
 from batchq.domain.training_jobs import ENDED, TrainingFailure, TrainingPhase
 from batchq.errors import Forbidden, Invalid
 from tests.support.builders import container, job, queue
@@ -46,8 +47,8 @@ def test_a_request_is_submitted_with_the_document_of_its_dialect():
 def test_several_nodes_run_the_same_container_with_the_first_one_as_the_main_node():
     work = request(nodes=3).work
 
-    assert (work.nodes.count, work.nodes.main, work.nodes.leading.spec) == (3, 0, work.container)
-    assert request().work.nodes is None
+    assert (work.count, work.main, work.leading.spec) == (3, 0, request().work.leading.spec)
+    assert (request().work.count, request().work.form) == (1, DefinitionForm.CONTAINER)
 
 
 @pytest.mark.parametrize(

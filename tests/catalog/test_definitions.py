@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import ROOT, Caller, Owner, Role
+from batchq.domain.access.accounts import ROOT, Caller, Owner
 from batchq.domain.catalog import DefinitionStatus
+from batchq.domain.enums import Role
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed
 from batchq.services import catalog_tables
@@ -22,8 +23,8 @@ async def test_without_a_revision_the_newest_active_is_found_and_no_revision_is_
 
     await catalog.definitions.deregister(DefinitionRef(name="a", revision=3), caller=ADMIN)
 
-    assert (await catalog.definitions.find("a", None, caller=ADMIN)).container.image == "two"
-    assert (await catalog.definitions.find("a", 1, caller=ADMIN)).container.image == "one"
+    assert (await catalog.definitions.find("a", None, caller=ADMIN)).nodes.leading.spec.image == "two"
+    assert (await catalog.definitions.find("a", 1, caller=ADMIN)).nodes.leading.spec.image == "one"
     assert (await catalog.definitions.register(definition(name="a"), caller=ADMIN)).ref.revision == 4
 
 

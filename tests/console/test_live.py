@@ -10,7 +10,8 @@ import pytest
 from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState
 from batchq.api.console import event_stream
 from batchq.api.console.refresh import MAX_JOBS, MAX_SESSION_STREAMS
-from batchq.domain.access.accounts import Directory, Role, User
+from batchq.domain.access.accounts import Directory, User
+from batchq.domain.enums import Role
 from tests.console.conftest import console_of
 from tests.console.test_login import visitor_of
 

@@ -21,8 +21,8 @@ from batchq.api.console.refresh import (
     SharedFragments,
 )
 from batchq.api.http.http import HttpRefusal
-from batchq.domain.access.accounts import Caller, Owner, Role
-from batchq.domain.enums import Status
+from batchq.domain.access.accounts import Caller, Owner
+from batchq.domain.enums import Role, Status
 from batchq.domain.ids import JobId
 from batchq.errors import StoreFailed
 from batchq.ports.history import FeedEntry, FeedPage, HistoryEntry

@@ -17,7 +17,8 @@ from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState, machine
 from batchq.api.auth.sessions import PLAIN, Sessions
 from batchq.api.console.login import INSECURE, OLD_LINK, TOO_MANY, WRONG_KEY
 from batchq.cli.main import main
-from batchq.domain.access.accounts import Directory, Role, User
+from batchq.domain.access.accounts import Directory, User
+from batchq.domain.enums import Role
 from batchq.settings import Auth
 from batchq.store.inspection import examine_data
 from batchq.system.clock import wall_time

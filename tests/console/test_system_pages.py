@@ -8,7 +8,8 @@ import pytest
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
 from batchq.api.auth.authentication import HealthReport
 from batchq.compute.simulated.script import Script
-from batchq.domain.access.accounts import Directory, Role, User
+from batchq.domain.access.accounts import Directory, User
+from batchq.domain.enums import Role
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
 from batchq.logs.quota import LogQuota

@@ -92,7 +92,7 @@ async def test_concurrent_definitions_have_consecutive_revisions(store):
 async def test_a_definition_is_replaced_under_its_own_revision(shelf):
     await shelf.put_definition(definition(name="a", revision=1, image="other"), caller=None)
 
-    assert (await shelf.definition(DefinitionRef(name="a", revision=1))).container.image == "other"
+    assert (await shelf.definition(DefinitionRef(name="a", revision=1))).nodes.leading.spec.image == "other"
     assert await page(shelf, name="a") == ["a:1", "a:2"]
 
 

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
-from batchq.domain.job import ArrayChild, Attempt
+from batchq.domain.job import ArrayChild
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import Hold
 from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import job_search
-from tests.support.builders import NOON, job, job_id, moment
+from tests.support.builders import NOON, attempt, job, job_id, moment
 from tests.support.examples import examples
 from tests.support.filters import searched
 from tests.support.inline import InlineStore
@@ -105,7 +105,7 @@ def made_of(singles):
 def _with_attempt(it):
     """An active job runs in an environment. Most jobs have an earlier attempt with an exit code."""
     environment = ("east", "west", "north")[it.order % 3]
-    run = Attempt(number=1, environment=environment)
+    run = attempt(environment=environment)
     earlier = () if it.order % 4 == 0 else (replace(run, exit_code=it.order % 3),)
     return replace(it, attempts=earlier, attempt=run if it.status in ACTIVE else None)
 

@@ -42,7 +42,7 @@ async def test_a_job_is_read_as_saved(store):
         status=Status.RUNNING,
         status_reason="because",
         attempts=(attempt(exit_code=1, started_at=NOON, stopped_at=NOON, reason="no", status_reason="Exited"),),
-        stop_orders=(cancel("never mind", user="cora"), stop(next_step_at=NOON + timedelta(seconds=30))),
+        stop_orders=(cancel("never mind", user="cora"), stop(signalled_at=NOON)),
         started_at=NOON + timedelta(microseconds=1),
         tags=(("colour", "red"), ("empty", "")),
         timeout=timedelta(seconds=60.5),

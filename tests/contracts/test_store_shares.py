@@ -12,7 +12,7 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import ArrayState, ConsumableRequirement
 from batchq.domain.scheduling.capacity import candidate_of_job
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.task import DefinitionForm, NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import Conflict
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes
@@ -63,7 +63,7 @@ async def test_a_candidate_has_all_members_for_placement(store, insert):
 
 async def test_a_candidate_with_several_containers_has_their_sum(store, insert):
     two = Task(containers=tuple(TaskContainer(name=name, spec=container(gpus=1)) for name in "ab"))
-    gang = Nodes(count=3, main=0, ranges=(NodeRange(first=0, last=2, task=two),))
+    gang = Nodes(count=3, ranges=(NodeRange(first=0, last=2, task=two),), form=DefinitionForm.NODES)
     await insert(job(number=1, status=Status.RUNNABLE, task=two), job(number=2, status=Status.RUNNABLE, nodes=gang))
 
     task, nodes = await store.runnable(DEFAULT, 10)

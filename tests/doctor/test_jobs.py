@@ -18,7 +18,7 @@ LONG_AGO, JUST_NOW = NOON - timedelta(minutes=10), NOON - timedelta(seconds=20)
 
 
 def running(**changes):
-    return job(status=Status.RUNNING, attempt=attempt(started_at=LONG_AGO), started_at=LONG_AGO, **changes)
+    return job(status=Status.RUNNING, started_at=LONG_AGO, **changes)
 
 
 def containers(*tags):
@@ -28,7 +28,7 @@ def containers(*tags):
 @pytest.mark.parametrize(
     "ordered",
     [
-        stop(ordered_at=LONG_AGO, next_step_at=NOON, killed_at=LONG_AGO + timedelta(seconds=30)),
+        stop(ordered_at=LONG_AGO, killed_at=LONG_AGO + timedelta(seconds=30)),
         stop(ordered_at=LONG_AGO),  # no stop signal was delivered in ten minutes
     ],
 )
@@ -45,9 +45,9 @@ def test_a_stuck_job_is_reported_with_force_fail(ordered):
     "ordered",
     [
         cancel(),
-        stop(ordered_at=JUST_NOW, next_step_at=NOON + timedelta(seconds=10)),
-        stop(ordered_at=LONG_AGO, steps=one_step(3600), next_step_at=NOON + timedelta(minutes=50)),
-        stop(ordered_at=LONG_AGO, next_step_at=NOON, killed_at=JUST_NOW),
+        stop(ordered_at=JUST_NOW),
+        stop(ordered_at=LONG_AGO, steps=one_step(3600)),
+        stop(ordered_at=LONG_AGO, killed_at=JUST_NOW),
     ],
 )
 def test_a_job_within_its_grace_period_is_healthy(ordered):

@@ -9,6 +9,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, QUEUED, Action, Status
 from batchq.domain.job import ExitRule, Job
+from batchq.domain.lifecycle.containers import TRANSITIONS as CONTAINERS
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from batchq.domain.training import CHECKPOINT_SIGNALS, CheckpointRules
@@ -123,7 +124,7 @@ def of_a_stop(it, kind, *, attempt, detail, ago):
         case on.CheckpointSeen:
             return on.CheckpointSeen(attempt=attempt, name=f"step-{detail}")
     late = it.stop is None or detail > 200
-    return kind(attempt=attempt, step=0 if late else it.stop.step)
+    return kind(attempt=attempt, step=0 if late or it.attempt is None else it.attempt.containers[0].step)
 
 
 def event_type(it, which):
@@ -141,7 +142,8 @@ def any_event(it, which):
         *([on.PauseRequested] if it.status not in QUEUED and not may_pause(it) else []),
         *([on.ReleaseRequested, on.ResumeRequested] if it.status in FINISHED else []),
     }
-    legal = [kind for kind in TRANSITIONS[it.status] if kind not in refused]
+    of_container = CONTAINERS[it.attempt.containers[0].state] if it.attempt else ()
+    legal = [kind for kind in (*of_container, *TRANSITIONS[it.status]) if kind not in refused]
     possible = legal if it.attempt else [*legal, on.ContainerExited]
     return possible[which % len(possible)]
 

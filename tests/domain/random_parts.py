@@ -1,4 +1,4 @@
-"""Random histories of tasks and multi-node jobs: any event of any container, at any moment, in any order."""
+"""Random histories of containers: any event of any container of a job, at any moment, in any order."""
 
 from datetime import timedelta
 
@@ -8,10 +8,10 @@ from batchq.domain import events as on
 from batchq.domain.enums import ACTIVE, QUEUED, AttemptContainerState
 from batchq.domain.lifecycle.containers import TRANSITIONS
 from batchq.domain.lifecycle.transitions import step
-from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task
+from batchq.domain.task import Condition, ContainerDependency, DefinitionForm, NodeRange, Nodes, Task
 from tests.domain.lives import cancel, due_event, placed, timed_out
 from tests.domain.part_lives import described, parts
-from tests.domain.random_lives import RULES_OF_CHECKPOINTS
+from tests.domain.random_lives import RULES_OF_CHECKPOINTS, may_pause
 from tests.support.builders import NOON, job, task_container
 
 EXIT_CODES = [0, 0, 1, 137]
@@ -64,13 +64,13 @@ def dependencies(draw, before):
 def gangs(draw):
     count = draw(some.integers(1, 3))
     ranges = tuple(NodeRange(first=node, last=node, task=draw(tasks(most=2))) for node in range(count))
-    return Nodes(count=count, main=draw(some.integers(0, count - 1)), ranges=ranges)
+    return Nodes(count=count, main=draw(some.integers(0, count - 1)), ranges=ranges, form=DefinitionForm.NODES)
 
 
 @some.composite
 def placed_jobs(draw):
-    """A task or a gang, just before it is placed for the first time."""
-    several = {"nodes": draw(gangs())} if draw(some.booleans()) else {"task": draw(tasks())}
+    """A job of any form, just before it is placed for the first time."""
+    several = draw(some.sampled_from([dict, lambda: {"task": draw(tasks())}, lambda: {"nodes": draw(gangs())}]))()
     fields = {
         "attempts": draw(some.integers(1, 2)),
         "timeout": draw(some.none() | seconds),
@@ -98,15 +98,19 @@ def container_histories(draw):
 def random_event(it, now, *, which, whom, detail):
     """The next event; None for a finished job."""
     if it.status in QUEUED:
-        return placed()
+        return on.ReleaseRequested() if it.held else placed()
     if it.status not in ACTIVE:
         return None
     if which < DUE and (due := due_event(it, now)) is not None:
         return due
     if which < TERMINATES:
-        node = None if detail % 2 or it.spec.nodes is None else whom % (it.spec.nodes.count + 1)
+        node = (
+            whom % (it.spec.nodes.count + 1) if detail % 2 == 0 and it.spec.nodes.form is DefinitionForm.NODES else None
+        )
         if detail % 7 == 0:
             return on.StopForced(reason="at once", node=node)
+        if detail % 11 == 0 and may_pause(it):
+            return on.PauseRequested(reason="later")
         if detail % 5 == 0:
             return on.CheckpointSeen(attempt=it.attempt.number, name=f"step-{detail}")
         grace = timedelta(0) if detail % 3 == 0 else None

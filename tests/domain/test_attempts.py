@@ -48,7 +48,7 @@ def test_a_pause_of_a_job_whose_start_is_refused_by_a_policy_fails_the_job(place
 def test_a_container_created_again_has_another_id():
     created = after(starting(), container_created(container_id="discarded"), container_created(container_id="new"))
 
-    assert created.attempt.container_id == "new"
+    assert created.attempt.containers[0].container_id == "new"
 
 
 def test_a_new_attempt_has_no_end_and_no_reason():

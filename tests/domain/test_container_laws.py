@@ -1,4 +1,4 @@
-"""Laws that hold in every history of a task or a multi-node job, whatever events of its containers arrive."""
+"""Laws that hold in every history of the containers of a job, of one as of several, whatever events arrive."""
 
 from collections import Counter
 
@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.enums import ACTIVE, FINISHED, AttemptContainerState, Status
-from batchq.domain.lifecycle.container_rules import main_node, nodes_to_stop, task_container_of
+from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint, nodes_to_stop, task_container_of
 from batchq.domain.lifecycle.deadlines import next_wakeup
-from batchq.domain.lifecycle.escalation import awaits_checkpoint
 from batchq.domain.lifecycle.reconcile import (
     SurveyedContainer,
     newly_started,
@@ -111,15 +110,15 @@ def no_signal_is_sent_that_the_job_did_not_declare(life):
 
 @law
 def only_containers_of_the_main_node_get_the_checkpoint_signal(life):
-    requested = {int(it.tag.node) for it in signals(life) if it.signal is not None}
+    requested = {it.tag.node for it in signals(life) if it.signal is not None}
 
-    assert requested <= {main_node(life[0].after)}
+    assert requested <= {life[0].after.spec.nodes.main}
 
 
 @law
 def the_other_nodes_are_stopped_when_no_container_waits_for_a_checkpoint_any_more(life):
     for it in life:
-        if it.after.attempt and it.after.stop and not awaits_checkpoint(it.after.stop):
+        if it.after.attempt and it.after.stop and not any_awaits_checkpoint(it.after):
             assert all(part.stop_ordered for part in parts(it.after) if part.state is AttemptContainerState.RUNNING)
 
 
@@ -166,7 +165,7 @@ def the_exit_code_is_that_of_the_deciding_container(life):
     for attempt in life[-1].after.attempts:
         decider = next((part for part in attempt.containers if part.key == attempt.decided_by), None)
         assert attempt.exit_code == (decider and decider.exit_code)
-        assert decider is None or decider.node == main_node(life[-1].after)
+        assert decider is None or decider.node == life[-1].after.spec.nodes.main
 
 
 @law
@@ -267,6 +266,7 @@ def test_the_generated_histories_cover_all_cases():
     assert seen >= {Status.RUNNABLE, Status.STARTING, Status.RUNNING, Status.SUCCEEDED, Status.FAILED}
     assert seen >= {do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.CleanUpContainer}
     assert seen >= {
+        on.PauseRequested,
         on.StartTimedOut,
         on.GraceExpired,
         on.TimedOut,
@@ -294,7 +294,7 @@ def attempts(life):
 
 
 def node_of(key):
-    return int(key.partition("/")[0])
+    return int(key.partition("/")[0] or 0)
 
 
 def tag_of(job, part):
@@ -304,16 +304,16 @@ def tag_of(job, part):
 def may_start(job, part):
     """Whether a container may start, by the documentation of AWS, with containers and nodes."""
     here = {it.name: it for it in job.attempt.containers if it.node == part.node}
-    of_main = [it for it in job.attempt.containers if it.node == main_node(job)]
+    of_main = [it for it in job.attempt.containers if it.node == job.spec.nodes.main]
     main_runs = any(it.address or (it.started_at and task_container_of(job, it).essential) for it in of_main)
-    spec = (job.spec.task or job.spec.nodes.task(part.node)).container(part.name)
+    spec = job.spec.nodes.task(part.node).container(part.name)
     come_true = {
         Condition.START: lambda it: it.started_at is not None,
         Condition.COMPLETE: lambda it: it.state is AttemptContainerState.ENDED,
         Condition.SUCCESS: lambda it: it.state is AttemptContainerState.ENDED and it.exit_code == 0,
     }
     met = all(come_true[it.condition](here[it.container]) for it in spec.depends_on)
-    return met and (main_runs or part.node == main_node(job))
+    return met and (main_runs or part.node == job.spec.nodes.main)
 
 
 def unfinished_effects(job):
@@ -332,7 +332,7 @@ def unfinished_effects(job):
 def next_event(job):
     """The next event that a correct engine reports."""
     if job.status is Status.RUNNABLE:
-        return placed()
+        return on.ReleaseRequested() if job.held else placed()
     number = job.attempt.number
     part = next(
         it

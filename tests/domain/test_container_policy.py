@@ -2,14 +2,19 @@
 
 import pytest
 
-from batchq.domain.access.accounts import ROOT, Account, Caller, ContainerPolicy, Directory, Owner, Role, User
+from batchq.domain.access.accounts import ROOT, Account, Caller, ContainerPolicy, Directory, Owner, User
 from batchq.domain.access.container_policy import below, container_refusal, require_allowed_containers, user_and_group
 from batchq.domain.container import Device, Logging, Mount, Secret, Ulimit
+from batchq.domain.enums import Role
 from batchq.errors import Invalid
 from tests.support.builders import container, definition, gang, spec, task, task_container
 
 STRICT = ContainerPolicy()
 GENEROUS = ContainerPolicy(privileged=True, devices=("/dev/dri",), volumes=("/data/lab",))
+
+
+def work(**changes):
+    return spec(**changes).nodes
 
 
 def mounting(path):
@@ -30,7 +35,7 @@ OF_THE_MACHINE = {
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("what", OF_THE_MACHINE)
 def test_nothing_of_the_machine_is_permitted_by_default(what):
-    requested = spec(container=OF_THE_MACHINE[what])
+    requested = work(container=OF_THE_MACHINE[what])
 
     assert container_refusal(requested, STRICT, "lab") == f"{what} is not allowed to account lab."
     assert container_refusal(requested, GENEROUS, "lab") is None
@@ -42,12 +47,12 @@ def test_nothing_of_the_machine_is_permitted_by_default(what):
     "path", ["/data/lab/../other", "/data/lab/../../etc", "/data/labour", "/data", "//data", "/data/lab/x/../../y"]
 )
 def test_a_path_is_permitted_by_its_target_and_not_by_its_prefix(path):
-    assert "is not allowed" in container_refusal(spec(container=mounting(path)), GENEROUS, "lab")
+    assert "is not allowed" in container_refusal(work(container=mounting(path)), GENEROUS, "lab")
 
 
 @pytest.mark.parametrize("path", ["/data/lab", "/data/lab/", "//data/lab/x", "/data/./lab/x", "/../data/lab/x/../y"])
 def test_paths_below_a_permitted_path_are_permitted(path):
-    assert container_refusal(spec(container=mounting(path)), GENEROUS, "lab") is None
+    assert container_refusal(work(container=mounting(path)), GENEROUS, "lab") is None
     assert below(path, ["/"])
 
 
@@ -73,7 +78,7 @@ def test_paths_below_a_permitted_path_are_permitted(path):
     ],
 )
 def test_engine_and_kernel_paths_are_never_permitted(path, allowance):
-    assert "which no job may mount" in container_refusal(spec(container=mounting(path)), allowance, ROOT)
+    assert "which no job may mount" in container_refusal(work(container=mounting(path)), allowance, ROOT)
 
 
 SOCKETS = ["/run/docker.sock", "/var/run/docker.sock", "/run/../run/docker.sock", "/run/podman/podman.sock"]
@@ -81,7 +86,7 @@ SOCKETS = ["/run/docker.sock", "/var/run/docker.sock", "/run/../run/docker.sock"
 
 @pytest.mark.parametrize("path", SOCKETS)
 def test_the_socket_of_the_engine_needs_a_permission_of_its_own(path):
-    requested = spec(container=mounting(path))
+    requested = work(container=mounting(path))
 
     for refused in (STRICT, GENEROUS, ContainerPolicy(volumes=("/",))):
         assert container_refusal(requested, refused, "lab") == f"Host path {path!r} is not allowed to account lab."
@@ -90,7 +95,7 @@ def test_the_socket_of_the_engine_needs_a_permission_of_its_own(path):
 
 
 def test_paths_beside_the_engine_are_permitted():
-    requested = [spec(container=mounting(path)) for path in ("/var", "/run/user/1000", "/devices", "/proc.txt")]
+    requested = [work(container=mounting(path)) for path in ("/var", "/run/user/1000", "/devices", "/proc.txt")]
 
     assert [container_refusal(it, None, ROOT) for it in requested] == [None] * len(requested)
 
@@ -110,7 +115,7 @@ TOO_LARGE = [str(2**31), str(2**32), "9" * 20, "1" * 5000]  # the engine reads t
     ids=lambda user: user[:12],
 )
 def test_a_user_or_group_that_is_not_a_positive_number_may_be_root(user):
-    requested = spec(container=container(user=user))
+    requested = work(container=container(user=user))
 
     assert user_and_group(user) is None
     refusal = container_refusal(requested, ContainerPolicy(root=False), "lab")
@@ -130,7 +135,7 @@ def test_a_user_or_group_that_is_not_a_positive_number_may_be_root(user):
     ],
 )
 def test_a_positive_number_is_not_root_and_is_its_own_group(user, both):
-    assert container_refusal(spec(container=container(user=user)), ContainerPolicy(root=False), "lab") is None
+    assert container_refusal(work(container=container(user=user)), ContainerPolicy(root=False), "lab") is None
     assert user_and_group(user) == both
 
 
@@ -139,7 +144,7 @@ def test_a_positive_number_is_not_root_and_is_its_own_group(user, both):
     ("name", "hard", "permitted"), [("rtprio", 1, False), ("rtprio", -1, False), ("nofile", 9, True)]
 )
 def test_real_time_priorities_are_refused(name, hard, permitted):
-    requested = spec(container=container(ulimits=(Ulimit(name=name, soft=0, hard=hard),)))
+    requested = work(container=container(ulimits=(Ulimit(name=name, soft=0, hard=hard),)))
 
     assert (container_refusal(requested, STRICT, "lab") is None) is permitted
     assert container_refusal(requested, GENEROUS, "lab") is None
@@ -158,11 +163,11 @@ def test_real_time_priorities_are_refused(name, hard, permitted):
 )
 def test_root_with_volumes_is_permitted_only_explicitly(allowance, permitted):
     assert allowance.permits_root is permitted
-    assert (container_refusal(spec(container=container(user="0")), allowance, "lab") is None) is permitted
+    assert (container_refusal(work(container=container(user="0")), allowance, "lab") is None) is permitted
 
 
 def test_an_unspecified_user_is_checked_at_the_start():
-    assert container_refusal(spec(container=container()), ContainerPolicy(root=False), "lab") is None
+    assert container_refusal(work(container=container()), ContainerPolicy(root=False), "lab") is None
 
 
 @pytest.mark.parametrize(
@@ -175,7 +180,7 @@ def test_an_unspecified_user_is_checked_at_the_start():
     ],
 )
 def test_the_sum_of_a_job_is_within_the_limits_of_its_account(requested, most, why):
-    assert why in container_refusal(spec(**requested), ContainerPolicy(**most), "lab")
+    assert why in container_refusal(work(**requested), ContainerPolicy(**most), "lab")
 
 
 @pytest.mark.fault("SE39")
@@ -190,14 +195,14 @@ def test_swap_counts_as_memory(of):
     }[of]
     most = {"container": 64, "task": 56, "nodes": 184}[of]  # the other node has 128 MiB
 
-    assert "of swap are more than" in container_refusal(spec(**requested), ContainerPolicy(memory_mib=most), "lab")
-    assert container_refusal(spec(**requested), ContainerPolicy(memory_mib=most + 1), "lab") is None
+    assert "of swap are more than" in container_refusal(work(**requested), ContainerPolicy(memory_mib=most), "lab")
+    assert container_refusal(work(**requested), ContainerPolicy(memory_mib=most + 1), "lab") is None
 
 
 def test_exactly_the_limit_is_permitted():
     exactly = ContainerPolicy(vcpus=4.0, memory_mib=512)
 
-    assert container_refusal(spec(nodes=gang(4)), exactly, "lab") is None
+    assert container_refusal(work(nodes=gang(4)), exactly, "lab") is None
 
 
 @pytest.mark.fault("SE09")
@@ -206,19 +211,19 @@ def test_each_container_of_a_job_is_checked(of):
     whole = task(task_container("app"), task_container("side", privileged=True))
     requested = {"task": {"task": whole}, "nodes": {"nodes": gang(2, leader=task(), each=whole)}}[of]
 
-    assert "privileged" in container_refusal(definition(**requested), STRICT, "lab")
+    assert "privileged" in container_refusal(definition(**requested).nodes, STRICT, "lab")
 
 
 @pytest.mark.fault("SE09")
 def test_a_caller_has_the_limits_of_the_account_and_an_admin_has_none():
     requested = definition(container=container(privileged=True))
 
-    require_allowed_containers(requested, Caller(user="amy", account="lab", role=Role.ADMIN))
-    require_allowed_containers(requested, Caller(user="ada", account="lab", allowance=GENEROUS))
+    require_allowed_containers(requested.nodes, Caller(user="amy", account="lab", role=Role.ADMIN))
+    require_allowed_containers(requested.nodes, Caller(user="ada", account="lab", allowance=GENEROUS))
     with pytest.raises(Invalid, match="A privileged container is not allowed to account lab"):
-        require_allowed_containers(requested, Caller(user="ada", account="lab"))
+        require_allowed_containers(requested.nodes, Caller(user="ada", account="lab"))
     with pytest.raises(Invalid, match="is not allowed to account root"):
-        require_allowed_containers(requested, Caller(user="oda", role=Role.OPERATOR))
+        require_allowed_containers(requested.nodes, Caller(user="oda", role=Role.OPERATOR))
 
 
 @pytest.mark.fault("SE10")
@@ -242,7 +247,7 @@ GIVEN = ContainerPolicy(log_drivers=("fluentd", "gelf", "journald", "splunk", "s
 def logging(driver, secret=(), **options):
     named = tuple((name.replace("_", "-"), value) for name, value in options.items())
     secrets = tuple(Secret(name=it, value_from="S") for it in secret)
-    return spec(container=container(logging=Logging(driver=driver, options=named, secret_options=secrets)))
+    return work(container=container(logging=Logging(driver=driver, options=named, secret_options=secrets)))
 
 
 @pytest.mark.fault("SE21")
@@ -332,7 +337,7 @@ def test_log_options_with_sockets_files_or_memory_of_the_engine_are_refused(requ
 )
 def test_images_of_permitted_registries_are_allowed(image, registries):
     assert (
-        container_refusal(spec(container=container(image=image)), ContainerPolicy(registries=registries), "lab") is None
+        container_refusal(work(container=container(image=image)), ContainerPolicy(registries=registries), "lab") is None
     )
 
 
@@ -351,7 +356,7 @@ def test_images_of_permitted_registries_are_allowed(image, registries):
     ],
 )
 def test_an_image_of_any_other_registry_is_refused(image, registries):
-    requested = spec(container=container(image=image))
+    requested = work(container=container(image=image))
 
     assert f"of image {image!r} is not allowed to account lab." in container_refusal(
         requested, ContainerPolicy(registries=registries), "lab"

@@ -1,4 +1,7 @@
-"""The whole table of a container that is one of several: every event in every state."""
+"""The whole table of containers: every event in every state, of a container that is one of several.
+
+`test_lifecycle` has the same of a job with one container.
+"""
 
 from datetime import timedelta
 from itertools import product
@@ -8,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.enums import AttemptContainerState, Status
-from batchq.domain.lifecycle.containers import ORDERS, TRANSITIONS
+from batchq.domain.enums import AttemptContainerState
+from batchq.domain.lifecycle.containers import TRANSITIONS
 from batchq.domain.lifecycle.transitions import step
 from batchq.errors import IllegalTransition
-from tests.domain.lives import after, timed_out
+from tests.domain.lives import after
 from tests.domain.part_lives import (
     app,
     cannot_start,
@@ -61,7 +64,6 @@ EVENTS = {
     on.GraceExpired: grace_ended(KEY),
     on.StartTimedOut: starts_too_late(KEY),
 }
-OF_JOBS = {on.CheckpointSeen, on.TimedOut}
 
 # The new state of the container, and the effects on any container. Containers have a stop order where noted.
 CELLS = {
@@ -100,14 +102,7 @@ def test_these_cells_are_legal_and_no_others():
 
 def test_the_table_has_a_row_for_each_state_and_these_are_all_events():
     assert set(TRANSITIONS) == set(AttemptContainerState)
-    assert EVENTS.keys() | OF_JOBS == set(get_args(on.AttemptEvent))
-
-
-def test_of_job_events_only_timeouts_checkpoints_pauses_and_stops_apply():
-    assert {status: set(row) for status, row in ORDERS.items()} == {
-        Status.STARTING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced, on.PauseRequested},
-        Status.RUNNING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced, on.PauseRequested, on.TimedOut},
-    }
+    assert EVENTS.keys() == set(get_args(on.ContainerEvent))
 
 
 @pytest.mark.parametrize(("state", "event"), cells(CELLS))
@@ -143,7 +138,7 @@ def test_an_illegal_event_raises_with_the_recent_history(state, event):
         step(job, EVENTS[event], NOON)
 
 
-@pytest.mark.parametrize("event", [runs("0/unknown"), runs(""), timed_out()])
+@pytest.mark.parametrize("event", [runs("0/unknown"), runs("")])
 def test_an_event_of_an_unknown_container_is_illegal(event):
     with pytest.raises(IllegalTransition, match="cannot happen to None"):
         step(task_job(app(), sidecar()), event, NOON)

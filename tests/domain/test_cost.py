@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain import budgets, status_reasons
+from batchq.domain import budgets
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.cost import (
     Amounts,
@@ -109,7 +109,6 @@ def part(key, hours, **of):
     [
         ({"exit_code": 1}, None),
         ({}, SEEN),
-        ({"exit_code": 255, "status_reason": status_reasons.HOST_TERMINATED}, SEEN),
         ({"started_at": None}, None),
         ({"containers": (part("0/a", 9, exit_code=0), part("0/b", 3, exit_code=1))}, None),
         ({"containers": (part("0/a", 9), part("0/b", 1, exit_code=0))}, SEEN),
@@ -121,7 +120,6 @@ def part(key, hours, **of):
     ids=[
         "exited",
         "vanished",
-        "with its host",
         "never ran",
         "all exited",
         "one vanished",

@@ -114,6 +114,7 @@ def ended(number):
         started_at=begun + SECOND,
         stopped_at=begun + 2 * SECOND,
         exit_code=number,
+        containers=(AttemptContainer(),),
     )
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind
+from batchq.domain.lifecycle import stopping
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import step
@@ -144,32 +145,10 @@ def the_times_of_a_stop_order_ascend(life):
 
 
 @law
-def a_running_container_that_is_to_stop_gets_the_first_signal_of_its_ladder(life):
-    to_stop = {it.after.tag for it in life if runs_to_stop(it.after) and it.after.stop.forced_at is None}
-
-    assert {it.tag for it in signals(life) if it.step == 0} == to_stop
-
-
-@law
 def each_signal_is_sent_once_in_the_order_of_the_ladder(life):
     sent = [(it.tag.attempt, it.step) for it in signals(life)]
 
     assert sent == sorted(set(sent))
-
-
-@law
-def no_signal_follows_sigkill(life):
-    for number in {it.after.attempt.number for it in life if it.after.attempt}:
-        killed = since(life, lambda it, of=number: it.attempt and it.attempt.number == of and kills(it))
-        assert not [it for it in signals(killed) if it.tag.attempt == number]
-
-
-@law
-def no_signal_is_sent_that_the_job_did_not_declare(life):
-    rules = life[0].after.spec.checkpoints
-    declared = None if rules is None or rules.signal is None else f"SIG{rules.signal}"
-
-    assert {it.signal for it in signals(life)} <= {None, declared}
 
 
 @law
@@ -191,8 +170,8 @@ def a_final_checkpoint_is_requested_of_a_running_job_only(life):
 def each_wait_counts_from_the_delivery_of_its_signal(life):
     counted = [it for it in life if isinstance(it.event, on.StopSignalDelivered) and it.after != it.before]
 
-    assert all(kill_at(it.before) is None and it.event.step == it.before.stop.step for it in counted)
-    assert all(kill_at(it.after) == it.now + it.after.stop.steps[it.event.step].wait for it in counted)
+    assert all(kill_at(it.before) is None and it.event.step == alone(it.before).step for it in counted)
+    assert all(kill_at(it.after) == it.now + alone(it.after).steps[it.event.step].wait for it in counted)
 
 
 @law
@@ -214,7 +193,7 @@ def a_running_job_that_is_forced_is_killed_at_once(life):
 def a_stopping_job_has_the_timer_of_its_next_step(life):
     runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is not None]
 
-    assert all(next_wakeup(it) == it.stop.next_step_at for it in runs)
+    assert all(next_wakeup(it) == alone(it).next_step_at for it in runs)
 
 
 @law
@@ -230,13 +209,6 @@ def a_timer_expires_once_when_it_is_due(life):
 
     assert due == [it for it in life if next_wakeup(it.after) is not None and next_wakeup(it.after) <= it.now]
     assert all(due_event(step(it.after, due_event(it.after, it.now), it.now)[0], it.now) is None for it in due)
-
-
-@law
-def sigkill_follows_a_delivered_signal_or_a_force(life):
-    killed = [it for it in life if tags_of([it], do.KillContainer)]
-
-    assert all(kill_at(it.before) is not None or it.after.stop.forced_at is not None for it in killed)
 
 
 @law
@@ -343,10 +315,6 @@ def ends(job):
     return job.stop is not None and not job.is_pausing
 
 
-def kills(job):
-    return job.stop is not None and job.stop.killed_at is not None
-
-
 def since(life, fact):
     """The life from the first step on whose outcome has it."""
     return next((life[number:] for number, it in enumerate(life) if fact(it.after)), [])
@@ -361,5 +329,11 @@ def author_and_time(it):
     return getattr(it.event, "user", ""), it.now
 
 
+def alone(job):
+    """The container of the attempt under way."""
+    (container,) = job.attempt.containers
+    return container
+
+
 def kill_at(job):
-    return job.stop and job.stop.next_step_at
+    return job.stop and stopping.next_step_at(job)

@@ -1,4 +1,4 @@
-"""The whole table of transitions. Times and reasons of single cells are in test_attempts."""
+"""Both tables of transitions, for a job with one container. Times and reasons of single cells are in test_attempts."""
 
 from itertools import product
 from typing import get_args
@@ -7,7 +7,8 @@ import pytest
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.enums import ACTIVE, FINISHED, Status
+from batchq.domain.enums import ACTIVE, FINISHED, AttemptContainerState, Status
+from batchq.domain.lifecycle.containers import TRANSITIONS as CONTAINERS
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from batchq.errors import IllegalTransition, Invalid
@@ -69,7 +70,7 @@ EVENTS = {
     on.CheckpointSeen: checkpoint_seen(),
     on.TimedOut: timed_out(),
     on.GraceExpired: grace_expired(),
-    on.StartTimedOut: on.StartTimedOut(attempt=1, container_key="0/default"),
+    on.StartTimedOut: on.StartTimedOut(attempt=1),
     on.CancelRequested: cancel(),
     on.TerminateRequested: terminate(),
     on.StopForced: force(),
@@ -108,8 +109,9 @@ CELLS = {
     (Status.STARTING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.STARTING, on.StartFailed): (Status.FAILED, [do.CleanUpContainer]),
     (Status.STARTING, on.StartAbandoned): (Status.FAILED, [do.CleanUpContainer]),  # with a stop order
-    (Status.STARTING, on.ContainerExited): (Status.SUCCEEDED, [do.CleanUpContainer]),
+    (Status.STARTING, on.ContainerExited): (Status.SUCCEEDED, [do.AbandonStart, do.CleanUpContainer]),
     (Status.STARTING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
+    (Status.STARTING, on.StartTimedOut): (Status.STARTING, []),  # no container waits for this one
     (Status.STARTING, on.CheckpointSeen): (Status.STARTING, []),
     (Status.STARTING, on.CancelRequested): (Status.STARTING, []),
     (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
@@ -121,6 +123,7 @@ CELLS = {
     (Status.RUNNING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
     (Status.RUNNING, on.CheckpointRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.StopSignalDelivered): (Status.RUNNING, []),  # with a stop order
+    (Status.RUNNING, on.StartTimedOut): (Status.RUNNING, []),
     (Status.RUNNING, on.CheckpointSeen): (Status.RUNNING, []),
     (Status.RUNNING, on.TimedOut): (Status.RUNNING, [do.StopContainer]),
     (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order whose signal was sent
@@ -152,7 +155,11 @@ def cells(chosen):
 
 
 def test_these_cells_are_legal_and_no_others():
-    assert {(status, event) for status, row in TRANSITIONS.items() for event in row} == LEGAL
+    of_jobs = {(status, event) for status, row in TRANSITIONS.items() for event in row}
+    of_containers = {(Status(state), event) for state in ACTIVE for event in CONTAINERS[AttemptContainerState(state)]}
+
+    assert of_jobs | of_containers == LEGAL
+    assert of_jobs.isdisjoint(of_containers)
 
 
 def test_the_table_has_a_row_for_each_status_and_these_are_all_events():
@@ -189,7 +196,7 @@ def test_late_events_change_nothing(status, event):
 def test_an_illegal_event_raises_with_the_recent_history(status, event):
     job = LIVES[status]()
 
-    with pytest.raises(IllegalTransition, match=rf"{event.__name__} cannot happen to {job.id}: {status}"):
+    with pytest.raises(IllegalTransition, match=rf"{event.__name__} cannot happen to (.* of )?{job.id}: {status}"):
         step(job, EVENTS[event], NOON)
 
 

@@ -9,7 +9,7 @@ from batchq.domain import status_reasons
 from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.job import AttemptContainer
 from batchq.domain.lifecycle import views
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.task import DefinitionForm, NodeRange, Nodes, Task, TaskContainer
 from tests.support import builders
 from tests.support.builders import NOON
 
@@ -22,7 +22,12 @@ TWO = Task(
         TaskContainer(name="more", spec=builders.container()),
     )
 )
-GANG = Nodes(count=3, main=1, ranges=(NodeRange(first=0, last=2, task=ONE), NodeRange(first=2, last=2, task=TWO)))
+GANG = Nodes(
+    count=3,
+    main=1,
+    ranges=(NodeRange(first=0, last=2, task=ONE), NodeRange(first=2, last=2, task=TWO)),
+    form=DefinitionForm.NODES,
+)
 
 
 def part(key, state=AttemptContainerState.RUNNING, **changes):
@@ -59,7 +64,7 @@ def test_a_node_has_its_own_containers_only():
     seen = views.node_view(job, 2)
 
     assert [it.key for it in seen.attempt.containers] == ["2/side", "2/work"]
-    assert (seen.spec.task, seen.spec.container.command) == (TWO, ("two",))
+    assert (views.shown_task(seen), views.leading_key(seen)) == (TWO, "2/work")
 
 
 def test_the_main_node_has_the_status_of_the_job():

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.enums import DependencyType
+from batchq.domain.enums import Status as Is
 from batchq.domain.job import Dependency
-from batchq.domain.job import Status as Is
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step

@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.enums import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup, tag_to_inspect
-from tests.domain.lives import after, apply_events, at, due_event, outcome, starting, terminate
+from tests.domain.lives import after, apply_events, at, cancel, due_event, outcome, starting, terminate
 from tests.domain.part_lives import (
     app,
     effects_of,
@@ -31,6 +31,14 @@ def init(**changes):
 
 
 # --------------------------------------------------------------------------------------------------------- stop, cancel
+
+
+@pytest.mark.parametrize("work", [{}, {"task": task()}, {"nodes": gang()}], ids=["container", "task", "nodes"])
+def test_the_pause_of_an_array_does_not_stop_a_cancelled_child(work):
+    job = starting(**work)
+    cancelled = after(job, runs(job.attempt.containers[0].key), cancel())
+
+    assert apply_events(cancelled, on.PauseRequested(reason="later", of_array=True)) == (cancelled, ())
 
 
 def test_a_terminate_before_any_container_ran_uses_no_attempt():

@@ -1,10 +1,22 @@
 """Tasks: containers that wait for each other, end each other, and decide their job. aws-batch.md 5.4, 11.3."""
 
+import pytest
+
+from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.enums import Status
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer, effective_nodes, effective_task, together
-from tests.domain.lives import after
+from batchq.domain.task import (
+    DefinitionForm,
+    NodeRange,
+    Nodes,
+    Task,
+    TaskContainer,
+    effective_nodes,
+    one_task,
+    together,
+)
+from tests.domain.lives import after, starting
 from tests.domain.part_lives import app, cannot_start, ends, runs, sidecar, states, task_job
 from tests.support import builders
 from tests.support.builders import retry, task_container
@@ -58,7 +70,11 @@ TASK = Task(
     )
 )
 SMALL = Task(containers=(container("default", millicpus=1000, memory_mib=16),))
-GANG = Nodes(count=4, main=0, ranges=(NodeRange(first=0, last=3, task=SMALL), NodeRange(first=2, last=3, task=TASK)))
+GANG = Nodes(
+    count=4,
+    ranges=(NodeRange(first=0, last=3, task=SMALL), NodeRange(first=2, last=3, task=TASK)),
+    form=DefinitionForm.NODES,
+)
 
 
 def test_a_task_reserves_what_its_containers_do():
@@ -77,7 +93,7 @@ def test_the_first_essential_container_represents_the_task():
 def test_each_container_has_its_own_overrides_and_all_have_the_parameters():
     over = {"work": Overrides(environment=(("A", "1"),), memory_mib=128)}
 
-    made = effective_task(TASK, over, (("what", "it"),))
+    (made,) = effective_nodes(one_task(TASK), {(0, 0): over}, (("what", "it"),)).tasks
 
     assert [it.spec.command for it in made.containers] == [("it",), ("run", "it")]
     assert [it.spec.environment for it in made.containers] == [(), (("A", "1"),)]
@@ -96,3 +112,12 @@ def test_the_length_of_all_overrides_of_a_task_counts():
     two = Overrides(command=("c",), environment=(("A", "2"),))
 
     assert together([one, Overrides(), two]) == Overrides(command=("a", "b", "c"), environment=(("A", "1"), ("A", "2")))
+
+
+@pytest.mark.parametrize(("work", "key"), [({}, ""), ({"task": builders.task(app())}, APP)], ids=["container", "task"])
+def test_the_loss_of_a_container_that_never_ran_is_the_status_reason_of_the_attempt(work, key):
+    over = after(
+        starting(**work), on.ContainerLost(attempt=1, container_key=key, reason=status_reasons.HOST_TERMINATED)
+    )
+
+    assert (over.attempts[0].status_reason, over.attempts[0].reason) == (status_reasons.HOST_TERMINATED, None)

@@ -7,17 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import (
-    ROOT,
-    Account,
-    ContainerPolicy,
-    Directory,
-    Owner,
-    Permission,
-    Role,
-    User,
-    Visibility,
-)
+from batchq.domain.access.accounts import ROOT, Account, ContainerPolicy, Directory, Owner, Permission, User, Visibility
 from batchq.domain.access.permissions import (
     manages,
     may_name_user,
@@ -29,6 +19,7 @@ from batchq.domain.access.permissions import (
     without_account,
     without_user,
 )
+from batchq.domain.enums import Role
 from batchq.errors import Invalid, NotFound
 
 PEOPLE = Directory(

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner, Role, User
-from batchq.domain.enums import State, Status
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner, User
+from batchq.domain.enums import Role, State, Status
 from batchq.domain.job import Dependency
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.engine.account_limits import AccountPolicies

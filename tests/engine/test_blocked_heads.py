@@ -71,7 +71,7 @@ async def test_when_the_head_is_cancelled_the_next_is_marked():
 
 async def test_an_older_job_that_is_retried_becomes_the_head():
     again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
-    wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
+    wants_more = replace(again, spec=replace(again.spec, nodes=head.spec.nodes))
     harness = await harness_with(wants_more, runs, head)
     await harness.process(SURVEYED)
 
@@ -97,7 +97,7 @@ async def test_a_head_that_started_and_is_retried_is_marked_again(monkeypatch):
 
 async def test_a_tagged_head_loses_its_mark_when_it_is_no_longer_the_head():
     again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
-    wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
+    wants_more = replace(again, spec=replace(again.spec, nodes=head.spec.nodes))
     harness = await harness_with(wants_more, runs, head)
     await harness.process(SURVEYED)
     await harness.process(

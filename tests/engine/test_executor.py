@@ -13,6 +13,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
+from batchq.domain.task import one_task
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.executor import MAX_LOG_REFUSALS, SIGNAL_RETRY_INTERVAL, Executor
 from batchq.engine.containers.start import MAX_PAUSE
@@ -387,8 +388,9 @@ class MultiContainerHarness(ExecutorHarness):
         super().__init__()
         scripted = spec(Script(**container))
         self.job = task_job(task_container("app"), task_container("other"))
-        own = replace(self.job.spec.task.containers[0], spec=scripted)
-        self.job = replace(self.job, spec=replace(self.job.spec, task=task(own, self.job.spec.task.containers[1])))
+        _, other = self.job.spec.nodes.task(0).containers
+        made = one_task(task(task_container("app", spec=scripted), other))
+        self.job = replace(self.job, spec=replace(self.job.spec, nodes=made))
 
     @property
     def tag(self) -> Tag:

@@ -15,7 +15,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
-from batchq.domain.access.accounts import Account, Directory, Role, User
+from batchq.domain.access.accounts import Account, Directory, User
+from batchq.domain.enums import Role
 from batchq.server.bootstrap import serving
 from batchq.settings import Auth, Runtime, Settings
 from batchq.system.clock import wall_time

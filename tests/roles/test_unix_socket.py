@@ -13,7 +13,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
-from batchq.domain.access.accounts import Account, Directory, Role, User
+from batchq.domain.access.accounts import Account, Directory, User
+from batchq.domain.enums import Role
 from batchq.system.clock import wall_time
 from tests.support.local_users import needs_root, requests_as
 from tests.support.service import serving_forked

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Role
 from batchq.domain.access.audit import AuditQuery
-from batchq.domain.enums import Status
+from batchq.domain.enums import Role, Status
 from batchq.errors import BatchqError
 from tests.support.builders import ADMIN
 from tests.support.scripts import Script

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from batchq.domain.access.accounts import Caller, Role, UserName
-from batchq.domain.enums import DependencyType, Status
+from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.enums import DependencyType, Role, Status
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Dependency
 from batchq.domain.lifecycle import holds

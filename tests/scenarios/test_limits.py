@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Caller, Directory, Role, User
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Caller, Directory, User
 from batchq.domain.catalog import Network
-from batchq.domain.enums import ACTIVE, FINISHED, Status
+from batchq.domain.enums import ACTIVE, FINISHED, Role, Status
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.errors import Invalid
 from tests.support.proxies import StatusChanges

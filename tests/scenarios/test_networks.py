@@ -69,7 +69,7 @@ async def test_a_crash_while_a_container_that_cannot_start_is_replaced_costs_no_
     world.runtime.release("create")  # the container is found unable to start
     world.runtime.hold("create")
     await world.wait_for_call(job, "create", times=3)
-    assert (await world.job(job)).attempt.container_id is None
+    assert (await world.job(job)).attempt.containers[0].container_id is None
     await world.crash_after("create")
 
     await world.boot()

@@ -347,7 +347,7 @@ async def test_a_container_only_created_since_the_backup_does_not_start_in_safe_
 async def test_a_container_created_before_the_backup_does_not_start_in_safe_mode(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=1))
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.container_id is not None)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.containers[0].container_id is not None)
     backup = world.backup()
     await world.crash()
     world.runtime.release("start")

@@ -7,6 +7,7 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.enums import Status
+from batchq.domain.lifecycle.stopping import next_step_at
 from batchq.ports.runtime import RuntimeIdentity
 from tests.support import builders
 from tests.support.builders import ADMIN, task
@@ -56,7 +57,7 @@ async def test_a_running_job_is_not_timed_out_early(world):
 async def test_a_grace_period_that_has_begun_ends_in_time(world):
     job = await world.start(IGNORES_SIGTERM)
     await world.terminate(job)
-    stopping = await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+    stopping = await world.wait_until(job, lambda it: next_step_at(it) is not None)
 
     await world.restart_with_clock(world.right_clock)
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.escalation import longest_wait
-from batchq.domain.stop_values import StopOrder
 from batchq.ports.clock import Boot, Clock
 from batchq.ports.runtime import DeathReport, Inspection
 from tests.simulation.container_records import ContainerRecords
@@ -146,14 +145,11 @@ class StoredTimes(Checks):
                     self._check_between(job, placed, at, now)
             if job.stop is not None and job.attempt is not None:
                 self._check_between(job, None, job.stop.ordered_at, now)
-                self._check_kill_time(job, job.stop)
             if job.blocked_at is not None:
                 self._check_between(job, None, job.blocked_at, now)
 
     def check_kill_times(self, job: Job) -> None:
         """I16: at each commit."""
-        if job.stop is not None and job.attempt is not None:
-            self._check_kill_time(job, job.stop)
         for part in () if job.attempt is None else job.attempt.containers:
             self._check_kill_time(job, part)
 
@@ -168,7 +164,7 @@ class StoredTimes(Checks):
         if at > last or (first is not None and at < first):
             self.fail("I16 stored times are of the server's clock", job, f"{at} is not between {first} and {last}")
 
-    def _check_kill_time(self, job: Job, stopped: StopOrder | AttemptContainer) -> None:
+    def _check_kill_time(self, job: Job, stopped: AttemptContainer) -> None:
         due = stopped.next_step_at
         if due is not None and self.true(due) - self._now() > longest_wait(stopped):
             self.fail("I16 no step of a stop is later than its wait", job, self.true(due))

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from batchq.domain.enums import ACTIVE, AttemptContainerState, Status
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.task import Condition, Task
@@ -23,27 +23,25 @@ class ContainerChecks(Checks):
 
     def begun(self, job: Job) -> None:
         """A gang is placed with all of its containers, one each."""
-        keys = sorted(it.key for it in job.attempt.containers)
-        if keys != sorted(f"{node}/{it.name}" for node, task in _tasks(job).items() for it in task.containers):
-            self.fail("I4 a gang is placed all or none", job.tag, keys)
+        listed = sorted((it.node, it.name) for it in job.attempt.containers)
+        if listed != sorted((node, it.name) for node, task in _tasks(job).items() for it in task.containers):
+            self.fail("I4 a gang is placed all or none", job.tag, listed)
 
     def started(self, job: Job, tag: Tag) -> None:
         """aws-batch.md 9 and 11.3: the main node starts first; within a node dependsOn decides."""
-        main = 0 if job.spec.nodes is None else job.spec.nodes.main
-        if int(tag.node) != main and not any(it.ran for it in self._containers.of_node(tag, main)):
+        main = job.spec.nodes.main
+        if tag.node != main and not any(it.ran for it in self._containers.of_node(tag, main)):
             self.fail("I11 the main node starts first", tag)
-        for it in _tasks(job)[int(tag.node)].container(tag.container).depends_on:
+        for it in _tasks(job)[tag.node].container(tag.container).depends_on:
             if not self._met(job, replace(tag, container_key=f"{tag.node}/{it.container}"), it.condition):
                 self.fail(f"I11 a container waits for the {it.condition} of another", tag)
 
     def over(self, job: Job, ended: Attempt) -> None:
         """I6: every container has ended, and the outcome is that of the deciding one."""
-        if not ended.containers:
-            return
         if any(it.state is not AttemptContainerState.ENDED for it in ended.containers):
             self.fail("I10 an attempt is over when all its containers are", job.id, ended)
         decider = next((it for it in ended.containers if it.key == ended.decided_by), None)
-        main = 0 if job.spec.nodes is None else job.spec.nodes.main
+        main = job.spec.nodes.main
         if decider is not None and decider.node != main:
             self.fail("I6 the main node decides", job.id, ended)
         if ended.exit_code is not None and (decider is None or decider.exit_code != ended.exit_code):
@@ -67,27 +65,15 @@ class ContainerChecks(Checks):
 
 def _tasks(job: Job) -> dict[int, Task]:
     """The task of each node."""
-    if job.spec.nodes is not None:
-        return {node: job.spec.nodes.task(node) for node in range(job.spec.nodes.count)}
-    return {} if job.spec.task is None else {0: job.spec.task}
+    return {node: job.spec.nodes.task(node) for node in range(job.spec.nodes.count)}
 
 
 def has(job: Job, tag: Tag) -> bool:
-    return (
-        tag.container_key in {it.key for it in job.attempt.containers}
-        if job.attempt.containers
-        else not tag.container_key
-    )
+    return tag.container_key in {it.key for it in job.attempt.containers}
 
 
-def may_start(job: Job, part: AttemptContainer | None) -> bool:
-    if part is not None:
-        return part.state is AttemptContainerState.STARTING and not part.stop_ordered
-    return not job.attempt.containers and job.status is Status.STARTING and job.stop is None
-
-
-def must_stop(job: Job, part: AttemptContainer | None) -> bool:
-    return job.stop is not None if part is None else part.stop_ordered
+def may_start(part: AttemptContainer | None) -> bool:
+    return part is not None and part.state is AttemptContainerState.STARTING and not part.stop_ordered
 
 
 def must_be_kept(job: Job, part: AttemptContainer | None) -> bool:
@@ -95,11 +81,8 @@ def must_be_kept(job: Job, part: AttemptContainer | None) -> bool:
 
     A container of an abandoned start may be removed at once.
     """
-    state = job.status if part is None else part.state
-    if must_stop(job, part) and state in {Status.STARTING, AttemptContainerState.STARTING}:
+    if part is None or (part.stop_ordered and part.state is AttemptContainerState.STARTING):
         return False
-    if part is None:
-        return job.status in ACTIVE
     to_come = any(
         it.state in {AttemptContainerState.WAITING, AttemptContainerState.STARTING} for it in job.attempt.containers
     )
@@ -113,10 +96,9 @@ def was_forced(job: Job) -> bool:
 
 def outcomes(job: Job, ended: Attempt) -> Iterator[tuple[Tag, tuple[object, ...]]]:
     """The reported outcome of each container that ended by itself."""
-    for it in ended.containers or (ended,):
+    for it in ended.containers:
         if it.started_at is not None and it.exit_code is not None:
-            part = it.key if isinstance(it, AttemptContainer) else ""
             yield (
-                Tag(job_id=job.id, attempt=ended.number, container_key=part),
+                Tag(job_id=job.id, attempt=ended.number, container_key=it.key),
                 (it.started_at, it.stopped_at, it.exit_code),
             )

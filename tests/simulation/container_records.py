@@ -101,4 +101,4 @@ class ContainerRecords:
     def of_node(self, tag: Tag, node: int) -> list[ContainerRecord]:
         """The containers of a node of the same attempt."""
         same = [it for it in self._seen.get(tag.job_id, ()) if it.tag.attempt == tag.attempt]
-        return [it for it in same if it.tag.node == str(node)]
+        return [it for it in same if it.tag.node == node]

@@ -101,7 +101,7 @@ async def until(world, holds, ends: datetime) -> None:
 
 def _runs_forever(job: Job) -> bool:
     """Whether one of its scripts never ends by itself."""
-    environments = [dict(it.environment) for it in specs(job.spec.nodes, job.spec.task, job.spec.container)]
+    environments = [dict(it.environment) for it in specs(job.spec.nodes)]
     return any('"seconds":null' in text for it in environments for text in it.values())
 
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from batchq.domain.enums import FINISHED, AttemptContainerState, Status, StopKind
 from batchq.domain.ids import JobId, Tag, node_of, parent_of
 from batchq.domain.job import AttemptContainer, Job
-from batchq.domain.lifecycle.container_rules import main_node
 from batchq.domain.lifecycle.status import EDGES
+from batchq.domain.task import DefinitionForm
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import BudgetChecks
@@ -26,7 +26,6 @@ from tests.simulation.container_checks import (
     has,
     may_start,
     must_be_kept,
-    must_stop,
     outcomes,
     was_forced,
 )
@@ -267,13 +266,9 @@ class Invariants(Checks):
             return
         under_way = job.attempt is not None and job.attempt.number == tag.attempt
         part = next((it for it in job.attempt.containers if it.key == tag.container_key), None) if under_way else None
-        if (
-            call == "start"
-            and not (under_way and may_start(job, part))
-            and not self._was_startable_at_this_instant(tag)
-        ):
+        if call == "start" and not (under_way and may_start(part)) and not self._was_startable_at_this_instant(tag):
             self.fail("I5 only what is STARTING is started", tag, job)
-        if call in {"signal_stop", "kill"} and under_way and not must_stop(job, part):
+        if call in {"signal_stop", "kill"} and under_way and not (part and part.stop_ordered):
             self.fail("I15 no container is stopped without an order", tag, call)
         if call == "remove" and under_way and must_be_kept(job, part) and not self._cannot_start(tag, job, part):
             self.fail("I15 nothing under way is removed", tag)
@@ -289,7 +284,7 @@ class Invariants(Checks):
         at, job = self._changed_at.get(tag.job_id, (None, None))
         if job is None or at != self._now() or job.attempt is None or job.attempt.number != tag.attempt:
             return False
-        return may_start(job, next((it for it in job.attempt.containers if it.key == tag.container_key), None))
+        return may_start(next((it for it in job.attempt.containers if it.key == tag.container_key), None))
 
     def _check_call_rate(self, call: str, tag: Tag | None) -> None:
         """I12: calls that fail are repeated after a pause."""
@@ -318,7 +313,7 @@ class Invariants(Checks):
         everyone = {it.tag.attempt for it in self.containers.of_job(tag.job_id) if it.ran}
         if job is not None and len(everyone) > _most_attempts(job):
             self.fail("I5 no more starts than attempts", tag)
-        if job is not None and tag.container_key and not was_forced(job):
+        if job is not None and not was_forced(job):
             self._tasks.started(job, tag)
 
     def interrupted(self, tag: Tag) -> None:
@@ -344,7 +339,11 @@ class Invariants(Checks):
         """A terminate of a node other than the main one stops that node alone, also while the job pauses."""
         whole, node = node_of(job_id)
         job = self.jobs.get(whole)
-        if node is not None and job is not None and (job.stop is None or (job.is_pausing and node != main_node(job))):
+        if (
+            node is not None
+            and job is not None
+            and (job.stop is None or (job.is_pausing and node != job.spec.nodes.main))
+        ):
             containers = () if job.attempt is None or job.stop is None else job.attempt.containers
             alive = [it for it in containers if it.node == node and it.state is not AttemptContainerState.ENDED]
             if any(it.terminated_by is None for it in alive):
@@ -359,7 +358,7 @@ class Invariants(Checks):
     def cancelled(self, job_id: JobId) -> None:
         whole, node = node_of(job_id)
         job = self.jobs.get(whole)
-        if node is not None and (job is None or job.spec.nodes is None):
+        if node is not None and (job is None or job.spec.nodes.form is not DefinitionForm.NODES):
             return
         if job is not None and job.status not in FINISHED and not _is_ending(job):
             self.fail("I8 an acknowledged cancel is durable", job)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.stopping import next_step_at
 from batchq.ports.jobs import Changes
 from batchq.ports.runtime import ContainerState
 from tests.simulation.cases import CaseRun
@@ -68,21 +69,21 @@ def before_the_container_is_removed(run: CaseRun, at: Point) -> bool:
 
 
 def after_the_commit_of_a_stop_order(_run: CaseRun, at: Point) -> bool:
-    return at.when == "after" and any(it.stop is not None and it.stop.next_step_at is None for it in _changed(at))
+    return at.when == "after" and any(it.stop is not None and next_step_at(it) is None for it in _changed(at))
 
 
 before_the_stop_signal = _at_call("before", "signal_stop")
 
 
 def after_the_stop_signal_before_its_commit(run: CaseRun, at: Point) -> bool:
-    counted = any(it.stop is not None and it.stop.next_step_at is not None for it in _changed(at))
+    counted = any(next_step_at(it) is not None for it in _changed(at))
     noted = counted and at.when == "before" and _stop_requested(run)
     return noted or (at.when, at.what) == ("after", "signal_stop")
 
 
 def in_the_grace_period(run: CaseRun, _at: Point) -> bool:
-    stop = run.job("a").stop if "a" in run.ids else None
-    return stop is not None and stop.next_step_at is not None and stop.killed_at is None and _lives(run)
+    job = run.job("a") if "a" in run.ids else None
+    return job is not None and next_step_at(job) is not None and job.stop.killed_at is None and _lives(run)
 
 
 def after_sigkill_before_the_exit_is_seen(run: CaseRun, at: Point) -> bool:

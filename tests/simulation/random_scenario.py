@@ -6,7 +6,6 @@ from random import Random
 
 from batchq.domain.enums import ACTIVE, FINISHED
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.lifecycle.container_rules import keys
 from batchq.engine.background import Pruner
 from batchq.errors import BatchqError
 from batchq.ports.runtime import LaunchSpec
@@ -119,7 +118,7 @@ class RandomScenario:
         known = [it for it in self._invariants.jobs.values() if it.status not in FINISHED]
         if known:
             job = self._choices.world.choice(known)
-            part = self._choices.world.choice(keys(job)) if job.spec.task or job.spec.nodes else ""
+            part = self._choices.world.choice(job.spec.nodes.keys)
             tag = Tag(job_id=job.id, attempt=len(job.attempts) + 2, container_key=part)
             self._machine.engine.foreign_names.add(tag)
 

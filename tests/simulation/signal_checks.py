@@ -5,9 +5,9 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from batchq.domain.enums import FINISHED
+from batchq.domain.enums import FINISHED, AttemptContainerState
 from batchq.domain.ids import JobId, Tag, node_of
-from batchq.domain.job import AttemptContainerState, Job
+from batchq.domain.job import Job
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from tests.simulation.run_log import Checks, RunLog
@@ -61,8 +61,7 @@ class SignalChecks(Checks):
         part = next((it for it in job.attempt.containers if it.key == tag.container_key), None)
         if part is not None and part.state is AttemptContainerState.ENDED:  # it ended while the request was saved
             return
-        ladder = part or job.stop
-        if ladder is not None and ladder.checkpoint_requested_at is None:
+        if part is not None and part.checkpoint_requested_at is None:
             self.fail("I29 a checkpoint signal is saved before it is sent", tag, signal)
         self._request(tag, job)
 

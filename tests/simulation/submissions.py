@@ -18,7 +18,7 @@ from batchq.domain.enums import Action, DependencyType
 from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, child_id
 from batchq.domain.job import ConsumableRequirement, Dependency, ExitRule, RetryStrategy
 from batchq.domain.job_request import JobRequest
-from batchq.domain.task import Condition, NodeRange, Nodes, Task
+from batchq.domain.task import Condition, DefinitionForm, NodeRange, Nodes, Task
 from tests.simulation import checkpoints
 from tests.simulation.signal_checks import tags
 from tests.support import builders
@@ -97,7 +97,7 @@ class SubmissionGenerator:
         if submission.array_size is not None and rng.random() < 0.5:
             return child_id(job_id, rng.randrange(submission.array_size))
         defined = self.definitions.get(submission.definition_name)
-        if defined is not None and defined.nodes is not None and rng.random() < 0.4:
+        if defined is not None and defined.nodes.form is DefinitionForm.NODES and rng.random() < 0.4:
             return JobId(f"{job_id}#{rng.randrange(defined.nodes.count)}")
         return job_id
 
@@ -142,11 +142,12 @@ class SubmissionGenerator:
         count = self._rng.choice([1, 2, 3])
         tasks = [self._containers(self._rng.choice([1, 1, 2])) for _ in range(count)]
         ranges = tuple(NodeRange(first=it, last=it, task=task) for it, task in enumerate(tasks))
-        return self._defined(nodes=Nodes(count=count, main=self._rng.randrange(count), ranges=ranges))
+        main = self._rng.randrange(count)
+        return self._defined(nodes=Nodes(count=count, main=main, ranges=ranges, form=DefinitionForm.NODES))
 
     def _defined(self, **work):
         name = f"work-{self._count}"
-        self.definitions[name] = replace(builders.definition(name=name), **work)
+        self.definitions[name] = builders.definition(name=name, **work)
         return {"definition_name": name}
 
     def _containers(self, count: int) -> Task:
@@ -210,7 +211,6 @@ class SubmissionGenerator:
         )
 
 
-def specs(nodes: Nodes | None, task: Task | None, container: ContainerSpec) -> list[ContainerSpec]:
+def specs(nodes: Nodes) -> list[ContainerSpec]:
     """The specs of all containers of a job."""
-    tasks = [it.task for it in nodes.ranges] if nodes is not None else [task] if task is not None else []
-    return [it.spec for task in tasks for it in task.containers] or [container]
+    return [it.spec for task in nodes.tasks for it in task.containers]

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.engine import PlannedCheckpoint, SimulatedContainer
 from batchq.compute.simulated.script import Script
+from batchq.domain.enums import AttemptContainerState, Status, StopKind
 from batchq.domain.ids import Tag
-from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Status
-from batchq.domain.stop_values import StopKind, StopOrder
+from batchq.domain.job import Attempt, AttemptContainer
+from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation.checkpoints import CheckpointChecks

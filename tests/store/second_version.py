@@ -8,7 +8,9 @@ SCRIPT = """
 ALTER TABLE jobs ADD COLUMN zone TEXT NOT NULL DEFAULT 'here';
 ALTER TABLE jobs ADD COLUMN image TEXT;
 UPDATE jobs SET image = specs.image
-FROM (SELECT ord, json_extract(spec, '$.container.image') AS image FROM job_specs) AS specs
+FROM (
+    SELECT ord, json_extract(spec, '$.nodes.ranges[0].task.containers[0].spec.image') AS image FROM job_specs
+) AS specs
 WHERE specs.ord = jobs.ord;
 
 -- An index that is replaced.

@@ -51,7 +51,6 @@ STOPS = st.builds(
     ordered_at=MOMENTS,
     steps=st.lists(st.builds(SignalStep, wait=SPANS), max_size=2).map(tuple),
     signalled_at=MAYBE_MOMENT,
-    next_step_at=MAYBE_MOMENT,
     killed_at=MAYBE_MOMENT,
 )
 CONTAINERS = st.builds(
@@ -69,8 +68,7 @@ SPECS = st.builds(
     timeout=MAYBE_SPAN,
     stop_grace=SPANS,
     retry=st.builds(RetryStrategy),
-    task=st.none() | TASKS,
-    nodes=st.none() | NODES,
+    nodes=NODES,
     array_size=st.none() | st.integers(2, 10_000),
     needs=st.lists(st.builds(ConsumableRequirement), max_size=2).map(tuple),
 )
@@ -172,6 +170,6 @@ def test_members_with_their_default_are_omitted():
     )
     assert plain["spec"] == (
         '{"name":"n","queue":"default","definition":{"name":"a-definition","revision":1},'
-        '"container":{"image":"batchq-test:latest","resources":{"millicpus":1000,"memory_mib":128},'
-        '"command":["true"]},"stop_grace":"PT30S"}'
+        '"nodes":{"ranges":[{"task":{"containers":[{"spec":{"image":"batchq-test:latest",'
+        '"resources":{"millicpus":1000,"memory_mib":128},"command":["true"]}}]}}]},"stop_grace":"PT30S"}'
     )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Caller, Directory, Role, User, UserName
+from batchq.domain.access.accounts import Caller, Directory, User, UserName
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -21,13 +21,23 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.enums import State, Status, StopKind
+from batchq.domain.enums import ACTIVE, AttemptContainerState, Role, State, StopKind
 from batchq.domain.explanation.facts import Holders, SchedulerState
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, SubmissionKey, child_id
-from batchq.domain.job import ArrayChild, Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy
+from batchq.domain.job import ArrayChild, Attempt, AttemptContainer, Dependency, ExitRule, Job, JobSpec, RetryStrategy
 from batchq.domain.scheduling.resources import Usage
-from batchq.domain.stop_values import SignalStep, StopOrder
-from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.stop_values import STOPS_ATTEMPT, SignalStep, StopOrder
+from batchq.domain.task import (
+    Condition,
+    ContainerDependency,
+    DefinitionForm,
+    NodeRange,
+    Nodes,
+    Task,
+    TaskContainer,
+    one_container,
+    one_task,
+)
 from batchq.engine.account_limits import AccountPolicies
 from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import LogStream
@@ -72,7 +82,18 @@ def task(*containers: TaskContainer, **changes: Any) -> Task:
 def gang(count: int = 3, *, main: int = 0, each: Task | None = None, leader: Task | None = None) -> Nodes:
     """Nodes that all run the same task, but for the main one where a `leader` is given."""
     led = () if leader is None else (NodeRange(first=main, last=main, task=leader),)
-    return Nodes(count=count, main=main, ranges=(NodeRange(first=0, last=count - 1, task=each or task()), *led))
+    ranges = (NodeRange(first=0, last=count - 1, task=each or task()), *led)
+    return Nodes(count=count, main=main, ranges=ranges, form=DefinitionForm.NODES)
+
+
+def nodes(changes: dict[str, Any]) -> Nodes:
+    """What a job runs: the members `nodes`, `task` or `container`, else a container with the members of its spec.
+
+    The members are removed from `changes`.
+    """
+    fields = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    given, task, single = (changes.pop(name, None) for name in ("nodes", "task", "container"))
+    return given or (one_task(task) if task else one_container(single or container(**fields)))
 
 
 def retry(attempts: int = 1, *rules: ExitRule) -> RetryStrategy:
@@ -84,17 +105,15 @@ def spec(**changes: Any) -> JobSpec:
 
     `depends_on` takes job ids as well as dependencies.
     """
-    fields = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
     if "attempts" in changes:
         changes["retry"] = retry(changes.pop("attempts"))
     changes["depends_on"] = tuple(_dependency(on) for on in changes.get("depends_on", ()))
-    several = changes.get("nodes") or changes.get("task")
     return JobSpec(
         **{
             "name": "a-job",
             "queue": QueueName("default"),
             "definition": DefinitionRef(name="a-definition", revision=1),
-            "container": several.leading.spec if several else container(**fields),
+            "nodes": nodes(changes),
             "stop_grace": timedelta(seconds=30),
         }
         | changes
@@ -112,13 +131,27 @@ def job(**changes: Any) -> Job:
     fields = {name: changes.pop(name) for name in changes.keys() - _names(Job)}
     if isinstance(attempts, int):
         fields["attempts"] = changes.pop("attempts")
-    if changes.get("status") in {Status.STARTING, Status.RUNNING}:
-        changes = {"attempt": attempt(number=len(changes.get("attempts", ())) + 1)} | changes
     if "spec" not in changes:
         changes["spec"] = spec(**fields)
     elif fields:
         raise TypeError(fields)
+    if changes.get("status") in ACTIVE and "attempt" not in changes:
+        changes["attempt"] = attempt(
+            number=len(changes.get("attempts", ())) + 1,
+            started_at=changes.get("started_at"),
+            containers=_containers(changes),
+        )
     return Job(**{"id": job_id(number), "order": number, "created_at": NOON} | changes)
+
+
+def _containers(changes: Mapping[str, Any]) -> tuple[AttemptContainer, ...]:
+    """The containers of an active job, all in the state of the job, and stopping if the job has a stop order."""
+    stopping: dict[str, Any] = {}
+    for order in changes.get("stop_orders", ()):
+        if order.kind in STOPS_ATTEMPT:
+            stopping = {"stop_ordered": True, "steps": order.steps, "killed_at": order.killed_at}
+    state = {"state": AttemptContainerState(changes["status"]), "started_at": changes.get("started_at")}
+    return tuple(AttemptContainer(key=key, **state, **stopping) for key in changes["spec"].nodes.keys)
 
 
 def child(of: Job, index: int, **changes: Any) -> Job:
@@ -128,7 +161,12 @@ def child(of: Job, index: int, **changes: Any) -> Job:
 
 
 def attempt(**changes: Any) -> Attempt:
-    return Attempt(**{"number": 1, "environment": "local"} | changes)
+    """An attempt. Without `containers` it has one, with the times and the outcome of the attempt."""
+    state = AttemptContainerState.RUNNING if changes.get("started_at") else AttemptContainerState.STARTING
+    state = AttemptContainerState.ENDED if changes.get("stopped_at") else state
+    members = {name: changes[name] for name in _names(AttemptContainer) & _names(Attempt) & changes.keys()}
+    alone = AttemptContainer(state=state, **members)
+    return Attempt(**{"number": 1, "environment": "local", "containers": (alone,)} | changes)
 
 
 def one_step(seconds: float = 30, signal: str | None = None) -> tuple[SignalStep, ...]:
@@ -151,12 +189,11 @@ def cancel(reason: str = "not wanted", **changes: Any) -> StopOrder:
 def definition(**changes: Any) -> JobDefinition:
     """`name` and `revision` make the ref; members of ContainerSpec and Resources may be given as they are."""
     ref = DefinitionRef(name=changes.pop("name", "a-definition"), revision=changes.pop("revision", 1))
-    fields = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
     return JobDefinition(
         **{
             "ref": ref,
             "status": DefinitionStatus.ACTIVE,
-            "container": container(**fields),
+            "nodes": nodes(changes),
             "retry": retry(),
             "document": "{}",
             "created_at": NOON,

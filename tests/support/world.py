@@ -35,6 +35,7 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import ConsumableRequirement, Dependency, Job, RetryStrategy
 from batchq.domain.job_request import JobRequest
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.lifecycle.stopping import next_step_at
 from batchq.domain.prices import Prices
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.task import Nodes, Task
@@ -281,11 +282,9 @@ class World:
         spec = scripts.spec(script or Script(seconds=0), *later, children=children)
         size = Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus)
         defined = f"script-{next(self._definitions)}"
-        definition = builders.definition(name=defined)
-        await self.catalog.definitions.register(
-            replace(definition, container=replace(spec, resources=size, **container), task=task, nodes=nodes),
-            caller=self.caller,
-        )
+        own = replace(spec, resources=size, **container)
+        definition = builders.definition(name=defined, container=own, task=task, nodes=nodes)
+        await self.catalog.definitions.register(definition, caller=self.caller)
         return JobRequest(
             name=name or defined,
             queue=QueueName(queue),
@@ -456,7 +455,7 @@ class World:
 
     async def wait_for_signal(self, job_id: JobId) -> Job:
         """Wait until the delivery of the checkpoint or stop signal under way is stored."""
-        return await self.wait_until(job_id, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+        return await self.wait_until(job_id, lambda it: next_step_at(it) is not None)
 
     async def statuses(self, job_id: JobId) -> list[str]:
         """The statuses of the job's history, in order."""

@@ -14,8 +14,8 @@ from batchq.domain.catalog import JobQueue, Tags
 from batchq.domain.container import ContainerSpec, Mount, TextFile
 from batchq.domain.ids import JobId, QueueName, SubmissionKey
 from batchq.domain.job import Job, RetryStrategy
-from batchq.domain.job_request import InlineDefinition, JobRequest
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.job_request import JobRequest
+from batchq.domain.task import DefinitionForm, NodeRange, Nodes, Task, TaskContainer, one_container
 from batchq.domain.training import MetricRule
 from batchq.services.submissions import SubmissionService
 
@@ -69,13 +69,13 @@ class TrainingJobRequest(Struct, frozen=True, kw_only=True):
         return replace(self, share=share, priority=self.priority or priority)
 
     @property
-    def work(self) -> InlineDefinition:
+    def work(self) -> Nodes:
         """What the job runs: one container, or nodes that run the same container, the first one as the main node."""
         if self.nodes == 1:
-            return InlineDefinition(container=self.container)
-        task = Task(containers=(TaskContainer(name="default", spec=self.container),))
-        nodes = Nodes(count=self.nodes, main=0, ranges=(NodeRange(first=0, last=self.nodes - 1, task=task),))
-        return InlineDefinition(container=self.container, nodes=nodes)
+            return one_container(self.container)
+        task = Task(containers=(TaskContainer(spec=self.container),))
+        ranges = (NodeRange(last=self.nodes - 1, task=task),)
+        return Nodes(count=self.nodes, ranges=ranges, form=DefinitionForm.NODES)
 
     @property
     def job_request(self) -> JobRequest:

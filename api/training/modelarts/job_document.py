@@ -17,6 +17,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job
+from batchq.domain.task import DefinitionForm
 from batchq.domain.times import milliseconds
 from batchq.domain.training_jobs import TrainingFailure, TrainingJobView, TrainingPhase, spelling, statuses_with
 
@@ -278,7 +279,7 @@ def _task_statuses(job: Job, shown: Callable[[str], str]) -> tuple[TaskStatusRes
         return ()
     last = job.attempts[-1]
     is_stopped = _is_stopped(job, last)
-    if job.spec.nodes is None:
+    if job.spec.nodes.form is not DefinitionForm.NODES:
         reason = last.reason or (last.status_reason if last.exit_code is None else None)
         message = "" if is_stopped else _error_message(reason, last.exit_code)
         return (TaskStatusResponse(task="worker-0", exit_code=last.exit_code, message=shown(message)),)
@@ -352,4 +353,4 @@ def node_id_of(job: Job, task: str) -> JobId | None:
     if task not in task_names(job):
         return None
     node = task.removeprefix("worker-")
-    return job.id if job.spec.nodes is None else JobId(f"{job.id}#{node}")
+    return JobId(f"{job.id}#{node}") if job.spec.nodes.form is DefinitionForm.NODES else job.id

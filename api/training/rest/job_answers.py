@@ -22,10 +22,11 @@ from batchq.api.training.rest.figures import (
     size_text,
 )
 from batchq.domain.cost import Cost
-from batchq.domain.enums import ACTIVE, CheckpointType
+from batchq.domain.enums import CheckpointType
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint
+from batchq.domain.lifecycle.stopping import next_step_at
 from batchq.domain.lifecycle.views import shown_status_reason
-from batchq.domain.stop_values import StopOrder
 from batchq.domain.times import optional_rfc3339, rfc3339
 from batchq.domain.training import CheckpointRules, checkpoint_id
 from batchq.domain.training_jobs import TrainingJobView, TrainingPhase, spelling
@@ -333,15 +334,14 @@ def cancellation_details(view: TrainingJobView) -> CancellationDetails | None:
         final_checkpoint_created=order.final_checkpoint is not None,
         final_checkpoint_id=None if order.final_checkpoint is None else checkpoint_id(job.id, order.final_checkpoint),
         final_checkpoint_error=order.checkpoint_error,
-        checkpoint_deadline=optional_rfc3339(_checkpoint_deadline(job, order)),
+        checkpoint_deadline=optional_rfc3339(_checkpoint_deadline(job)),
         ended_at=optional_rfc3339(view.ended_at),
         resources_released=job.attempt is None,
     )
 
 
-def _checkpoint_deadline(job: Job, order: StopOrder) -> datetime | None:
-    waits = order.step < len(order.steps) and order.steps[order.step].until_checkpoint and job.status in ACTIVE
-    return order.next_step_at if waits else None
+def _checkpoint_deadline(job: Job) -> datetime | None:
+    return next_step_at(job) if any_awaits_checkpoint(job) else None
 
 
 def _configuration(job: Job, returned: Mapping[str, Any]) -> Configuration:

@@ -38,10 +38,11 @@ from batchq.api.training.rest.job_answers import (
     training_job_summary,
 )
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.ids import JobId, node_id
+from batchq.domain.ids import node_id
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.task import DefinitionForm
 from batchq.domain.training_jobs import TrainingJobView, statuses_with
 from batchq.errors import Invalid, NotFound
 from batchq.ports.checkpoints import Checkpoint
@@ -124,10 +125,9 @@ async def list_training_jobs(context: Parts, call: Call[ListTrainingJobsQuery]) 
 
 async def _log(context: Parts, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
     """The last lines of the newest attempt; of a job with several containers, those of the leading one."""
-    spec = job.spec
-    job_id = job.id if spec.nodes is None else JobId(node_id(job.id, spec.nodes.main))
-    leading = spec.task.leading.name if spec.task else spec.nodes.leading.name if spec.nodes else None
-    query = JobLogQuery(job_id=job_id, container=leading, tail=lines, limit=lines, wait=0)
+    nodes = job.spec.nodes
+    job_id = node_id(job.id, nodes.main) if nodes.form is DefinitionForm.NODES else job.id
+    query = JobLogQuery(job_id=job_id, container=nodes.leading.name, tail=lines, limit=lines, wait=0)
     try:
         page = await context.job_log.page(query, caller=caller)
     except Invalid:  # the log driver of the job stores the output elsewhere

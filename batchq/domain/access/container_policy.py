@@ -22,7 +22,7 @@ from socket import inet_aton
 
 from batchq.domain.access.accounts import AccountName, Caller, ContainerPolicy, Owner
 from batchq.domain.container import ContainerSpec, Logging
-from batchq.domain.task import Runnable, Task, resources_of
+from batchq.domain.task import Nodes
 from batchq.errors import Invalid
 
 ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # gives root on the host
@@ -68,26 +68,26 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _TAG = re.compile(r"([^{}]|\{\{ *\.(ID|FullID|Name|FullName|ImageID|ImageFullID|ImageName|DaemonName) *\}\})*")
 
 
-def require_allowed_containers(work: Runnable, caller: Caller) -> None:
+def require_allowed_containers(work: Nodes, caller: Caller) -> None:
     """Raises Invalid for a container that the caller's account may not run, or that no account may run."""
     why = container_refusal(work, caller.container_policy, caller.account)
     if why is not None:
         raise Invalid(why)
 
 
-def require_allowed_authors(work: Runnable, policies: AuthorPolicies) -> None:
+def require_allowed_authors(work: Nodes, policies: AuthorPolicies) -> None:
     """Raises Invalid for a container that an author of the job may not run."""
     why = author_refusal(work, policies)
     if why is not None:
         raise Invalid(why)
 
 
-def author_refusal(work: Runnable, policies: AuthorPolicies) -> str | None:
+def author_refusal(work: Nodes, policies: AuthorPolicies) -> str | None:
     """Why the authors of a job may not run its containers; None if each of them may."""
     return next((why for author, policy in policies for why in _against_author(work, author, policy)), None)
 
 
-def container_refusal(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> str | None:
+def container_refusal(work: Nodes, allowance: ContainerPolicy | None, account: AccountName) -> str | None:
     """Why the containers may not be started; None if they may. `allowance` None: only what is forbidden for all."""
     return next(_against(work, allowance, account), None)
 
@@ -131,7 +131,7 @@ def _number(text: str) -> int | None:
     return None if number is None or number > MAX_ID else number
 
 
-def _against(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> Iterator[str]:
+def _against(work: Nodes, allowance: ContainerPolicy | None, account: AccountName) -> Iterator[str]:
     for spec in containers_of(work):
         yield from _never(spec)
         if allowance is not None:
@@ -140,7 +140,7 @@ def _against(work: Runnable, allowance: ContainerPolicy | None, account: Account
         yield from (f"{why} for a job of account {account}." for why in _too_large(work, allowance))
 
 
-def _against_author(work: Runnable, author: Owner, policy: ContainerPolicy) -> Iterator[str]:
+def _against_author(work: Nodes, author: Owner, policy: ContainerPolicy) -> Iterator[str]:
     for why in _against(work, policy, author.account):
         yield f"{why.removesuffix('.')} of {author.user or 'an unknown user'}, who wrote what the job runs."
 
@@ -171,9 +171,9 @@ def _beyond(spec: ContainerSpec, allowance: ContainerPolicy) -> Iterator[str]:
         yield f"Registry {registry_of(spec.image)!r} of image {spec.image!r} is not allowed"
 
 
-def _too_large(work: Runnable, allowance: ContainerPolicy) -> Iterator[str]:
+def _too_large(work: Nodes, allowance: ContainerPolicy) -> Iterator[str]:
     """Why the job as a whole requests too much. Swap counts as memory."""
-    requested, swap = resources_of(work), _swap(work)
+    requested, swap = work.resources, _swap(work)
     if allowance.vcpus is not None and requested.millicpus > allowance.vcpus * 1000:
         yield f"{requested.millicpus / 1000:g} vCPUs are more than the {allowance.vcpus:g} that are allowed"
     if allowance.memory_mib is not None and requested.memory_mib + swap > allowance.memory_mib:
@@ -181,30 +181,15 @@ def _too_large(work: Runnable, allowance: ContainerPolicy) -> Iterator[str]:
         yield f"{memory} are more than the {allowance.memory_mib} that are allowed"
 
 
-def containers_of(work: Runnable) -> Iterator[ContainerSpec]:
+def containers_of(work: Nodes) -> Iterator[ContainerSpec]:
     """The containers of a job, one for each kind of node."""
-    if work.nodes is None and work.task is None:
-        yield work.container
-    tasks = (
-        [node_range.task for node_range in work.nodes.ranges]
-        if work.nodes is not None
-        else [work.task]
-        if work.task
-        else []
-    )
-    for task in tasks:
-        yield from (container.spec for container in task.containers)
+    return (container.spec for task in work.tasks for container in task.containers)
 
 
-def _swap(work: Runnable) -> int:
+def _swap(work: Nodes) -> int:
     """The swap of all containers of all nodes, in MiB."""
-    if work.nodes is not None:
-        return sum(_swap_of(work.nodes.task(node)) for node in range(work.nodes.count))
-    return (work.container.max_swap_mib or 0) if work.task is None else _swap_of(work.task)
-
-
-def _swap_of(task: Task) -> int:
-    return sum(container.spec.max_swap_mib or 0 for container in task.containers)
+    tasks = (work.task(node) for node in range(work.count))
+    return sum(container.spec.max_swap_mib or 0 for task in tasks for container in task.containers)
 
 
 def registry_of(image: str) -> str:

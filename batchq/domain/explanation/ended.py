@@ -37,7 +37,7 @@ from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.escalation import under_way
 from batchq.domain.lifecycle.status import evaluate_on_exit
-from batchq.domain.lifecycle.stopping import UNKILLABLE_AFTER, latest_order
+from batchq.domain.lifecycle.stopping import UNKILLABLE_AFTER, latest_order, next_step_at
 from batchq.domain.stop_values import StopOrder
 
 _VERBS = {
@@ -49,7 +49,7 @@ _VERBS = {
 }
 
 
-def order_figures(order: StopOrder, now: datetime) -> Figures:
+def order_figures(job: Job, order: StopOrder, now: datetime) -> Figures:
     """The facts of an order, and the word `order`, as `Terminated by cora 12 s ago, "too hot"`.
 
     The word leaves out a reason that repeats kind and user. Facts that have not happened are absent.
@@ -64,7 +64,7 @@ def order_figures(order: StopOrder, now: datetime) -> Figures:
         "checkpointRequestedAt": order.checkpoint_requested_at,
         "checkpointSeenAt": order.checkpoint_seen_at,
         "signalledAt": order.signalled_at,
-        "nextStepAt": order.next_step_at,
+        "nextStepAt": next_step_at(job) if order is job.stop else None,
         "forcedAt": order.forced_at,
         "killedAt": order.killed_at,
     }
@@ -78,7 +78,7 @@ def explain_stopping(job: Job, now: datetime) -> Explanation | None:
     order = job.stop
     if order is None:
         return None
-    figures = order_figures(order, now) | _progress(job, order, now)
+    figures = order_figures(job, order, now) | _progress(job, order, now)
     if order.killed_at is not None and now - order.killed_at >= UNKILLABLE_AFTER:
         return NotExitingReason(since=order.killed_at, figures=figures)
     if order.kind is StopKind.TIMEOUT:
@@ -99,9 +99,13 @@ def _progress(job: Job, order: StopOrder, now: datetime) -> Figures:
     """The word `killed`, or `signal`, `signalled`, `next` and `left`; empty before a signal is delivered."""
     if order.killed_at is not None:
         return {"killed": Figure(words=wording.duration_words(now - order.killed_at))}
-    stopped: list[StopOrder | AttemptContainer] = [order, *_not_ended(job)]
-    signalled = [item for item in stopped if item.next_step_at is not None]
-    first = min(signalled, key=lambda item: item.next_step_at or now, default=None)
+    containers = () if job.attempt is None else job.attempt.containers
+    signalled = [
+        container
+        for container in containers
+        if container.state is not AttemptContainerState.ENDED and container.next_step_at is not None
+    ]
+    first = min(signalled, key=lambda container: container.next_step_at or now, default=None)
     step = None if first is None else under_way(first)
     if first is None or first.next_step_at is None or step is None:
         return {}
@@ -114,11 +118,6 @@ def _progress(job: Job, order: StopOrder, now: datetime) -> Figures:
         "next": Figure(words="the stop signal" if first.step + 1 < len(first.steps) else "SIGKILL"),
         "left": Figure(words=wording.duration_words(first.next_step_at - now)),
     }
-
-
-def _not_ended(job: Job) -> list[AttemptContainer]:
-    containers = () if job.attempt is None else job.attempt.containers
-    return [container for container in containers if container.state is not AttemptContainerState.ENDED]
 
 
 _BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
@@ -174,7 +173,7 @@ def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
     order = latest_order(job)
     if order is None:
         return None
-    figures = order_figures(order, now)
+    figures = order_figures(job, order, now)
     if order.kind is StopKind.TIMEOUT:
         return TimedOutReason(since=job.stopped_at, figures=figures | _attempts(job) | _limit(job))
     if order.kind is StopKind.CANCEL and reason.startswith(_BLOCKED):
@@ -226,7 +225,7 @@ def _dependency_failed(job: Job, reason: str, neighbours: RelatedJobs, reader: R
 
 
 def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
-    """The explanation by the last attempt: its deciding container, if it had several."""
+    """The explanation by the last attempt and the container that decided it."""
     container = _decisive(attempt)
     reason = _reason_of(attempt, container)
     spec = job.spec.container if container is None else task_container_of(job, container).spec
@@ -241,8 +240,8 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
     if attempt.exit_code is not None:
         outcome = wording.exit_code(attempt.exit_code)
     figures["exitCode"] = Figure(attempt.exit_code, outcome)
-    if container is not None:
-        figures["container"] = Figure(container.key.partition("/")[2])
+    if container is not None and container.key:
+        figures["container"] = Figure(container.name)
     if attempt.exit_code == _KILLED:
         figures["memoryLimit"] = Figure(words=wording.memory_words(memory))
     return _reason_class(attempt, reason)(since=job.stopped_at, figures=figures)
@@ -263,7 +262,7 @@ def _reason_class(attempt: Attempt, reason: str) -> type[Explanation]:
 
 
 def _decisive(attempt: Attempt) -> AttemptContainer | None:
-    """The container that decided the attempt; None for an attempt with one container."""
+    """The container that decided the attempt; None: an order ended it first."""
     return next((container for container in attempt.containers if container.key == attempt.decided_by), None)
 
 

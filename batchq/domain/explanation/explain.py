@@ -76,7 +76,7 @@ def explain_running(job: Job, state: SchedulerState) -> Explanation:
     cancel = job.cancel
     if cancel is None:
         return RunningReason(since=since, figures=figures)
-    return NoRetryReason(since=cancel.ordered_at, figures=figures | order_figures(cancel, state.now))
+    return NoRetryReason(since=cancel.ordered_at, figures=figures | order_figures(job, cancel, state.now))
 
 
 def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explanation:
@@ -94,7 +94,7 @@ def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explana
     figures = _placed(job) | {"length": _length(placed_at, state)}
     if job.attempt is not None and len(job.attempt.containers) > 1:
         return StartingContainersReason(since=placed_at, figures=figures | _containers(job.attempt))
-    order = {} if job.cancel is None else order_figures(job.cancel, state.now)
+    order = {} if job.cancel is None else order_figures(job, job.cancel, state.now)
     return CreatingContainerReason(since=placed_at, figures=figures | order)
 
 

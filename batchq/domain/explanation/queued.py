@@ -196,7 +196,7 @@ def _children(job: Job, now: datetime) -> Explanation:
     order = job.stop or job.cancel
     if order is None:
         return ChildrenReason(since=array.counted_at, figures=figures)
-    return ChildrenStoppingReason(since=array.ordered_at, figures=figures | order_figures(order, now))
+    return ChildrenStoppingReason(since=array.ordered_at, figures=figures | order_figures(job, order, now))
 
 
 def _dependency(job_id: JobId, neighbours: RelatedJobs, state: SchedulerState, reader: Reader) -> str:

@@ -6,33 +6,31 @@ one has started. The second covers a container that exited before it was seen ru
 address.
 
 - When an essential container ends, the other containers of its node are stopped; if it is on the main node, those of
-  all nodes.
+  all nodes. So a job with one container ends with it.
 - While the main node is to write a final checkpoint, the started containers of the other nodes continue. They are
   stopped when no container of the main node waits for the checkpoint any more, or an essential one has ended.
 - A waiting container whose conditions can no longer be met ends without a start.
 - A waiting container whose conditions are all met starts.
 
-Effects are derived by comparing the containers before and after a change (`effects_of_change`).
+Effects are derived by comparing the containers before and after a change (`containers.follow`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from batchq.domain import events as on
 from batchq.domain.container import ContainerSpec
 from batchq.domain.enums import AttemptContainerState
-from batchq.domain.ids import Tag
-from batchq.domain.job import AttemptContainer, Job
-from batchq.domain.lifecycle import escalation, stopping
+from batchq.domain.ids import Tag, name_of_key, node_of_key
+from batchq.domain.job import Attempt, AttemptContainer, Job
+from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.stop_values import SignalStep
-from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
+from batchq.domain.task import Condition, ContainerDependency, TaskContainer
 
-YET_TO_COME = frozenset({AttemptContainerState.WAITING, AttemptContainerState.STARTING})
-BEGUN = frozenset({AttemptContainerState.STARTING, AttemptContainerState.RUNNING})
+YET_TO_COME = (AttemptContainerState.WAITING, AttemptContainerState.STARTING)
+BEGUN = (AttemptContainerState.STARTING, AttemptContainerState.RUNNING)
 
 
 class Gate(Enum):
@@ -46,48 +44,20 @@ class Gate(Enum):
     NEVER = auto()
 
 
-def has_task(job: Job) -> bool:
-    """Whether the attempt under way is that of a task or of nodes, even if that is only one container."""
-    return job.attempt is not None and job.attempt.containers != ()
-
-
-def task_of(job: Job, node: int) -> Task:
-    """The task of a node. AssertionError for a job with one container."""
-    task = job.spec.task if job.spec.nodes is None else job.spec.nodes.task(node)
-    assert task is not None, f"{job.id} has one container and no task"
-    return task
-
-
 def spec_of(job: Job, tag: Tag) -> ContainerSpec:
     """The spec of the container that `tag` identifies."""
-    return task_of(job, int(tag.node)).container(tag.container).spec if tag.container_key else job.spec.container
-
-
-def leading_tag(job: Job, attempt: int) -> Tag:
-    """The container that represents an attempt: its only one, or the first essential one of the main node."""
-    tag = Tag(job_id=job.id, attempt=attempt)
-    if job.spec.task is None and job.spec.nodes is None:
-        return tag
-    node = main_node(job)
-    return replace(tag, container_key=f"{node}/{task_of(job, node).leading.name}")
-
-
-def main_node(job: Job) -> int:
-    """The index of the main node; 0 for a job on one node."""
-    return 0 if job.spec.nodes is None else job.spec.nodes.main
+    return job.spec.nodes.task(tag.node).container(tag.container).spec
 
 
 def task_container_of(job: Job, container: AttemptContainer) -> TaskContainer:
     """The definition of a container in its task."""
-    return task_of(job, container.node).container(container.name)
+    return job.spec.nodes.task(node_of_key(container.key)).container(name_of_key(container.key))
 
 
-def keys(job: Job) -> tuple[str, ...]:
-    """The keys of an attempt's containers: the main node's first, then by node; within a node in the task's order."""
-    main = main_node(job)
-    others = range(1 if job.spec.nodes is None else job.spec.nodes.count)
-    nodes = (main, *(node for node in others if node != main))
-    return tuple(f"{node}/{container.name}" for node in nodes for container in task_of(job, node).containers)
+def leading_tag(job: Job, attempt: int) -> Tag:
+    """The container that represents an attempt: the first essential one of the main node."""
+    nodes = job.spec.nodes
+    return Tag(job_id=job.id, attempt=attempt, container_key=nodes.key(nodes.main, nodes.leading.name))
 
 
 def container_with_key(job: Job, key: str) -> AttemptContainer:
@@ -96,8 +66,15 @@ def container_with_key(job: Job, key: str) -> AttemptContainer:
 
 
 def with_container(job: Job, container: AttemptContainer) -> Job:
-    """The job with `container` in place of the container with the same key."""
-    return each(job, lambda other: container if other.key == container.key else other)
+    """The job with `container` in place of the container with the same key. Returns the same job if nothing changes."""
+    attempt = attempt_of(job)
+    containers = containers_with(attempt, container)
+    return job if containers == attempt.containers else replace(job, attempt=replace(attempt, containers=containers))
+
+
+def containers_with(attempt: Attempt, container: AttemptContainer) -> tuple[AttemptContainer, ...]:
+    """The containers of the attempt, with `container` in place of the container with the same key."""
+    return tuple([container if other.key == container.key else other for other in attempt.containers])
 
 
 def each(job: Job, change: Callable[[AttemptContainer], AttemptContainer]) -> Job:
@@ -117,15 +94,23 @@ def ended_container(container: AttemptContainer, now: datetime, reason: str | No
     return replace(container, state=AttemptContainerState.ENDED, stopped_at=now, reason=reason)
 
 
-def gates(job: Job) -> dict[str, Gate]:
-    """The gate of each waiting container, by key."""
-    containers = {container.key: container for container in attempt_of(job).containers}
-    main_found = any(_finds(job, container) for container in containers.values() if container.node == main_node(job))
-    return {
-        container.key: _gate(job, container, containers, main_found=main_found)
-        for container in containers.values()
-        if container.state is AttemptContainerState.WAITING
-    }
+def gates(job: Job) -> tuple[Sequence[str], Sequence[str]]:
+    """The keys of the waiting containers that never start, and of those that start now."""
+    listed, main = attempt_of(job).containers, job.spec.nodes.main
+    containers = {container.key: container for container in listed}
+    hopeless, ready, main_found = [], [], None
+    for container in listed:
+        if container.state is not AttemptContainerState.WAITING:
+            continue
+        gate = _gate(job, container, containers)
+        if gate is Gate.NEVER:
+            hopeless.append(container.key)
+        elif gate is Gate.OPEN:
+            if main_found is None and container.node != main:
+                main_found = any(other.node == main and _finds(job, other) for other in listed)
+            if main_found or container.node == main:
+                ready.append(container.key)
+    return hopeless, ready
 
 
 def nodes_to_stop(job: Job) -> frozenset[int]:
@@ -135,24 +120,16 @@ def nodes_to_stop(job: Job) -> frozenset[int]:
     TerminateJob for one node stops the containers of that node itself, and is not considered here.
     """
     containers = attempt_of(job).containers
-    over = {
-        container.node
-        for container in containers
-        if container.state is AttemptContainerState.ENDED and task_container_of(job, container).essential
-    }
-    stops = job.stop is not None and not escalation.awaits_checkpoint(job.stop)
-    everything = stops or main_node(job) in over
-    return frozenset(container.node for container in containers) if everything else frozenset(over)
+    ended = [container for container in containers if container.state is AttemptContainerState.ENDED]
+    over = frozenset([container.node for container in ended if task_container_of(job, container).essential])
+    stops = job.stop is not None and not any_awaits_checkpoint(job)
+    everything = stops or job.spec.nodes.main in over
+    return frozenset([container.node for container in containers]) if everything else over
 
 
-def decides(job: Job, container: AttemptContainer) -> bool:
-    """Whether the container decides the attempt: essential, on the main node, and ended after it ran or failed.
-
-    A container that was stopped before it started does not decide.
-    """
-    failed_or_ran = container.started_at is not None or container.reason is not None
-    over = container.state is AttemptContainerState.ENDED and failed_or_ran
-    return over and container.node == main_node(job) and task_container_of(job, container).essential
+def any_awaits_checkpoint(job: Job) -> bool:
+    """Whether a container of the attempt under way runs and waits for a final checkpoint. Only the main node's do."""
+    return job.attempt is not None and any(map(_awaits_checkpoint, job.attempt.containers))
 
 
 def waiting_for(job: Job, container: AttemptContainer) -> Iterator[tuple[AttemptContainer, ContainerDependency]]:
@@ -167,8 +144,11 @@ def waiting_for(job: Job, container: AttemptContainer) -> Iterator[tuple[Attempt
 
 def awaited(job: Job) -> frozenset[str]:
     """The keys of the containers that others wait for, in one pass over all of them."""
-    containers = {container.key: container for container in attempt_of(job).containers}
-    waiting = [container for container in containers.values() if container.state is AttemptContainerState.WAITING]
+    listed = attempt_of(job).containers
+    waiting = [container for container in listed if container.state is AttemptContainerState.WAITING]
+    if not waiting:
+        return frozenset()
+    containers = {container.key: container for container in listed}
     conditions = (condition for container in waiting for condition in _conditions(job, container, containers))
     return frozenset(key for key, _, gate in conditions if gate is not Gate.OPEN)
 
@@ -180,13 +160,16 @@ def why_never(job: Job, container: AttemptContainer) -> str:
     return f"ContainerDependencyError: container {never.container} will not reach {never.condition}"
 
 
-def _gate(
-    job: Job, container: AttemptContainer, containers: Mapping[str, AttemptContainer], *, main_found: bool
-) -> Gate:
-    found = {gate for _, _, gate in _conditions(job, container, containers)}
-    if Gate.NEVER in found:
-        return Gate.NEVER
-    return Gate.OPEN if found <= {Gate.OPEN} and (main_found or container.node == main_node(job)) else Gate.WAITING
+def _gate(job: Job, container: AttemptContainer, containers: Mapping[str, AttemptContainer]) -> Gate:
+    """The gate of a container by its dependencies alone."""
+    found = Gate.OPEN
+    if not task_container_of(job, container).depends_on:
+        return found
+    for _, _, gate in _conditions(job, container, containers):
+        if gate is Gate.NEVER:
+            return gate
+        found = found if gate is Gate.OPEN else gate
+    return found
 
 
 def _finds(job: Job, container: AttemptContainer) -> bool:
@@ -201,7 +184,7 @@ def _conditions(
 ) -> Iterator[tuple[str, ContainerDependency, Gate]]:
     """The dependencies of a container: the key of the other container, the dependency, and its gate."""
     for dependency in task_container_of(job, container).depends_on:
-        key = f"{container.node}/{dependency.container}"
+        key = job.spec.nodes.key(container.node, dependency.container)
         yield key, dependency, _condition(dependency, containers[key])
 
 
@@ -218,34 +201,38 @@ def _condition(dependency: ContainerDependency, container: AttemptContainer) -> 
     return Gate.NEVER if over else Gate.WAITING
 
 
-def apply_rules(job: Job, now: datetime) -> Job:
-    """Apply the rules until nothing changes. Containers start last, because the other rules may end them first."""
-    while (after := _give_up(_close(_end_checkpoint_step(_decide(job), now), now), now)) is not job:
-        job = after
-    return _open(job, now)
+def is_last_to_start(job: Job, key: str) -> bool:
+    """Whether no container of the attempt under way but this one has still to start."""
+    return not any(container.state in YET_TO_COME and container.key != key for container in attempt_of(job).containers)
 
 
-def _decide(job: Job) -> Job:
+def decider(job: Job, attempt: Attempt) -> str | None:
+    """The key of the container that decides the attempt under way; None: no container does yet.
+
+    The first essential container of the main node that has ended, and ran or failed, decides. A container that was
+    stopped before it started does not.
+    """
+    if attempt.decided_by is not None:
+        return attempt.decided_by
+    for container in attempt.containers:
+        over = container.state is AttemptContainerState.ENDED and container.node == job.spec.nodes.main
+        ran_or_failed = container.started_at is not None or container.reason is not None
+        if over and ran_or_failed and task_container_of(job, container).essential:
+            return container.key
+    return None
+
+
+def decided(job: Job) -> Job:
+    """The job with the container that decides its attempt, if one does."""
     attempt = attempt_of(job)
-    decider = next((container.key for container in attempt.containers if decides(job, container)), None)
-    if attempt.decided_by is not None or decider is None:
-        return job
-    return replace(job, attempt=replace(attempt, decided_by=decider))
+    key = decider(job, attempt)
+    return job if key == attempt.decided_by else replace(job, attempt=replace(attempt, decided_by=key))
 
 
-def _end_checkpoint_step(job: Job, now: datetime) -> Job:
-    """End the order's step for the final checkpoint when no container of the main node waits for it any more."""
-    if job.stop is None or not escalation.awaits_checkpoint(job.stop):
-        return job
-    if main_node(job) in nodes_to_stop(job):
-        job = end_checkpoint_steps(job, now)
-    if any(_awaits_checkpoint(container) for container in attempt_of(job).containers):
-        return job
-    return stopping.with_changed_order(job, lambda order: replace(order, step=order.step + 1))
-
-
-def end_checkpoint_steps(job: Job, now: datetime) -> Job:
+def with_ended_checkpoint_steps(job: Job, now: datetime) -> Job:
     """End the step of each container that waits for a checkpoint."""
+    if not any_awaits_checkpoint(job):
+        return job
     return each(
         job, lambda container: escalation.advanced(container, now) if _awaits_checkpoint(container) else container
     )
@@ -255,111 +242,21 @@ def _awaits_checkpoint(container: AttemptContainer) -> bool:
     return container.state is AttemptContainerState.RUNNING and escalation.awaits_checkpoint(container)
 
 
-def _close(job: Job, now: datetime) -> Job:
-    nodes = nodes_to_stop(job)
-    return each(
-        job, lambda container: order_container_stop(job, container, now) if container.node in nodes else container
-    )
+def with_hopeless_ended(job: Job, hopeless: Collection[str], now: datetime) -> Job:
+    """End the waiting containers with these keys: their conditions can no longer be met."""
+
+    def end(container: AttemptContainer) -> AttemptContainer:
+        return ended_container(container, now, why_never(job, container)) if container.key in hopeless else container
+
+    return each(job, end)
 
 
-def _give_up(job: Job, now: datetime) -> Job:
-    never = {key for key, gate in gates(job).items() if gate is Gate.NEVER}
-    return each(
-        job,
-        lambda container: (
-            ended_container(container, now, why_never(job, container)) if container.key in never else container
-        ),
-    )
-
-
-def _open(job: Job, now: datetime) -> Job:
-    ready = {key for key, gate in gates(job).items() if gate is Gate.OPEN}
-    return each(
-        job,
-        lambda container: (
-            replace(container, state=AttemptContainerState.STARTING, start_requested_at=now)
-            if container.key in ready
-            else container
-        ),
-    )
-
-
-def order_container_stop(
-    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
-) -> AttemptContainer:
-    """Order a container to stop; a waiting one ends at once. One that has ended or is stopping does not change.
-
-    `own`: the TerminateJob that causes the stop, else None. The grace period is the request's, else the container's
-    stopTimeout, else the job's.
-    """
-    if container.state is AttemptContainerState.ENDED or container.stop_ordered:
-        return container
-    stops_alone = own is not None and (own.node is not None or own.container is not None)
-    alone = stopping.terminate_order(job, own, now) if own is not None and stops_alone else None
-    ordered = replace(container, terminated_by=alone)
-    if container.state is AttemptContainerState.WAITING:
-        return ended_container(ordered, now, None)
-    steps = () if alone is not None else container.steps
-    return replace(ordered, stop_ordered=True, steps=steps or _steps(job, container, own))
-
-
-def take_over_stop(
-    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested
-) -> AttemptContainer:
-    """Let a TerminateJob take over the stop of a container that a pause has ordered: the grace period and the signal.
-
-    Unchanged if the container has ended, or another TerminateJob stops it alone.
-    """
-    if container.state is AttemptContainerState.ENDED or container.terminated_by is not None:
-        return container
-    if own.node is not None or own.container is not None:
-        container = replace(container, terminated_by=stopping.terminate_order(job, own, now))
-    if not container.steps or not (own.grace is not None or own.signal):
-        return container
-    last = _steps(job, container, own)[-1]
-    return escalation.with_last_step(container, replace(last, signal=own.signal or container.steps[-1].signal), now)
-
-
-def order_stop_of_job(
-    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
-) -> AttemptContainer:
-    """As `order_container_stop`, for a container of a job that is ordered to stop as a whole.
-
-    A started container outside the main node gets only its steps: `_close` orders its stop once no final checkpoint is
-    awaited any more, which is at once if none was requested.
-    """
-    if container.node == main_node(job) or container.stop_ordered or container.state not in BEGUN:
-        return order_container_stop(job, container, now, own)
-    return replace(container, steps=_steps(job, container, own))
-
-
-def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | None) -> tuple[SignalStep, ...]:
-    """The steps that stop a container.
-
-    A final checkpoint is requested of the running containers of the main node and, if the stop signal is the request,
-    of those of all nodes.
-    """
-    graces = (None if own is None else own.grace, task_container_of(job, container).stop_timeout, job.spec.stop_grace)
-    rules = job.spec.checkpoints
-    requested = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
-    on_main = container.node == main_node(job) or (rules is not None and rules.signal is None)
-    return escalation.ladder(
-        rules,
-        signal=None if own is None else own.signal,
-        grace=next(duration for duration in graces if duration is not None),
-        checkpoint=requested and on_main and container.state is AttemptContainerState.RUNNING,
-    )
-
-
-def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now: datetime) -> AttemptContainer:
-    """Kill a running container. A waiting one ends at once, and a starting one is killed once it runs."""
-    if container.state is AttemptContainerState.ENDED or (container.stop_ordered and not container.steps):
-        return container
-    alone = container.terminated_by
-    if alone is None and (job.is_pausing or (job.stop is None and not container.stop_ordered)):
-        alone = stopping.terminate_order(job, event, now)
-    ordered = replace(container, terminated_by=None if alone is None else stopping.forced(alone, event, now))
-    if container.state is AttemptContainerState.WAITING:
-        return ended_container(ordered, now, None)
-    forced = replace(ordered, stop_ordered=True, steps=(), step=0, next_step_at=None)
-    return escalation.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced
+def with_started(job: Job, ready: Collection[str], now: datetime) -> Job:
+    """Start the waiting containers with these keys."""
+    containers = [
+        replace(container, state=AttemptContainerState.STARTING, start_requested_at=now)
+        if container.key in ready
+        else container
+        for container in attempt_of(job).containers
+    ]
+    return with_containers(job, tuple(containers))

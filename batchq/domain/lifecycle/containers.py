@@ -1,9 +1,15 @@
-"""Attempts with several containers: a task, or the tasks of all nodes of a multi-node parallel job. Pure.
+"""The lifecycle of a container: a table of the events that can happen to a container in each state. Pure.
 
-`TRANSITIONS[container state][event type]` is a rule that changes one container. `container_rules.apply_rules` then
-derives what follows for the other containers, and `container_effects.effects_of_change` derives the effects. When all
-containers have ended, the attempt ends with the outcome of its deciding container (`Attempt.decided_by`), and
-`status.finish` decides what follows for the job.
+Every attempt has at least one container. `TRANSITIONS[container state][event type]` is a rule: a function
+`(job, container, event, now) -> job` that changes one container. A missing cell is an illegal transition. A container
+that has ended ignores late reports.
+
+`follow` derives the rest, for one container as for several:
+
+- what the change means for the other containers (`container_rules`, `container_stops`),
+- the effects, by a comparison of the containers before and after,
+- the end of the attempt, once all its containers have ended. Its outcome is that of the deciding container
+  (`Attempt.decided_by`), and `status.finish` decides what follows for the job.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,75 +17,81 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import AttemptContainerState, Status
-from batchq.domain.job import Attempt, AttemptContainer, Job
-from batchq.domain.lifecycle import escalation, holds, status, stopping
-from batchq.domain.lifecycle.container_effects import effects_of_change
+from batchq.domain.ids import Tag
+from batchq.domain.job import AttemptContainer, Job
+from batchq.domain.lifecycle import escalation, status, stopping
 from batchq.domain.lifecycle.container_rules import (
-    apply_rules,
+    YET_TO_COME,
     container_with_key,
+    containers_with,
+    decided,
+    decider,
     each,
-    end_checkpoint_steps,
     ended_container,
-    force_stop,
-    has_task,
-    keys,
-    main_node,
-    order_container_stop,
-    order_stop_of_job,
-    take_over_stop,
+    gates,
     task_container_of,
-    task_of,
     waiting_for,
     with_container,
-    with_containers,
+    with_hopeless_ended,
+    with_started,
 )
+from batchq.domain.lifecycle.container_stops import order_container_stop, with_nodes_stopped
 from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, move_to, with_history
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 
-#: A cell of a table: `(job, container, event, now) -> job`; in ORDERS without the container.
+#: A cell of the table: `(job, container, event, now) -> job`.
 Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `transitions`
 
-_ORDERS = on.TerminateRequested | on.StopForced | on.PauseRequested
+
+def change_container(job: Job, event: on.ContainerEvent, now: datetime) -> Job:
+    """Apply an event to the container that it names. Raises IllegalTransition if the event cannot happen to it."""
+    named = None
+    for container in attempt_of(job).containers:
+        if container.key == event.container_key:
+            named = container
+            rule = TRANSITIONS[container.state].get(type(event))
+            if rule is not None:
+                return rule(job, container, event, now)
+    raise IllegalTransition(f"{type(event).__name__} cannot happen to {named} of {with_history(job)}")
 
 
-def rules(job: Job, event: on.Event) -> bool:
-    """Whether this module handles the event for the job. `transitions` handles all others."""
-    return has_task(job) and (on.is_attempt_event(event) or isinstance(event, _ORDERS))
+def follow(before: Job, after: Job, now: datetime) -> Outcome:
+    """The changed job with all that follows from the change, and the effects that all changes require."""
+    if after is before or (before.attempt is None and after.attempt is None):
+        return after, ()
+    known = (before.attempt or attempt_of(after)).containers
+    if after.attempt is None:
+        return after, _effects_of_change(before.tag, known, after.attempts[-1].containers)
+    settled, has_ended = _settled(after, now)
+    if settled.stop_orders:
+        settled = stopping.record_progress(settled, known, now)
+    effects = _effects_of_change(settled.tag, known, attempt_of(settled).containers)
+    return _finish(settled, now) if has_ended else settled, effects
 
 
-def begin_containers(job: Job, now: datetime) -> Outcome:
-    """Create the containers of a job that was placed, and start those that wait for no other."""
-    containers = tuple(AttemptContainer(key=key) for key in keys(job))
-    placed = with_containers(job, containers)
-    return _follow(placed, placed, now)
+def _settled(job: Job, now: datetime) -> tuple[Job, bool]:
+    """Apply the rules between containers until nothing changes. Also returns whether all containers have ended.
 
-
-def step_containers(job: Job, event: on.Event, now: datetime) -> Outcome:
-    """Apply an event about a container, or one of ORDERS. Raises IllegalTransition if it cannot happen."""
-    order = ORDERS[job.status].get(type(event))
-    return _follow(job, _apply_to_container(job, event, now) if order is None else order(job, event, now), now)
-
-
-def _apply_to_container(job: Job, event: on.Event, now: datetime) -> Job:
-    key = getattr(event, "container_key", None)
-    container = next((container for container in attempt_of(job).containers if container.key == key), None)
-    rule = None if container is None else TRANSITIONS[container.state].get(type(event))
-    if rule is None:
-        raise IllegalTransition(f"{type(event).__name__} cannot happen to {container} of {with_history(job)}")
-    return rule(job, container, event, now)
-
-
-def _follow(before: Job, after: Job, now: datetime) -> Outcome:
-    known = attempt_of(before).containers
-    settled = stopping.record_progress(apply_rules(after, now), known, now)
-    containers = attempt_of(settled).containers
-    effects = tuple(effects_of_change(before.tag, known, containers))
-    over = all(container.state is AttemptContainerState.ENDED for container in containers)
-    return _finish(settled, now) if over else settled, effects
+    Containers start last, because the other rules may end them first.
+    """
+    while True:
+        states = [container.state for container in attempt_of(job).containers]
+        if states.count(AttemptContainerState.ENDED) == len(states):
+            return job, True
+        after = job
+        if AttemptContainerState.ENDED in states or job.stop_orders:
+            after = with_nodes_stopped(decided(job), now)
+        hopeless, ready = gates(after) if AttemptContainerState.WAITING in states else ((), ())
+        if hopeless:
+            after = with_hopeless_ended(after, hopeless, now)
+        if after is job:
+            return (with_started(job, ready, now) if ready else job), False
+        job = after
 
 
 def _finish(job: Job, now: datetime) -> Job:
@@ -87,55 +99,125 @@ def _finish(job: Job, now: datetime) -> Job:
 
     Without a deciding container and with no container started, the start was abandoned: the attempt does not count.
     """
-    attempt = attempt_of(job)
-    main = [container for container in attempt.containers if container.node == main_node(job)]
-    decider = next((container for container in main if container.key == attempt.decided_by), None)
-    if decider is None and attempt.started_at is None:
+    attempt, main = attempt_of(job), job.spec.nodes.main
+    key = decider(job, attempt)
+    if key is None and attempt.started_at is None:
         return abandon(job, now)
-    latest = max(container.stopped_at or now for container in main)
-    over = replace(attempt, stopped_at=max(latest, attempt.started_at or latest))
-    over, status_reason = (over, status_reasons.EXITED) if decider is None else _verdict(over, decider)
-    return finish(job, over, now, status_reason)
+    latest = max([container.stopped_at or now for container in attempt.containers if container.node == main])
+    stopped_at = max(latest, attempt.started_at or latest)
+    for container in attempt.containers:
+        if container.key == key:
+            exit_code, reason, status_reason = _outcome_of(container)
+            over = replace(attempt, stopped_at=stopped_at, decided_by=key, exit_code=exit_code, reason=reason)
+            return finish(job, over, now, status_reason)
+    return finish(job, replace(attempt, stopped_at=stopped_at), now, status_reasons.EXITED)
 
 
-def _verdict(over: Attempt, decider: AttemptContainer) -> tuple[Attempt, str]:
-    """The attempt with the exit code and reason of its deciding container, and its status reason.
+def _outcome_of(decider: AttemptContainer) -> tuple[int | None, str | None, str]:
+    """The exit code, the reason and the status reason of an attempt that the container decided.
 
-    Both are as for a job with that container alone.
+    Of a container that was lost the reason is the status reason.
     """
-    if decider.started_at is not None and decider.exit_code is None:
-        return over, decider.reason or status_reasons.DISAPPEARED
-    exited = status_reasons.of_exit(decider.exit_code, host_lost=decider.host_lost)
-    status_reason = status_reasons.NOT_STARTED if decider.started_at is None else exited
-    return replace(over, exit_code=decider.exit_code, reason=decider.reason), status_reason
+    if decider.lost:
+        return None, None, decider.reason or status_reasons.DISAPPEARED
+    if decider.started_at is None:
+        return decider.exit_code, decider.reason, status_reasons.NOT_STARTED
+    return decider.exit_code, decider.reason, status_reasons.of_exit(decider.exit_code, host_lost=decider.host_lost)
+
+
+def _effects_of_change(
+    tag: Tag, before: tuple[AttemptContainer, ...], after: tuple[AttemptContainer, ...]
+) -> tuple[do.Effect, ...]:
+    """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
+    effects: list[do.Effect] = []
+    for old, new in zip(before, after, strict=True):
+        if new is old or (new.state is old.state and not new.stop_ordered):
+            continue
+        effect = _effect(replace(tag, container_key=new.key), old, new)
+        if effect is not None:
+            effects.append(effect)
+    if keys := removable(after):
+        gone = removable(before)
+        effects += [do.CleanUpContainer(tag=replace(tag, container_key=key)) for key in keys if key not in gone]
+    return tuple(effects)
+
+
+def _effect(tag: Tag, old: AttemptContainer, new: AttemptContainer) -> do.Effect | None:
+    """The effect that a change of one container requires; None: no effect.
+
+    A container that runs although it was ordered to stop while it was starting gets its signal.
+    """
+    match new.state:
+        case AttemptContainerState.STARTING if old.state is AttemptContainerState.WAITING:
+            return do.StartContainer(tag=tag)
+        case AttemptContainerState.STARTING if new.stop_ordered and not old.stop_ordered:
+            return do.AbandonStart(tag=tag)
+        case AttemptContainerState.RUNNING if new.stop_ordered:
+            ran = old.state is AttemptContainerState.RUNNING
+            return escalation.next_effect(tag, old if ran and old.stop_ordered else None, new)
+        case AttemptContainerState.ENDED if old.state is AttemptContainerState.STARTING and new.started_at is not None:
+            # It exited before its start was confirmed: a repeated start would run it twice.
+            return do.AbandonStart(tag=tag)
+        case _:
+            return None
+
+
+def removable(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
+    """The keys of the ended containers that may be removed: none while any container of the attempt has yet to run.
+
+    The volumes that containers share are removed with the attempt's last container, and a later container may read
+    what an earlier one wrote.
+    """
+    for container in containers:
+        if container.state in YET_TO_COME:
+            return ()
+    return ended_keys(containers)
+
+
+def ended_keys(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
+    """The keys of the containers that have ended, without those whose start was never requested."""
+    return tuple(
+        [
+            container.key
+            for container in containers
+            if container.state is AttemptContainerState.ENDED and container.start_requested_at is not None
+        ]
+    )
 
 
 def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: datetime) -> Job:
+    """Store the container's id before the container is started."""
     return with_container(job, status.created(container, event))
 
 
 def _discard(job: Job, container: AttemptContainer, _: on.ContainerDiscarded, __: datetime) -> Job:
+    """Clear the container's id before the container is removed."""
     return with_container(job, replace(container, container_id=None))
 
 
 def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now: datetime) -> Job:
-    """The first container that runs makes the job RUNNING."""
+    """The container runs. A stop that was ordered while it was starting begins now.
+
+    The first container that runs makes the job RUNNING.
+    """
     started = status.start_time(event.started_at, requested_at=container.start_requested_at, now=now)
     running = replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
     if container.stop_ordered:
         running = escalation.begun(running, now)
-    runs = with_container(job, running)
-    if runs.status is Status.RUNNING:
-        return runs
-    attempt = replace(attempt_of(runs), started_at=started)
-    return replace(move_to(runs, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+    if job.status is Status.RUNNING:
+        return with_container(job, running)
+    attempt = attempt_of(job)
+    attempt = replace(attempt, containers=containers_with(attempt, running), started_at=started)
+    return replace(move_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
 
 
 def _learn_address(job: Job, container: AttemptContainer, event: on.ContainerStarted, _: datetime) -> Job:
+    """Store the address of a container that was first reported without one."""
     return job if container.address is not None else with_container(job, replace(container, address=event.address))
 
 
 def _not_started(job: Job, container: AttemptContainer, event: on.StartFailed, now: datetime) -> Job:
+    """End the container: it could not start."""
     attempt = attempt_of(job)
     refused = replace(job, attempt=replace(attempt, forbidden=attempt.forbidden or event.forbidden))
     return with_container(
@@ -144,6 +226,7 @@ def _not_started(job: Job, container: AttemptContainer, event: on.StartFailed, n
 
 
 def _abandoned(job: Job, container: AttemptContainer, _: on.StartAbandoned, now: datetime) -> Job:
+    """End the container: it was ordered to stop before it was started."""
     assert container.stop_ordered, f"the start of {container} was abandoned without a stop order: {with_history(job)}"
     return with_container(job, ended_container(container, now, None))
 
@@ -156,25 +239,31 @@ def _exit_unseen_start(job: Job, container: AttemptContainer, event: on.Containe
 
 
 def _exit(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
-    over = status.exited(container, event, requested_at=container.start_requested_at, now=now)
-    return with_container(job, replace(over, state=AttemptContainerState.ENDED, host_lost=event.host_lost))
+    """End the container with its exit code."""
+    return with_container(job, status.exited(container, event, now))
 
 
 def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: datetime) -> Job:
-    return with_container(job, ended_container(container, max(now, container.started_at or now), event.reason))
+    """End the container without an exit code: it is lost."""
+    over = ended_container(container, max(now, container.started_at or now), event.reason)
+    return with_container(job, replace(over, lost=True))
 
 
 def _note_request(job: Job, container: AttemptContainer, event: on.CheckpointRequested, now: datetime) -> Job:
+    """Store that a checkpoint signal is about to be sent, so that a restart does not send it a second time at once."""
     return with_container(job, escalation.requested(container, event.step, now))
 
 
 def _count_wait(job: Job, container: AttemptContainer, event: on.StopSignalDelivered, now: datetime) -> Job:
-    """Start the wait of the step at the first delivery of its signal, as for a job with one container."""
+    """Start the wait of the step at the first delivery of its signal, so that a slow engine does not shorten it."""
     return with_container(job, escalation.delivered(container, event.step, now))
 
 
 def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: datetime) -> Job:
-    """Begin the next step. After the last one the kill is repeated until the container exits."""
+    """Begin the next step: its signal is sent. After the last one SIGKILL is repeated until the container exits.
+
+    A container that does not exit still holds its resources; after UNKILLABLE_AFTER the status reason shows that.
+    """
     if container.next_step_at is None:
         return job
     missed = stopping.miss_checkpoint(job, escalation.under_way(container))
@@ -214,108 +303,14 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
     Only the main node's containers decide, and only the first decision counts.
     """
     attempt = attempt_of(job)
-    if node != main_node(job) or attempt.decided_by is not None:
+    if node != job.spec.nodes.main or attempt.decided_by is not None:
         return job
     essential = [text for text in given_up if task_container_of(job, container_with_key(job, text)).essential]
     return replace(job, attempt=replace(attempt, decided_by=(*essential, *given_up)[0]))
 
 
-def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
-    """Order the stop. Not for a decided attempt: it ended in time, and its other containers are stopping already."""
-    if job.stop is not None or attempt_of(job).decided_by is not None:
-        return job
-    ordered = stopping.time_out(job, now)
-    return each(ordered, lambda container: order_stop_of_job(ordered, container, now))
-
-
-def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Stop the job if the request names the main node, an essential container of a task, or neither.
-
-    Any other node or container stops alone, and the job continues. A pause is taken over.
-    """
-    if job.stop is not None and not job.is_pausing:
-        return job
-    if event.container is not None and not _is_essential(job, event.container):
-        return each(
-            job,
-            lambda container: (
-                _stop_container(job, container, event, now) if container.name == event.container else container
-            ),
-        )
-    if not _names_job(job, event.node):
-        return each(
-            job,
-            lambda other_container: (
-                _stop_container(job, other_container, event, now)
-                if other_container.node == event.node
-                else other_container
-            ),
-        )
-    whole, ordered = replace(event, node=None, container=None), stopping.order_stop(job, event, now)
-    if not job.is_pausing:
-        return each(ordered, lambda one_container: order_stop_of_job(ordered, one_container, now, whole))
-    return each(
-        ordered,
-        lambda item: (
-            take_over_stop(ordered, item, now, whole)
-            if item.stop_ordered
-            else order_stop_of_job(ordered, item, now, whole)
-        ),
-    )
-
-
-def _stop_container(
-    job: Job, container: AttemptContainer, event: on.TerminateRequested, now: datetime
-) -> AttemptContainer:
-    """Stop one container alone, also one that a pause stops already."""
-    if job.is_pausing and container.stop_ordered:
-        return take_over_stop(job, container, now, event)
-    return order_container_stop(job, container, now, event)
-
-
-def _pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
-    """Stop all containers, and hold the job after the attempt."""
-    paused = holds.pause_active(job, event, now)
-    return paused if job.is_pausing else each(paused, lambda container: order_stop_of_job(paused, container, now))
-
-
-def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
-    """Kill the containers of the whole job, or of the node or the container that the request names."""
-    if event.container is not None and not _is_essential(job, event.container):
-        return each(
-            job,
-            lambda container: (
-                force_stop(job, container, event, now) if container.name == event.container else container
-            ),
-        )
-    if _names_job(job, event.node):
-        ordered = stopping.force(job, event, now)
-        return each(ordered, lambda other_container: force_stop(ordered, other_container, event, now))
-    return each(
-        job,
-        lambda one_container: (
-            force_stop(job, one_container, event, now) if one_container.node == event.node else one_container
-        ),
-    )
-
-
-def _names_job(job: Job, node: int | None) -> bool:
-    """Whether a request for this node, None for the job as a whole, concerns the whole job."""
-    return node is None or node == main_node(job)
-
-
-def _is_essential(job: Job, container: str) -> bool:
-    """Whether a task ends with the container of this name."""
-    return task_of(job, 0).container(container).essential
-
-
-def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
-    """Store the final checkpoint, and end the steps that wait for it."""
-    seen = stopping.see_checkpoint(job, event, now)
-    return job if seen is job else end_checkpoint_steps(seen, now)
-
-
-def _ignored(job: Job, _: AttemptContainer, __: on.AttemptEvent, ___: datetime) -> Job:
+def _ignored(job: Job, _: AttemptContainer, __: on.ContainerEvent, ___: datetime) -> Job:
+    """A late report."""
     return job
 
 
@@ -339,28 +334,10 @@ _RUNNING: Mapping[type[on.Event], Rule] = {
     on.StartTimedOut: _start_timed_out,
 }
 
-#: One row for each state of a container, one cell for each event that is legal in it. After its end, late reports are
-#: ignored.
+#: The table: one row for each state of a container, one cell for each event that is legal in it.
 TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
     AttemptContainerState.WAITING: {},
     AttemptContainerState.STARTING: _STARTING,
     AttemptContainerState.RUNNING: _RUNNING,
     AttemptContainerState.ENDED: dict.fromkeys((*_STARTING, *_RUNNING), _ignored),
-}
-
-#: The events that concern all containers, by the status of the job.
-ORDERS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
-    Status.STARTING: {
-        on.CheckpointSeen: _see_checkpoint,
-        on.TerminateRequested: _terminate,
-        on.StopForced: _force,
-        on.PauseRequested: _pause,
-    },
-    Status.RUNNING: {
-        on.CheckpointSeen: _see_checkpoint,
-        on.TimedOut: _time_out,
-        on.TerminateRequested: _terminate,
-        on.StopForced: _force,
-        on.PauseRequested: _pause,
-    },
 }

@@ -15,18 +15,10 @@ from batchq.domain import events as on
 from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import Tag
 from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job
-from batchq.domain.lifecycle.container_rules import (
-    BEGUN,
-    awaited,
-    container_with_key,
-    has_task,
-    main_node,
-    task_container_of,
-)
-from batchq.domain.lifecycle.escalation import Stopped, longest_wait
+from batchq.domain.lifecycle.container_rules import BEGUN, awaited, container_with_key, each, task_container_of
+from batchq.domain.lifecycle.escalation import longest_wait
 from batchq.domain.lifecycle.reconcile import tags_running
-from batchq.domain.lifecycle.stopping import with_changed_order
-from batchq.domain.stop_values import Hold, StopOrder, StopSequence
+from batchq.domain.stop_values import Hold, StopOrder
 
 #: The event of a deadline that has passed.
 Alarm = on.TimedOut | on.GraceExpired | on.StartTimedOut
@@ -58,21 +50,14 @@ def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     ):
         assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
         yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt.number)
-    if has_task(job):
-        yield from _wakeups_of_containers(job, attempt)
-    elif job.status is Status.RUNNING and job.stop is not None and job.stop.next_step_at is not None:
-        yield job.stop.next_step_at, on.GraceExpired(attempt=attempt.number)
-
-
-def _wakeups_of_containers(job: Job, attempt: Attempt) -> Iterator[tuple[datetime, Alarm]]:
     needed = awaited(job)
     for container in attempt.containers:
         if container.state not in BEGUN:
             continue
         if container.next_step_at is not None:
             yield container.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
-        limit = task_container_of(job, container).start_timeout
-        if limit is not None and container.start_requested_at is not None and container.key in needed:
+        limit = task_container_of(job, container).start_timeout if container.key in needed else None
+        if limit is not None and container.start_requested_at is not None:
             yield (
                 container.start_requested_at + limit,
                 on.StartTimedOut(attempt=attempt.number, container_key=container.key),
@@ -95,9 +80,7 @@ def tag_to_inspect(job: Job, alarm: on.Event) -> Tag | None:
 
 def _tag_timed(job: Job) -> Tag | None:
     """Of several running containers the likeliest to decide the attempt: essential and on the main node."""
-    if not has_task(job):
-        return job.tag
-    main = main_node(job)
+    main = job.spec.nodes.main
     return min(
         tags_running(job), key=lambda tag: _rank(job, container_with_key(job, tag.container_key), main), default=None
     )
@@ -138,7 +121,7 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         runnable_at=_of(job.runnable_at, shift),
         promised_start=_promise(job, shift),
         hold=None if job.hold is None else _past(job.hold, shift),
-        stop_orders=tuple(_stopped(order, shift) for order in job.stop_orders),
+        stop_orders=tuple(_past(order, shift) for order in job.stop_orders),
         array_state=None if job.array_state is None else _past(job.array_state, shift),
     )
     if job.attempt is None:
@@ -155,20 +138,13 @@ def bounded_deadlines(job: Job, now: datetime) -> Job:
 
     A later deadline was computed by a clock that was ahead of the present one.
     """
-    job = with_changed_order(job, lambda order: _brought_forward(order, now))
-    attempt = job.attempt
-    if attempt is None or not any(_is_late(container, now) for container in attempt.containers):
-        return job
-    containers = tuple(_brought_forward(container, now) for container in attempt.containers)
-    return replace(job, attempt=replace(attempt, containers=containers))
+    return job if job.attempt is None else each(job, lambda container: _brought_forward(container, now))
 
 
-def _brought_forward(stop: Stopped, now: datetime) -> Stopped:
-    return replace(stop, next_step_at=now + longest_wait(stop)) if _is_late(stop, now) else stop
-
-
-def _is_late(stop: StopSequence, now: datetime) -> bool:
-    return stop.next_step_at is not None and stop.next_step_at > now + longest_wait(stop)
+def _brought_forward(container: AttemptContainer, now: datetime) -> AttemptContainer:
+    latest = now + longest_wait(container)
+    late = container.next_step_at is not None and container.next_step_at > latest
+    return replace(container, next_step_at=latest) if late else container
 
 
 def _past(value: _Timed, shift: ClockShift) -> _Timed:
@@ -177,16 +153,12 @@ def _past(value: _Timed, shift: ClockShift) -> _Timed:
     return replace(value, **{name: shift.of(at) for name, at in times.items()})
 
 
-def _stopped(stop: StopOrder, shift: ClockShift) -> StopOrder:
-    return replace(_past(stop, shift), next_step_at=_deadline(stop, shift))
-
-
 def _container(container: AttemptContainer, shift: ClockShift) -> AttemptContainer:
-    alone = container.terminated_by
+    alone, due = container.terminated_by, container.next_step_at
     return replace(
         _past(container, shift),
-        terminated_by=None if alone is None else _stopped(alone, shift),
-        next_step_at=_deadline(container, shift),
+        terminated_by=None if alone is None else _past(alone, shift),
+        next_step_at=due and shift.of_deadline(due, longest_wait(container)),
     )
 
 
@@ -202,7 +174,3 @@ def _promise(job: Job, shift: ClockShift) -> datetime | None:
 
 def _of(at: datetime | None, shift: ClockShift) -> datetime | None:
     return None if at is None else shift.of(at)
-
-
-def _deadline(stop: StopSequence, shift: ClockShift) -> datetime | None:
-    return None if stop.next_step_at is None else shift.of_deadline(stop.next_step_at, longest_wait(stop))

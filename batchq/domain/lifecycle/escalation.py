@@ -1,5 +1,7 @@
 """Stop ladders: the signals that a container receives until it exits, in order. Pure. Decision 0044.
 
+Each container has its own ladder, `AttemptContainer.steps`, also the container of a job that has only one.
+
 A ladder is a tuple of `SignalStep`, and SIGKILL follows its last step. A step begins with the delivery of its signal.
 It ends when its wait is over or, if it waits for a checkpoint, when a checkpoint is seen. SIGKILL is repeated every
 KILL_AGAIN until the container has exited.
@@ -13,20 +15,17 @@ What is sent again after a restart of the server (decision 0052):
 """
 
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.ids import Tag
-from batchq.domain.stop_values import SignalStep, StopSequence
+from batchq.domain.job import AttemptContainer
+from batchq.domain.stop_values import SignalStep
 from batchq.domain.training import CheckpointRules
 
 #: The time between two kills of a container that does not exit.
 KILL_AGAIN = timedelta(seconds=5)
-
-#: A stop order, or a container of an attempt with several.
-Stopped = TypeVar("Stopped", bound=StopSequence)
 
 
 def ladder(
@@ -47,104 +46,106 @@ def ladder(
     return request, SignalStep(signal=signal, wait=grace)
 
 
-def under_way(stop: StopSequence) -> SignalStep | None:
+def under_way(container: AttemptContainer) -> SignalStep | None:
     """The step under way; None once SIGKILL is due."""
-    return stop.steps[stop.step] if stop.step < len(stop.steps) else None
+    return container.steps[container.step] if container.step < len(container.steps) else None
 
 
-def unsent(stop: StopSequence) -> SignalStep | None:
+def unsent(container: AttemptContainer) -> SignalStep | None:
     """The step under way if the delivery of its signal is not stored, else None."""
-    return under_way(stop) if stop.next_step_at is None else None
+    return under_way(container) if container.next_step_at is None else None
 
 
-def awaits_checkpoint(stop: StopSequence) -> bool:
+def awaits_checkpoint(container: AttemptContainer) -> bool:
     """Whether a checkpoint ends the step under way."""
-    step = under_way(stop)
+    step = under_way(container)
     return step is not None and step.until_checkpoint
 
 
-def requested(stop: Stopped, step: int, now: datetime) -> Stopped:
+def requested(container: AttemptContainer, step: int, now: datetime) -> AttemptContainer:
     """Store that the checkpoint signal of the step with index `step` is sent at `now`.
 
     No change if another step is under way, if the delivery is stored, or if the step waits for no checkpoint.
     """
-    found = unsent(stop)
-    if found is None or step != stop.step or not found.until_checkpoint:
-        return stop
-    return replace(stop, checkpoint_requested_at=now)
+    found = unsent(container)
+    if found is None or step != container.step or not found.until_checkpoint:
+        return container
+    return replace(container, checkpoint_requested_at=now)
 
 
-def may_repeat_at(stop: StopSequence, unanswered_at: datetime | None) -> datetime | None:
+def may_repeat_at(container: AttemptContainer, unanswered_at: datetime | None) -> datetime | None:
     """When to send the checkpoint signal again if its delivery is not known; None: no such signal was sent.
 
     A program that got the first signal has had the whole time for a checkpoint by then. `unanswered_at`: when the call
     of the engine failed; None: not known.
     """
-    step = unsent(stop)
-    if step is None or not step.until_checkpoint or stop.checkpoint_requested_at is None:
+    step = unsent(container)
+    if step is None or not step.until_checkpoint or container.checkpoint_requested_at is None:
         return None
-    return max(stop.checkpoint_requested_at, unanswered_at or stop.checkpoint_requested_at) + step.wait
+    return max(container.checkpoint_requested_at, unanswered_at or container.checkpoint_requested_at) + step.wait
 
 
-def begun(stop: Stopped, now: datetime) -> Stopped:
+def begun(container: AttemptContainer, now: datetime) -> AttemptContainer:
     """Begin the ladder of a container that runs although it was ordered to stop before. Without steps it is killed."""
-    return stop if under_way(stop) is not None else killed(stop, now)
+    return container if under_way(container) is not None else killed(container, now)
 
 
-def delivered(stop: Stopped, step: int, now: datetime) -> Stopped:
+def delivered(container: AttemptContainer, step: int, now: datetime) -> AttemptContainer:
     """Store that the signal of the step with index `step` was delivered at `now`: the wait of the step starts.
 
     No change if another step is under way, or for a second delivery.
     """
-    found = unsent(stop)
-    if found is None or step != stop.step:
-        return stop
-    waiting = replace(stop, next_step_at=now + found.wait)
+    found = unsent(container)
+    if found is None or step != container.step:
+        return container
+    waiting = replace(container, next_step_at=now + found.wait)
     if found.until_checkpoint:
-        return replace(waiting, checkpoint_requested_at=stop.checkpoint_requested_at or now)
-    return replace(waiting, signalled_at=stop.signalled_at or now)
+        return replace(waiting, checkpoint_requested_at=container.checkpoint_requested_at or now)
+    return replace(waiting, signalled_at=container.signalled_at or now)
 
 
-def advanced(stop: Stopped, now: datetime) -> Stopped:
+def advanced(container: AttemptContainer, now: datetime) -> AttemptContainer:
     """End the step under way. The signal of the next step is due, and after the last step SIGKILL."""
-    if stop.step + 1 < len(stop.steps):
-        return replace(stop, step=stop.step + 1, next_step_at=None)
-    return killed(stop, now)
+    if container.step + 1 < len(container.steps):
+        return replace(container, step=container.step + 1, next_step_at=None)
+    return killed(container, now)
 
 
-def expired(stop: Stopped, now: datetime) -> Stopped:
+def expired(container: AttemptContainer, now: datetime) -> AttemptContainer:
     """As `advanced`, at `next_step_at`. No change before the signal of the step is delivered."""
-    return stop if stop.next_step_at is None else advanced(stop, now)
+    return container if container.next_step_at is None else advanced(container, now)
 
 
-def with_last_step(stop: Stopped, last: SignalStep, now: datetime) -> Stopped:
+def with_last_step(container: AttemptContainer, last: SignalStep, now: datetime) -> AttemptContainer:
     """Stop with another last step, because a later order names another stop signal or grace period.
 
     A stop signal that is under way is followed by the other signal; with the same signal only its wait changes. No
     change once SIGKILL is due, and without steps.
     """
-    step = under_way(stop)
+    step = under_way(container)
     if step is None:
-        return stop
-    if stop.step + 1 < len(stop.steps):
-        return replace(stop, steps=(*stop.steps[:-1], last))
+        return container
+    if container.step + 1 < len(container.steps):
+        return replace(container, steps=(*container.steps[:-1], last))
     if last.signal != step.signal:
-        return replace(stop, steps=(*stop.steps, last), step=stop.step + 1, next_step_at=None)
-    due = stop.next_step_at
+        return replace(container, steps=(*container.steps, last), step=container.step + 1, next_step_at=None)
+    due = container.next_step_at
     return replace(
-        stop,
-        steps=(*stop.steps[:-1], last),
+        container,
+        steps=(*container.steps[:-1], last),
         next_step_at=None if due is None else max(now, due - step.wait + last.wait),
     )
 
 
-def killed(stop: Stopped, now: datetime) -> Stopped:
+def killed(container: AttemptContainer, now: datetime) -> AttemptContainer:
     """Store that SIGKILL is sent at `now`, and again after KILL_AGAIN."""
-    return replace(stop, step=len(stop.steps), killed_at=stop.killed_at or now, next_step_at=now + KILL_AGAIN)
+    return replace(
+        container, step=len(container.steps), killed_at=container.killed_at or now, next_step_at=now + KILL_AGAIN
+    )
 
 
 def next_effect(
-    tag: Tag, before: StopSequence | None, after: StopSequence
+    tag: Tag, before: AttemptContainer | None, after: AttemptContainer
 ) -> do.StopContainer | do.KillContainer | None:
     """The signal that a change of the ladder of a running container requires; None: no signal.
 
@@ -161,13 +162,13 @@ def next_effect(
     return None
 
 
-def latest_kill(stop: StopSequence, now: datetime) -> datetime:
+def latest_kill(container: AttemptContainer, now: datetime) -> datetime:
     """The time of SIGKILL, or of the next one, if no step ends early. Unsent signals count as delivered at `now`."""
-    later = sum((step.wait for step in stop.steps[stop.step + 1 :]), timedelta())
-    step = under_way(stop)
-    return (stop.next_step_at or now + (timedelta() if step is None else step.wait)) + later
+    later = sum((step.wait for step in container.steps[container.step + 1 :]), timedelta())
+    step = under_way(container)
+    return (container.next_step_at or now + (timedelta() if step is None else step.wait)) + later
 
 
-def longest_wait(stop: StopSequence) -> timedelta:
+def longest_wait(container: AttemptContainer) -> timedelta:
     """The longest time that `next_step_at` may lie in the future."""
-    return max((KILL_AGAIN, *(step.wait for step in stop.steps)))
+    return max((KILL_AGAIN, *(step.wait for step in container.steps)))

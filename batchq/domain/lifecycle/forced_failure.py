@@ -8,35 +8,34 @@
 """
 
 from datetime import datetime
+from typing import NoReturn
 
 from msgspec.structs import replace
 
-from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import FINISHED, AttemptContainerState, Status, StopKind
-from batchq.domain.job import Attempt, AttemptContainer, Job
+from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.container_rules import each, ended_container, has_task
-from batchq.domain.lifecycle.reconcile import tags_to_keep, tags_under_way
+from batchq.domain.lifecycle.container_rules import each, ended_container
+from batchq.domain.lifecycle.containers import follow
 from batchq.domain.lifecycle.status import Outcome, attempt_of, move_to_final
 from batchq.domain.lifecycle.stopping import with_order
 from batchq.domain.stop_values import StopOrder
 from batchq.errors import Invalid
 
 
-def fail_by_force(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
+def fail_by_force(job: Job, event: on.ForceFailed, now: datetime) -> Job:
     """End an active job as FAILED at once and without a retry.
 
     Its resources are free from then on, even if its containers still run: they are removed as soon as the engine can.
     """
     reason = status_reasons.force_failed(event.reason, ordered=None if job.stop is None else job.stop.reason)
     order = StopOrder(kind=StopKind.FORCE_FAIL, reason=event.reason, user=event.user, ordered_at=now)
-    attempt = attempt_of(each(job, lambda container: _given_up(container, now, reason)) if has_task(job) else job)
-    return _fail(with_order(job, order), attempt, now, reason)
+    return _failed(with_order(job, order), now, reason)
 
 
-def refuse_force_fail(job: Job, _: on.ForceFailed, __: datetime) -> Outcome:
+def refuse_force_fail(job: Job, _: on.ForceFailed, __: datetime) -> NoReturn:
     """Raise Invalid: a queued job has no container, so TerminateJob ends it."""
     raise Invalid(f"Job {job.id} is {job.status} and has no container to give up: terminate it.")
 
@@ -61,11 +60,12 @@ def fail_damaged(job: Job, now: datetime) -> Outcome:
         return arrays.step_array(job, on.TerminateRequested(reason=status_reasons.UNREADABLE), now)
     if job.attempt is None:
         return move_to_final(job, Status.FAILED, now, status_reasons.UNREADABLE), ()
-    return _fail(job, job.attempt, now, status_reasons.UNREADABLE)
+    return follow(job, _failed(job, now, status_reasons.UNREADABLE), now)
 
 
-def _fail(job: Job, attempt: Attempt, now: datetime, reason: str) -> Outcome:
-    """End the job with `attempt`, its attempt under way, and remove the containers of the attempt."""
+def _failed(job: Job, now: datetime, reason: str) -> Job:
+    """The job as FAILED, and its attempt under way and all containers of that as ended."""
+    attempt = attempt_of(each(job, lambda container: _given_up(container, now, reason)))
     stopped = max(now, attempt.started_at or now)
     over = replace(
         job,
@@ -73,5 +73,4 @@ def _fail(job: Job, attempt: Attempt, now: datetime, reason: str) -> Outcome:
         started_at=attempt.started_at,
         stopped_at=stopped,
     )
-    effects = tuple(do.CleanUpContainer(tag=tag) for tag in (*tags_under_way(job), *tags_to_keep(job)))
-    return move_to_final(over, Status.FAILED, now, reason), effects
+    return move_to_final(over, Status.FAILED, now, reason)

@@ -12,13 +12,14 @@ before they have been applied to it.
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import NoReturn
 
 from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import stopping
-from batchq.domain.lifecycle.status import Outcome, with_hold_shown
+from batchq.domain.lifecycle.status import with_hold_shown
 from batchq.domain.stop_values import Hold
 from batchq.errors import Invalid
 
@@ -26,19 +27,19 @@ from batchq.errors import Invalid
 MAX_HOLDS = 100
 
 
-def hold_queued(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Outcome:
+def hold_queued(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:
     """Exclude the job from placement, and show why. A job that is held already keeps its first hold.
 
     Raises Invalid for the hold after MAX_HOLDS.
     """
-    return (job if job.held else with_hold_shown(_held(job, event, now))), ()
+    return job if job.held else with_hold_shown(_held(job, event, now))
 
 
-def hold_active(job: Job, event: on.HoldRequested, now: datetime) -> Outcome:
+def hold_active(job: Job, event: on.HoldRequested, now: datetime) -> Job:
     """Hold the child of a held array once its attempt has ended. Raises Invalid for a request to hold the job alone."""
     if not event.of_array:
         raise Invalid(f"Job {job.id} is {job.status} and cannot be held: pause it.")
-    return (job if job.hold is not None else _held(job, event, now)), ()
+    return job if job.hold is not None else _held(job, event, now)
 
 
 def pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Job:
@@ -55,9 +56,9 @@ def pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     return held if held.is_pausing else stopping.order_pause(held, event, now)
 
 
-def release_queued(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Outcome:
+def release_queued(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Job:
     """Let the job be placed again, at its old position. An active job is not held once its attempt has ended."""
-    return _released(job), ()
+    return _released(job)
 
 
 def hold_array(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:
@@ -111,15 +112,15 @@ def _passed_on(job: Job) -> Job:
     return replace(job, array_state=replace(job.array_state, order_applied_to=0, passes_hold=True))
 
 
-def unless_held(rule: Callable[..., Outcome]) -> Callable[..., Outcome]:  # type: ignore[explicit-any]  # as a `Rule`
+def unless_held(rule: Callable[..., Job]) -> Callable[..., Job]:  # type: ignore[explicit-any]  # as a `Rule`
     """The rule for a report of the placement pass about a job: it changes nothing in a held job."""
 
-    def apply(job: Job, event: on.Event, now: datetime) -> Outcome:
-        return (job, ()) if job.held else rule(job, event, now)
+    def apply(job: Job, event: on.Event, now: datetime) -> Job:
+        return job if job.held else rule(job, event, now)
 
     return apply
 
 
-def refuse_finished(job: Job, _: on.Event, __: datetime) -> Outcome:
+def refuse_finished(job: Job, _: on.Event, __: datetime) -> NoReturn:
     """Raise Invalid: the job has ended."""
     raise Invalid(f"Job {job.id} is {job.status} and can no longer be held, released, paused or resumed.")

@@ -15,14 +15,15 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.enums import AttemptContainerState, Status
+from batchq.domain.enums import AttemptContainerState
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import Job
+from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle import escalation
-from batchq.domain.lifecycle.container_effects import ended_keys, removable
-from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key, has_task
+from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key
+from batchq.domain.lifecycle.containers import ended_keys, removable
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.stop_values import StopSequence
+
+_RUNNING = (AttemptContainerState.RUNNING,)
 
 
 class SurveyedContainer(Struct, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ def reconcile(
 
 
 def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
-    began = container_with_key(job, tag.container_key).started_at if has_task(job) else job.started_at
+    began = container_with_key(job, tag.container_key).started_at
     if before is None or began is None or began >= before:
         return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key)
     return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key, reason=status_reasons.HOST_TERMINATED)
@@ -89,8 +90,8 @@ def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple
     Effects are idempotent, so an effect that is in progress may be requested again. That includes SIGKILL: a server
     may have saved it and died before it was sent.
     """
-    stop = ladder_of(job, tag)
-    if _may_start(job, tag):
+    stop = stopped_container(job, tag)
+    if container_with_key(job, tag.container_key).state is AttemptContainerState.STARTING:
         start = do.StartContainer(tag=tag)
         return (start,) if stop is None else (start, do.AbandonStart(tag=tag))
     if surveyed is not None and not surveyed.running:
@@ -99,17 +100,8 @@ def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple
     return () if effect is None else (effect,)
 
 
-def _may_start(job: Job, tag: Tag) -> bool:
-    """Whether the container has not been reported as running yet."""
-    if has_task(job):
-        return container_with_key(job, tag.container_key).state is AttemptContainerState.STARTING
-    return job.status is Status.STARTING
-
-
-def ladder_of(job: Job, tag: Tag) -> StopSequence | None:
-    """What has the container's stop ladder; None: the container is not ordered to stop."""
-    if not has_task(job):
-        return job.stop
+def stopped_container(job: Job, tag: Tag) -> AttemptContainer | None:
+    """The container, if it is ordered to stop, else None."""
     container = container_with_key(job, tag.container_key)
     return container if container.stop_ordered else None
 
@@ -119,27 +111,28 @@ def container_tags(job: Job) -> tuple[Tag, ...]:
     return tuple(
         Tag(job_id=job.id, attempt=attempt.number, container_key=key)
         for attempt in job.all_attempts
-        for key in ([container.key for container in attempt.containers] or [""])
+        for key in (container.key for container in attempt.containers)
     )
 
 
 def tags_under_way(job: Job) -> tuple[Tag, ...]:
     """The containers of an active job that are starting or running."""
-    return _tags(job, BEGUN) if has_task(job) else (job.tag,)
+    return _tags(job, BEGUN)
 
 
 def tags_running(job: Job) -> tuple[Tag, ...]:
     """The containers of an active job that were reported as running: a survey must contain them."""
-    if has_task(job):
-        return _tags(job, frozenset({AttemptContainerState.RUNNING}))
-    return (job.tag,) if job.status is Status.RUNNING else ()
+    return _tags(job, _RUNNING)
 
 
-def _tags(job: Job, states: frozenset[AttemptContainerState]) -> tuple[Tag, ...]:
+def _tags(job: Job, states: Collection[AttemptContainerState]) -> tuple[Tag, ...]:
+    tag = job.tag
     return tuple(
-        replace(job.tag, container_key=container.key)
-        for container in attempt_of(job).containers
-        if container.state in states
+        [
+            replace(tag, container_key=container.key)
+            for container in attempt_of(job).containers
+            if container.state in states
+        ]
     )
 
 
@@ -155,9 +148,6 @@ def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
     attempt = after.latest_attempt
     if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
         return ()
-    if not has_task(before):
-        ran = before.attempt.started_at is None and attempt.started_at is not None
-        return (before.tag,) if ran else ()
     pairs = zip(before.attempt.containers, attempt.containers, strict=True)
     begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
     return tuple(replace(before.tag, container_key=key) for key in begun)

@@ -9,22 +9,18 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
-from batchq.domain.enums import FINISHED, Action, Status, StopKind
+from batchq.domain.enums import FINISHED, Action, AttemptContainerState, Status, StopKind
 from batchq.domain.events import ContainerCreated, ContainerExited
 from batchq.domain.job import Attempt, AttemptContainer, ExitRule, Job
 from batchq.domain.stop_values import StopOrder
 
 #: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
-
-#: An attempt with one container, or a container of an attempt with several.
-Run = TypeVar("Run", Attempt, AttemptContainer)
 
 #: An entry of a job's history: when it happened (None: it did not), and its text.
 Move = tuple[datetime | None, str]
@@ -59,7 +55,7 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
         attempts=(*job.attempts, ended),
         started_at=ended.started_at,
         stopped_at=ended.stopped_at,
-        stop_orders=tuple(order.ended for order in job.stop_orders),
+        stop_orders=job.stop_orders and tuple(order.ended for order in job.stop_orders),
     )
     match decided:
         case Verdict.SUCCEED:
@@ -160,7 +156,8 @@ def recent_moves(job: Job) -> tuple[str, ...]:
 def _moves_of(attempt: Attempt) -> Iterator[Move]:
     name = f"attempt {attempt.number}"
     yield attempt.placed_at, f"{name} placed on {attempt.environment}"
-    timed: tuple[Attempt | AttemptContainer, ...] = (attempt, *attempt.containers)
+    several = attempt.containers if len(attempt.containers) > 1 else ()
+    timed: tuple[Attempt | AttemptContainer, ...] = (attempt, *several)
     for container in timed:
         whole = name if isinstance(container, Attempt) else f"{name} container {container.key}"
         yield container.started_at, f"{whole} started"
@@ -174,9 +171,10 @@ def _moves_of_order(order: StopOrder) -> Iterator[Move]:
 
 
 def _in_short(attempt: Attempt | None) -> str:
-    if attempt is None or not attempt.containers:
-        return str(attempt)
-    return f"{attempt.number} ({', '.join(f'{container.key} {container.state}' for container in attempt.containers)})"
+    if attempt is None:
+        return "none"
+    containers = ", ".join(f"{container.key} {container.state}".strip() for container in attempt.containers)
+    return f"{attempt.number} ({containers})"
 
 
 class Verdict(StrEnum):
@@ -247,14 +245,13 @@ def start_time(reported: datetime, *, requested_at: datetime | None, now: dateti
     return min(reported + _clock_step_back(reported, requested_at, now), now)
 
 
-def exited(run: Run, event: ContainerExited, *, requested_at: datetime | None, now: datetime) -> Run:
-    """The attempt or container with its exit code, reason and times. The duration is the engine's, and never negative.
-
-    `requested_at`: when batchq requested the start; None: not known.
-    """
-    set_back = _clock_step_back(event.started_at, requested_at, now)
+def exited(container: AttemptContainer, event: ContainerExited, now: datetime) -> AttemptContainer:
+    """The container as ended, with its exit code. The duration is the engine's, and never negative."""
+    set_back = _clock_step_back(event.started_at, container.start_requested_at, now)
     return replace(
-        run,
+        container,
+        state=AttemptContainerState.ENDED,
+        host_lost=event.host_lost,
         started_at=event.started_at + set_back,
         stopped_at=max(event.stopped_at, event.started_at) + set_back,
         exit_code=event.exit_code,
@@ -278,10 +275,12 @@ def _clock_step_back(reported: datetime, requested_at: datetime | None, now: dat
     return NOTHING if requested_at is None or requested_at > now else max(requested_at - reported, NOTHING)
 
 
-def created(run: Run, event: ContainerCreated) -> Run:
-    """The attempt or container with the id of its container, and the host paths that were created for its mounts."""
-    paths = merge_paths(run.created_host_paths, event.created_host_paths)
-    return replace(run, container_id=event.container_id, created_host_paths=paths)
+def created(container: AttemptContainer, event: ContainerCreated) -> AttemptContainer:
+    """The container with its id, and the host paths that were created for its mounts."""
+    paths = container.created_host_paths
+    if event.created_host_paths:
+        paths = merge_paths(paths, event.created_host_paths)
+    return replace(container, container_id=event.container_id, created_host_paths=paths)
 
 
 def merge_paths(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:

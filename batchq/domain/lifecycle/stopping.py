@@ -14,7 +14,8 @@ from batchq.domain import status_reasons
 from batchq.domain.enums import FINISHED, Status, StopKind, StopProgress
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import escalation
-from batchq.domain.stop_values import SignalStep, StopOrder, StopSequence, StopStep
+from batchq.domain.stop_values import SignalStep, StopOrder, StopStep
+from batchq.domain.task import DefinitionForm
 
 FORCED = "forced"  # why a final checkpoint is missing
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
@@ -81,7 +82,7 @@ def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     if job.stop is None or not (event.grace is not None or event.signal):
         return ordered
     return with_changed_order(
-        ordered, lambda order: escalation.with_last_step(order, _last_step(job, order, event), now)
+        ordered, lambda order: replace(order, steps=(*order.steps[:-1], _last_step(job, order, event)))
     )
 
 
@@ -157,14 +158,12 @@ def force(job: Job, event: on.StopForced, now: datetime) -> Job:
 
 
 def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
-    """The order with SIGKILL as its next step; the same object if it was forced already."""
+    """The order as forced at `now`; the same object if it was forced already."""
     if order.forced_at is not None:
         return order
     missing = order.final_checkpoint_requested and order.final_checkpoint is None
     return replace(
         order,
-        step=len(order.steps),
-        next_step_at=None,
         forced_at=now,
         forced_by=event.user,
         checkpoint_error=FORCED if missing else order.checkpoint_error,
@@ -190,7 +189,7 @@ def awaits_final_checkpoint(job: Job) -> bool:
 
 
 def see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
-    """Store the final checkpoint, if one was requested and it is the first that was seen. The ladder stays."""
+    """Store the final checkpoint, if one was requested and it is the first that was seen. The ladders stay."""
     return with_changed_order(job, lambda order: _with_checkpoint(order, event, now))
 
 
@@ -226,12 +225,12 @@ def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
 
 
 def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetime) -> Job:
-    """Store the first checkpoint request, stop signal and kill of any of several containers in the job's stop order.
+    """Store the last checkpoint request and the first stop signal and kill of any container in the job's stop order.
 
     `before`: the containers before this change. The time stored is `now`, not that of the container's ladder, which may
     have begun before the order.
     """
-    if job.stop is None or job.attempt is None:
+    if not job.stop_orders or job.stop is None or job.attempt is None or job.attempt.containers is before:
         return job
     pairs = [(old, new) for old, new in zip(before, job.attempt.containers, strict=True) if old is not new]
     requested = any(old.checkpoint_requested_at != new.checkpoint_requested_at for old, new in pairs)
@@ -241,7 +240,7 @@ def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetim
         job,
         lambda order: replace(
             order,
-            checkpoint_requested_at=order.checkpoint_requested_at or (now if requested else None),
+            checkpoint_requested_at=now if requested else order.checkpoint_requested_at,
             signalled_at=order.signalled_at or (now if signalled else None),
             killed_at=order.killed_at or (now if killed else None),
         ),
@@ -256,6 +255,18 @@ def with_changed_order(job: Job, change: Callable[[StopOrder], StopOrder]) -> Jo
     return replace(
         job, stop_orders=tuple(after if other_order is order else other_order for other_order in job.stop_orders)
     )
+
+
+def next_step_at(job: Job) -> datetime | None:
+    """When the next signal or kill by the job's stop order is due, or was due when the attempt ended.
+
+    None before the first signal is delivered, and if the order stopped no attempt.
+    """
+    order, attempt = job.stop, job.latest_attempt
+    if order is None or attempt is None or (attempt.stopped_at is not None and attempt.stopped_at < order.ordered_at):
+        return None
+    due = (container.next_step_at for container in attempt.containers)
+    return min((at for at in due if at is not None), default=None)
 
 
 def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
@@ -276,10 +287,12 @@ def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
 def _stopped_alone(job: Job, attempt: Attempt) -> Iterator[tuple[int | None, str | None]]:
     """The nodes of a multi-node job, or the containers of a task, that a TerminateJob stopped alone."""
     stopped = [container for container in attempt.containers if container.terminated_by is not None]
-    if job.spec.nodes is None:
-        yield from ((None, container.name) for container in stopped)
-    else:
+    if not stopped:
+        return
+    if job.spec.nodes.form is DefinitionForm.NODES:
         yield from dict.fromkeys((container.node, None) for container in stopped)
+    else:
+        yield from ((None, container.name) for container in stopped)
 
 
 def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOrder | None:
@@ -302,7 +315,6 @@ def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOr
             (other_container.signalled_at for other_container in stopped if other_container.signalled_at is not None),
             default=None,
         ),
-        next_step_at=stopped[0].next_step_at,
         killed_at=min(
             (other_container.killed_at for other_container in stopped if other_container.killed_at is not None),
             default=None,
@@ -350,8 +362,8 @@ def _steps(
         yield replace(ordered, progress=StopProgress.KILLED)
 
 
-def mark_unkillable(job: Job, killed: StopSequence | None, now: datetime) -> Job:
+def mark_unkillable(job: Job, killed: AttemptContainer, now: datetime) -> Job:
     """Set the status reason UNKILLABLE if the first kill of `killed` was UNKILLABLE_AFTER ago or earlier."""
-    if killed is None or killed.killed_at is None or now - killed.killed_at < UNKILLABLE_AFTER:
+    if killed.killed_at is None or now - killed.killed_at < UNKILLABLE_AFTER:
         return job
     return replace(job, status_reason=status_reasons.UNKILLABLE)

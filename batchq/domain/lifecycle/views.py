@@ -13,7 +13,7 @@ stores the paths, and its reasons without them, so that the patterns of evaluate
 without a created path.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -26,7 +26,7 @@ from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import arrays, stopping
 from batchq.domain.lifecycle.status import Outcome, merge_paths
 from batchq.domain.lifecycle.transitions import step
-from batchq.domain.task import Task
+from batchq.domain.task import DefinitionForm, Task
 
 #: AWS: the limit of container.reason.
 MAX_REASON_LENGTH = 1024
@@ -34,22 +34,30 @@ MAX_REASON_LENGTH = 1024
 
 def node_exists(job: Job, node: int) -> bool:
     """Whether the job is a multi-node parallel job with a node of this index."""
-    return job.spec.nodes is not None and 0 <= node < job.spec.nodes.count
+    return job.spec.nodes.form is DefinitionForm.NODES and 0 <= node < job.spec.nodes.count
 
 
 def node_views(job: Job) -> tuple[Job, ...]:
     """The views of all nodes, by index; empty for a job without nodes."""
-    return () if job.spec.nodes is None else tuple(node_view(job, node) for node in range(job.spec.nodes.count))
+    nodes = job.spec.nodes
+    return tuple(node_view(job, node) for node in range(nodes.count)) if nodes.form is DefinitionForm.NODES else ()
 
 
 def node_view(job: Job, node: int) -> Job:
-    """A node as a job `ID#NODE` with only this node's containers, and its task as the task of the spec."""
-    nodes = job.spec.nodes
-    assert nodes is not None, f"{job.id} has no nodes"
-    task = nodes.task(node)
-    spec = replace(job.spec, container=task.leading.spec, task=task)
-    seen = replace(job, id=node_id(job.id, node), spec=spec)
-    return _main(seen, node) if node == nodes.main else _other(seen, task, node)
+    """A node as a job `ID#NODE` with only this node's containers."""
+    seen = replace(job, id=node_id(job.id, node))
+    return _main(seen, node) if node == job.spec.nodes.main else _other(seen, job.spec.nodes.task(node), node)
+
+
+def shown_node(job: Job) -> int:
+    """The index of the node that a job or a node shows: of a job the main node."""
+    node = node_of(job.id)[1]
+    return job.spec.nodes.main if node is None else node
+
+
+def shown_task(job: Job) -> Task:
+    """The task that a job or a node shows."""
+    return job.spec.nodes.task(shown_node(job))
 
 
 def decisive(containers: Sequence[AttemptContainer], task: Task) -> AttemptContainer | None:
@@ -209,11 +217,8 @@ def _ended_at(parent: Job) -> datetime | None:
 
 
 def leading_key(job: Job) -> str:
-    """The key of the container that represents an attempt of a job or a node; empty if the job has one container."""
-    spec = job.spec
-    if spec.task is not None:
-        return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"
-    return "" if spec.nodes is None else f"{spec.nodes.main}/{spec.nodes.leading.name}"
+    """The key of the container that represents an attempt of a job or a node."""
+    return job.spec.nodes.key(shown_node(job), shown_task(job).leading.name)
 
 
 def container_tag_of(job: Job, run: Attempt, key: str) -> Tag:
@@ -248,10 +253,8 @@ def shown_status_reason(job: Job) -> str | None:
 
 
 def _paths(run: Attempt | AttemptContainer) -> tuple[str, ...]:
-    containers: Iterable[AttemptContainer] = () if isinstance(run, AttemptContainer) else run.containers
-    return merge_paths(
-        run.created_host_paths, tuple(path for container in containers for path in container.created_host_paths)
-    )
+    containers = (run,) if isinstance(run, AttemptContainer) else run.containers
+    return merge_paths((), tuple(path for container in containers for path in container.created_host_paths))
 
 
 def _followed(reason: str | None, paths: tuple[str, ...]) -> str | None:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.container_rules import BEGUN
 from batchq.domain.lifecycle.escalation import latest_kill
 from batchq.domain.scheduling.resources import Amounts, Dimension, fits
 
@@ -86,13 +87,14 @@ def latest_end(job: Job, now: datetime) -> datetime | None:
     """
     assert job.attempt is not None, f"{job.id} is active and has no attempt"
     if job.stop is not None:
-        return latest_kill(job.stop, now)
+        under_way = (container for container in job.attempt.containers if container.state in BEGUN)
+        return max((latest_kill(container, now) for container in under_way), default=now)
     if job.spec.timeout is None:
         return None
     if job.attempt.started_at is None:
         return latest_end_if_placed(job.spec.timeout, now)
-    # The containers of a task may have a stopTimeout of their own.
-    grace = job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE
+    graces = (container.stop_timeout for task in job.spec.nodes.tasks for container in task.containers)
+    grace = max(job.spec.stop_grace if own is None else own for own in graces)
     return job.attempt.started_at + job.spec.timeout + grace
 
 

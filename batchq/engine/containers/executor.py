@@ -19,9 +19,9 @@ from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartProgress
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_rules import main_node, spec_of
+from batchq.domain.lifecycle.container_rules import spec_of
 from batchq.domain.lifecycle.escalation import awaits_checkpoint
-from batchq.domain.lifecycle.reconcile import ladder_of, tags_running
+from batchq.domain.lifecycle.reconcile import stopped_container, tags_running
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint
 from batchq.engine.account_limits import AccountPolicies
@@ -142,7 +142,7 @@ class Executor:
         Raises Unavailable if the container engine does not answer.
         """
         for tag in tags_running(job):
-            if tag.container_key and int(tag.node) != main_node(job):
+            if tag.node != job.spec.nodes.main:
                 continue
             try:
                 await self._runtime.signal_stop(tag, signal)
@@ -278,7 +278,7 @@ class Executor:
         if job is None or job.attempt is None or job.attempt.number != tag.attempt:
             return True
         await self._checkpoints.mark_stop(job)
-        stopped = ladder_of(job, tag)
+        stopped = stopped_container(job, tag)
         if stopped is None or not awaits_checkpoint(stopped) or stopped.step != stop.step:
             return True
         if not await self._checkpoints.may_signal(job, tag, unanswered_at):
@@ -293,7 +293,7 @@ class Executor:
         job = self._saved_job(stop.tag.job_id)
         if job is None or job.attempt is None or job.attempt.number != stop.tag.attempt:
             return None
-        stopped = ladder_of(job, stop.tag)
+        stopped = stopped_container(job, stop.tag)
         if stopped is None or stop.step >= len(stopped.steps):
             return None
         step = stopped.steps[stop.step]

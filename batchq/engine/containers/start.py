@@ -239,7 +239,8 @@ class Start:
         authors = self._accounts.author_policies(self._spec.authors)
         allowances = (*(() if policy is None else (policy,)), *(policy for _, policy in authors))
         self._launch = replace(self._launch, allowances=allowances)
-        why = container_refusal(self._spec, policy, self._spec.owner.account) or author_refusal(self._spec, authors)
+        nodes = self._spec.nodes
+        why = container_refusal(nodes, policy, self._spec.owner.account) or author_refusal(nodes, authors)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
     async def _save_created(self, container: Created) -> None:

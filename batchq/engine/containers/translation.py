@@ -6,11 +6,12 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import Network
 from batchq.domain.container import numbered
-from batchq.domain.enums import Status
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_rules import container_with_key, main_node, task_of
+from batchq.domain.lifecycle.container_rules import container_with_key, is_last_to_start
+from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.task import DefinitionForm
 from batchq.domain.training import MOUNT_POINT
 from batchq.ports.checkpoints import PreparedDirectory
 from batchq.ports.runtime import ContainerState, Inspection, LaunchSpec
@@ -20,23 +21,15 @@ NEVER_RAN = "Container state lost"
 
 def launch_spec(job: Job, tag: Tag, network: Network | None = None, *, oci_runtime: str | None = None) -> LaunchSpec:
     """How to create a container of the current attempt. `network` and `oci_runtime` are those of its environment."""
-    attempt = attempt_of(job)
-    single = LaunchSpec(
+    task = job.spec.nodes.task(tag.node)
+    return LaunchSpec(
         tag=tag,
-        spec=numbered(job.spec.container, 0),
+        spec=numbered(task.container(tag.container).spec, tag.node),
         environment=tuple(_environment(job, tag).items()),
-        container_id=attempt.container_id,
-        placed_on=attempt.environment,
+        container_id=container_with_key(job, tag.container_key).container_id,
+        placed_on=attempt_of(job).environment,
         network=network,
         oci_runtime=oci_runtime,
-    )
-    if not tag.container_key:
-        return single
-    task = task_of(job, int(tag.node))
-    return replace(
-        single,
-        spec=numbered(task.container(tag.container).spec, int(tag.node)),
-        container_id=container_with_key(job, tag.container_key).container_id,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
         beside=tuple(container.name for container in task.containers if container.name != tag.container),
@@ -64,22 +57,22 @@ def _child_variables(job: Job) -> dict[str, str]:
 def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
     """AWS: each node has its own job id, and all nodes but the main node get the main node's address."""
     nodes = job.spec.nodes
-    if nodes is None:
+    if nodes.form is not DefinitionForm.NODES:
         return {}
     variables = {
-        "AWS_BATCH_JOB_ID": node_id(job.id, int(tag.node)),
+        "AWS_BATCH_JOB_ID": node_id(job.id, tag.node),
         "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(nodes.main),
-        "AWS_BATCH_JOB_NODE_INDEX": tag.node,
+        "AWS_BATCH_JOB_NODE_INDEX": str(tag.node),
         "AWS_BATCH_JOB_NUM_NODES": str(nodes.count),
     }
     address = _main_address(job)
-    if int(tag.node) == nodes.main or address is None:
+    if tag.node == nodes.main or address is None:
         return variables
     return variables | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
 
 
 def _main_address(job: Job) -> str | None:
-    main = main_node(job)
+    main = job.spec.nodes.main
     return next(
         (
             container.address
@@ -129,24 +122,24 @@ def events_of_inspection(tag: Tag, found: Inspection | None) -> tuple[on.Attempt
 
 
 def is_known_to_run(tag: Tag, job: Job | None) -> bool:
-    """Whether the single container of the job is saved as RUNNING; then only its end is a new event.
+    """Whether the container is saved as RUNNING, and only its end is a new event.
 
-    False for a container of a multi-container job.
+    False while another container has still to start: that one may wait for an address which is not known yet.
     """
-    if job is None or job.attempt is None or tag.container_key:
+    if job is None or job.attempt is None or job.attempt.number != tag.attempt:
         return False
-    return job.status is Status.RUNNING and job.attempt.number == tag.attempt
+    return tag in tags_running(job) and is_last_to_start(job, tag.container_key)
 
 
 def is_urgent(event: on.AttemptEvent, job: Job | None) -> bool:
     """Whether the event must be handled without delay.
 
-    Only the start of a single container without a pending stop can wait: its timeout counts from `started_at`, whenever
-    the event is handled.
+    Only the start of the attempt's last container can wait, without a pending stop: its timeout counts from
+    `started_at`, whenever the event is handled.
     """
-    return (
-        not isinstance(event, on.ContainerStarted) or bool(event.container_key) or job is None or job.stop is not None
-    )
+    if not isinstance(event, on.ContainerStarted) or job is None or job.attempt is None or job.stop is not None:
+        return True
+    return not is_last_to_start(job, event.container_key)
 
 
 def exit_events(tag: Tag, found: Inspection) -> tuple[on.AttemptEvent, ...]:

@@ -19,17 +19,7 @@ from batchq.compute.kubernetes.pod_spec import (
 )
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
-from batchq.domain.container import (
-    ContainerSpec,
-    Device,
-    Logging,
-    Mount,
-    Resources,
-    Secret,
-    TextFile,
-    Tmpfs,
-    Ulimit,
-)
+from batchq.domain.container import ContainerSpec, Device, Logging, Mount, Resources, Secret, TextFile, Tmpfs, Ulimit
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
