@@ -60,7 +60,7 @@ def _keep_copy(connection: sqlite3.Connection, path: Path, schema: int) -> None:
         new.unlink(missing_ok=True)
         new.touch(mode=0o600)
         connection.execute("VACUUM INTO ?", (str(new),))
-        with new.open("rb+") as written:
+        with new.open("rb+") as written:  # not the database: a copy that SQLite has closed
             os.fsync(written.fileno())
         new.replace(copy)
     except (OSError, sqlite3.Error) as why:

@@ -1,7 +1,7 @@
 """Builds the pod of a launch, its names and annotations, and the Secret with its secret values. Pure.
 
 A pod names a scheduler that does not exist, so it is stored and does not run until it is bound to a node. Its finalizer
-keeps it until its log is archived, whoever deletes it.
+keeps the pod until its log is archived, also if another client deletes the pod.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -68,12 +68,15 @@ def peak_memory_of(pid: int | str) -> float:
 
 
 def restore_interrupts() -> None:
-    """Handle SIGINT, which a shell without job control ignores for a process in the background.
+    """Handle SIGINT, which a shell without job control ignores for a process in the background, and nohup's SIGHUP.
 
-    A program that this process starts inherits an ignored signal, and then no test can interrupt the program.
+    A program that this process starts inherits an ignored signal, and then no test can interrupt the program. SIGHUP
+    gets a handler that does nothing, so that this process still survives its terminal.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def _status(pid: int | str, measure: str) -> float:

@@ -153,13 +153,19 @@ def test_a_folder_of_an_earlier_run_that_is_too_deep_is_removed(run, tmp_path):
 
 
 @IN_EACH_WAY
-def test_a_program_can_be_interrupted_when_the_run_is_in_the_background(run):
-    program = "import signal; print(signal.getsignal(signal.SIGINT).__name__, end='')"
+@pytest.mark.parametrize(
+    ("under", "number", "handler"),
+    [(IN_THE_BACKGROUND, "SIGINT", "default_int_handler"), (("nohup",), "SIGHUP", "SIG_DFL")],
+    ids=["in the background", "under nohup"],
+)
+def test_a_program_can_be_interrupted_although_the_run_ignores_the_signal(run, under, number, handler):
+    program = f"import signal; print(signal.getsignal(signal.{number}).{{}}, end='')"
+    program = program.format("__name__" if number == "SIGINT" else "name")
     test = (
         "import subprocess, sys\n\ndef test_a():\n"
-        f"    assert subprocess.check_output([sys.executable, '-c', {program!r}]) == b'default_int_handler'\n"
+        f"    assert subprocess.check_output([sys.executable, '-c', {program!r}]) == {handler.encode()!r}\n"
     )
 
-    status, output = run(test, under=IN_THE_BACKGROUND)
+    status, output = run(test, under=under)
 
     assert status == pytest.ExitCode.OK, output
