@@ -12,6 +12,7 @@ from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import Tag
+from batchq.domain.task import TaskContainer
 from batchq.ports.logs import LogLine
 
 
@@ -104,8 +105,12 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     share_ipc: bool = False
     #: Whether the containers of the node share a PID namespace.
     share_pids: bool = False
-    #: The names of all other containers of the node, started or not.
-    beside: tuple[str, ...] = ()
+    #: All other containers of the node, started or not.
+    beside: tuple[TaskContainer, ...] = ()
+    #: The number of nodes of the attempt.
+    nodes: int = 1
+    #: Whether its node is the main node of the attempt, which is created first.
+    is_main_node: bool = True
     #: The compute environment.
     placed_on: str = "local"
     #: The account of the job; empty: no account.

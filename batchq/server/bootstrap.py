@@ -23,7 +23,7 @@ from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.kubernetes.connection import load_cluster
-from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.secrets import Secrets, is_world_readable

@@ -131,7 +131,7 @@ class AttemptNetworks:
             objects.remove_container(client, inspected)
             inspected = None
         if inspected is None:
-            names = (tag.container, *launch.beside)
+            names = (tag.container, *(container.name for container in launch.beside))
             request = objects.pause_container_request(
                 network=network, labels=labels, node=node_names(tag.node)[0], names=names
             )

@@ -1,4 +1,4 @@
-"""Sends a signal to process 1 of a container: `kill` runs in the container, over one WebSocket.
+"""Sends a signal to the first process of a container: `kill` runs in the container, over one WebSocket.
 
 A signal of this kind is not a stop of the kubelet's, so any other stop may follow it.
 """
@@ -10,12 +10,18 @@ from typing import Any
 
 import aiohttp
 
-from batchq.compute.kubernetes.pod_spec import CONTAINER
 from batchq.compute.kubernetes.rest import RestClient, translate_client_errors
 from batchq.errors import RuntimeUnknown
 
 STATUS_CHANNEL = 3
 UNANSWERED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+#: Sends a signal to the first process of the container in which it runs. In a pod whose containers share their process
+#: ids, process 1 is the pause container. The first process of a container has no parent there, and the others of the
+#: same cgroup have one; a command that runs in the container has none either.
+SIGNAL_FIRST_PROCESS = """own=$(cat /proc/self/cgroup); for path in /proc/[0-9]*; do pid=${{path#/proc/}}
+[ $pid != $$ ] && [ "$(cat $path/cgroup 2>/dev/null)" = "$own" ] || continue
+while read key value; do [ $key = PPid: ] && [ $value = 0 ] && kill -s {signal} $pid && sent=1; done < $path/status
+done; [ -n "$sent" ]"""
 KILLED_CODES = frozenset({"137", "143"})  # the container ended while `kill` ran in it
 
 
@@ -29,10 +35,14 @@ class Delivery(StrEnum):
     ENDED = "ENDED"
 
 
-async def send_signal(rest: RestClient, pod: str, signal: str) -> Delivery:
-    """Send the signal, as `SIGTERM`, to process 1 of the pod's container. Raises RuntimeUnknown."""
-    command = ("sh", "-c", f"kill -s {signal.removeprefix('SIG')} 1")
-    query = [("container", CONTAINER), ("stdout", "true"), ("stderr", "true"), *(("command", text) for text in command)]
+async def send_signal(rest: RestClient, pod: str, container: str, signal: str, *, shares_pids: bool) -> Delivery:
+    """Send the signal, as `SIGTERM`, to the first process of the container. Raises RuntimeUnknown.
+
+    `shares_pids`: whether the containers of the pod share their process ids.
+    """
+    name = signal.removeprefix("SIG")
+    command = ("sh", "-c", SIGNAL_FIRST_PROCESS.format(signal=name) if shares_pids else f"kill -s {name} 1")
+    query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", text) for text in command)]
     with translate_client_errors(f"exec {pod}"):
         try:
             async with rest.exec(f"{rest.namespaced}/pods/{pod}/exec", query) as socket:

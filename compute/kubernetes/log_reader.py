@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from batchq.compute.kubernetes.pod_spec import CONTAINER
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.log_stamps import DIGITS, SECOND, STAMP, stamp_nanoseconds
 from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown
@@ -22,9 +21,9 @@ MAX_FOLLOWED = 2**24  # bytes of a log that is kept in memory
 FOLLOW_START = 5.0  # seconds in which a follower must be connected
 
 
-async def read_log(rest: RestClient, path: str, *, after: int) -> AsyncGenerator[LogLine, None]:
-    """The lines of the log at the path of a pod, later than `after`. Raises ContainerGone; LogRefused."""
-    query = log_query(after)
+async def read_log(rest: RestClient, path: str, container: str, *, after: int) -> AsyncGenerator[LogLine, None]:
+    """The lines of a container of the pod at the path, later than `after`. Raises ContainerGone; LogRefused."""
+    query = log_query(container, after)
     async with rest.stream(f"{path}/log", query) as response:
         if response.status == HTTPStatus.NOT_FOUND:
             raise ContainerGone(f"{path} does not exist")
@@ -36,9 +35,9 @@ async def read_log(rest: RestClient, path: str, *, after: int) -> AsyncGenerator
             yield line
 
 
-def log_query(after: int, *, follow: bool = False) -> dict[str, str]:
+def log_query(container: str, after: int, *, follow: bool = False) -> dict[str, str]:
     """The query of a log from `after` on, in nanoseconds. The API server also sends lines with exactly this stamp."""
-    query = {"container": CONTAINER, "timestamps": "true"}
+    query = {"container": container, "timestamps": "true"}
     if follow:
         query["follow"] = "true"
     if after <= 0:
@@ -100,9 +99,10 @@ def _without_stamps(content: bytes) -> bytes:
 class FollowedLog:
     """A log that is read to its end while the container is stopped by a deletion, after which it cannot be read."""
 
-    def __init__(self, rest: RestClient, path: str) -> None:
+    def __init__(self, rest: RestClient, path: str, container: str) -> None:
         self._rest = rest
         self._path = path
+        self._container = container
         self._content: list[bytes] = []
         self._connected = asyncio.Event()
         self._task = asyncio.create_task(self._follow(), name=f"kubernetes: follow {path}")
@@ -132,7 +132,7 @@ class FollowedLog:
 
     async def _follow(self) -> None:
         try:
-            async with self._rest.stream(f"{self._path}/log", log_query(0, follow=True)) as response:
+            async with self._rest.stream(f"{self._path}/log", log_query(self._container, 0, follow=True)) as response:
                 self._connected.set()
                 size = 0
                 async for chunk in response.content.iter_any():

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.compute.kubernetes.pod_spec import ENVIRONMENT_LABEL, GPU, INSTANCE
+from batchq.compute.kubernetes.pod_names import ENVIRONMENT_LABEL, INSTANCE
+from batchq.compute.kubernetes.pod_spec import GPU
 from batchq.compute.kubernetes.pods import Pod, is_bound, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.container import Resources

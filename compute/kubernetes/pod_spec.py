@@ -1,101 +1,77 @@
-"""Builds the pod of a launch, its names and annotations, and the Secret with its secret values. Pure.
+"""Builds the pod of a launch, and the Secret with its secret values. Pure.
 
 A pod names a scheduler that does not exist, so it is stored and does not run until it is bound to a node. Its finalizer
-keeps the pod until its log is archived, also if another client deletes the pod.
+keeps the pod until its log is archived, also if another client deletes the pod. In a pod of several containers each has
+the held image until its own start.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
-
-from batchq.domain.access import container_policy
+from batchq.compute.kubernetes.pod_names import (
+    ATTEMPT,
+    CONTAINERS,
+    DNS_LABEL,
+    FINALIZER,
+    GANG,
+    HELD_IMAGE,
+    INSTANCE,
+    JOB,
+    MARK,
+    NODE,
+    REPLACES,
+    Mark,
+    container_name,
+    gang_name,
+    pod_name,
+)
+from batchq.compute.kubernetes.pod_policy import (
+    PodPolicy,
+    check_available,
+    check_permitted,
+    permits_root,
+    specs_of,
+    uses_host_network,
+)
 from batchq.domain.access.container_policy import user_and_group
-from batchq.domain.catalog import Network
-from batchq.domain.container import ContainerSpec, Mount
-from batchq.domain.ids import JobId, Tag
-from batchq.errors import StartRefused
+from batchq.domain.container import ContainerSpec, Mount, Secret
+from batchq.domain.ids import Tag
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import MissingHostPaths, Privileged
 
-FINALIZER = "batchq.io/kept"
 SCHEDULER = "batchq"
-CONTAINER = "main"
-INSTANCE = "io.batchq.instance"
-# Annotations: the values of labels may contain neither `:` nor `#`.
-JOB, ATTEMPT, PART = "io.batchq.job", "io.batchq.attempt", "io.batchq.part"
-#: The annotation that batchq sets before it deletes a bound pod: why it does. A pod that is deleted without the
-#: annotation was deleted by another client.
-DELETED_FOR = "io.batchq.deleted-for"
-ENVIRONMENT_LABEL = "batchq.environment"  # of a node: the compute environment whose jobs it runs
-
 GPU = "nvidia.com/gpu"
 MIN_MEMORY_MIB = 6  # what runc needs to start a container; AWS allows 4 MiB
 DROPPED_ROOT_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the container
 READ_BY_ALL = 0o444
-MAX_REASON = 1024  # characters of an attempt's reason
 AWAY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+CLUSTER_DOMAIN = "cluster.local"
+
+Object = dict[str, Any]
 
 
-class PodPolicy(Struct, frozen=True, kw_only=True):
-    """What the pods of this server may use of the nodes, whatever their accounts permit."""
+def build_pod(
+    launch: LaunchSpec, *, instance: str, policy: PodPolicy, namespace: str, replaces: Sequence[str] = ()
+) -> Object:
+    """Build the pod of a launch. Raises StartRefused for what is not available or not permitted.
 
-    privileged: Privileged = Privileged.REFUSE
-    #: Host paths that a pod may mount, with all paths below them.
-    volumes: tuple[Path, ...] = ()
-    #: Host paths that are never mounted, with all that contains them or lies below them.
-    private: tuple[Path, ...] = ()
-    missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
-    #: The registries of this server's jobs, each with or without a path; None: any.
-    registries: tuple[str, ...] | None = None
-    #: The default network of launches.
-    network: Network = Network.SHARED
-    #: Seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod, as for the drain of a node.
-    drain_grace: int = 1
-
-
-def pod_name(instance: str, tag: Tag) -> str:
-    """The name of the pod, unique for a tag and an instance: a repeated create finds the first pod."""
-    job = tag.job_id.replace(":", ".").replace("#", ".")
-    return f"bq-{instance}-{job}-{tag.attempt}"
-
-
-def tag_of_pod(pod: object, instance: str) -> Tag | None:
-    """The tag in the annotations of a pod; None: not a pod of a job, or not of this instance."""
-    metadata = pod.get("metadata") if isinstance(pod, dict) else None
-    labels, noted = (_texts(metadata, name) for name in ("labels", "annotations"))
-    attempt = noted.get(ATTEMPT, "")
-    if labels.get(INSTANCE) != instance or not noted.get(JOB) or not attempt.isdecimal():
-        return None
-    return Tag(job_id=JobId(noted[JOB]), attempt=int(attempt), container_key=noted.get(PART, ""))
-
-
-def build_pod(launch: LaunchSpec, *, instance: str, policy: PodPolicy) -> dict[str, Any]:
-    """Build the pod of a launch. Raises StartRefused for what is not available or not permitted."""
+    `replaces` are the uids of earlier pods of this node, none of whose containers ran.
+    """
     check_available(launch, policy)
-    _check_permitted(launch, policy)
-    spec, name = launch.spec, pod_name(instance, launch.tag)
-    volumes, mounts = _volumes(launch, name, policy)
-    container = {
-        "name": CONTAINER,
-        "image": spec.image,
-        "imagePullPolicy": "IfNotPresent",
-        **({"command": [escape_expansion(text) for text in spec.entrypoint]} if spec.entrypoint else {}),
-        **({"args": [escape_expansion(text) for text in spec.command]} if spec.command else {}),
-        "env": _environment(launch, name),
-        "resources": _resources(spec),
-        "securityContext": _security(launch, policy),
-        "volumeMounts": mounts,
-    }
+    check_permitted(launch, policy)
+    name, parts = pod_name(instance, launch.tag), tuple(_parts(launch))
+    volumes = _Volumes(name, policy)
+    containers = [_container(part, launch, policy, volumes, is_held=len(parts) > 1) for part in parts]
+    is_gang = launch.nodes > 1
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "labels": {INSTANCE: instance},
-            "annotations": {JOB: launch.tag.job_id, ATTEMPT: str(launch.tag.attempt)},
+            "labels": {INSTANCE: instance} | ({GANG: gang_name(instance, launch.tag)} if is_gang else {}),
+            "annotations": _annotations(launch, parts) | ({REPLACES: " ".join(replaces)} if replaces else {}),
             "finalizers": [FINALIZER],
         },
         "spec": {
@@ -105,36 +81,64 @@ def build_pod(launch: LaunchSpec, *, instance: str, policy: PodPolicy) -> dict[s
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "tolerations": [{"key": taint, "operator": "Exists", "effect": "NoExecute"} for taint in AWAY_TAINTS],
-            "containers": [container],
-            "volumes": volumes,
-            **node_selector(spec),
-            **({"shareProcessNamespace": True} if spec.init else {}),
-            **_network(launch, policy),
+            "containers": containers,
+            "volumes": volumes.listed,
+            **node_selector(launch.spec),
+            **({"shareProcessNamespace": True} if _shares_pids(launch) else {}),
+            **_network(launch, policy, domain=f"{gang_name(instance, launch.tag)}.{namespace}.svc.{CLUSTER_DOMAIN}"),
         },
     }
 
 
 def build_secret(
-    launch: LaunchSpec, *, instance: str, uid: str, secrets: Sequence[tuple[str, str]]
+    launch: LaunchSpec, *, instance: str, uid: str, values: Sequence[tuple[str, str]]
 ) -> dict[str, Any] | None:
-    """Build the Secret that the pod with this uid owns: values of secrets and files; None: the pod needs no Secret."""
-    values = {f"env-{index}": value for index, (_, value) in enumerate(secrets)}
-    files = {f"file-{index}": path.content for index, path in enumerate(launch.spec.files)}
-    if not values and not files:
+    """Build the Secret that the pod with this uid owns: values of secrets and files; None: the pod needs no Secret.
+
+    `values` are the names and values of `secrets_of`, in its order.
+    """
+    keys = [_secret_key(tag, index) for tag, spec in _parts(launch) for index, _ in enumerate(spec.secrets)]
+    secrets = dict(zip(keys, (value for _, value in values), strict=True))
+    files = {
+        _file_key(tag, index): path.content for tag, spec in _parts(launch) for index, path in enumerate(spec.files)
+    }
+    if not secrets and not files:
         return None
     name = pod_name(instance, launch.tag)
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "labels": {INSTANCE: instance}, "ownerReferences": [owner]},
-        "stringData": values | files,
+        "metadata": {"name": name, "labels": {INSTANCE: instance}, "ownerReferences": [_owner(name, uid)]},
+        "stringData": secrets | files,
     }
 
 
-def needs_secret(spec: ContainerSpec) -> bool:
+def build_service(launch: LaunchSpec, *, instance: str, uid: str) -> Object:
+    """Build the headless Service of an attempt with several nodes, which the pod with this uid owns.
+
+    It gives each node a name from the start of its pod on, whatever the state of its containers.
+    """
+    name = gang_name(instance, launch.tag)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "labels": {INSTANCE: instance},
+            "ownerReferences": [_owner(pod_name(instance, launch.tag), uid)],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {GANG: name}},
+    }
+
+
+def secrets_of(launch: LaunchSpec) -> tuple[Secret, ...]:
+    """The secrets of all containers of the pod."""
+    return tuple(secret for _, spec in _parts(launch) for secret in spec.secrets)
+
+
+def needs_secret(launch: LaunchSpec) -> bool:
     """Whether the pod has a Secret."""
-    return bool(spec.secrets or spec.files)
+    return any(spec.secrets or spec.files for spec in specs_of(launch))
 
 
 def node_selector(spec: ContainerSpec) -> dict[str, dict[str, str]]:
@@ -150,84 +154,54 @@ def escape_expansion(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def check_available(launch: LaunchSpec, policy: PodPolicy) -> None:
-    """Raises StartRefused, certain, for a launch with what Kubernetes does not have."""
-    why = next(_unavailable(launch, policy), None)
-    if why is not None:
-        raise StartRefused(f"CannotCreateContainerError: {why} is not available on Kubernetes"[:MAX_REASON])
+def _parts(launch: LaunchSpec) -> Iterator[tuple[Tag, ContainerSpec]]:
+    """The containers of the pod, by name, so that the order is the same whichever of them is created first."""
+    tag = launch.tag
+    if not tag.container_key:
+        yield tag, launch.spec
+        return
+    named = {tag.container: launch.spec} | {container.name: container.spec for container in launch.beside}
+    for name in sorted(named):
+        yield Tag(job_id=tag.job_id, attempt=tag.attempt, container_key=f"{tag.node}/{name}"), named[name]
 
 
-def _unavailable(launch: LaunchSpec, policy: PodPolicy) -> Iterator[str]:
-    spec = launch.spec
-    if launch.tag.container_key:
-        yield "a job of several containers or nodes"
-    if spec.user is not None and not _is_numeric(spec.user):
-        yield f"the user name {spec.user!r} in place of numbers"
-    refused = {
-        "ulimits": spec.ulimits,
-        "linuxParameters.devices": spec.devices,
-        "linuxParameters.maxSwap": spec.max_swap_mib is not None,
-        "linuxParameters.swappiness": spec.swappiness is not None,
-        "a checkpoint directory": launch.checkpoint_directory is not None,
-        "a failure file": spec.failure_file is not None,
-        "a folder that every user can write": spec.folders,
+def _annotations(launch: LaunchSpec, parts: Sequence[tuple[Tag, ContainerSpec]]) -> dict[str, str]:
+    noted = {JOB: launch.tag.job_id, ATTEMPT: str(launch.tag.attempt)}
+    if not launch.tag.container_key:
+        return noted
+    names = {container_name(tag): tag.container for tag, _ in parts}
+    noted |= {NODE: str(launch.tag.node), CONTAINERS: json.dumps(names)}
+    if len(parts) == 1:
+        return noted
+    own = container_name(launch.tag)
+    return noted | {f"{MARK}{name}": Mark.CREATED if name == own else Mark.HELD for name in names}
+
+
+def _container(
+    part: tuple[Tag, ContainerSpec], launch: LaunchSpec, policy: PodPolicy, volumes: "_Volumes", *, is_held: bool
+) -> Object:
+    tag, spec = part
+    return {
+        "name": container_name(tag),
+        "image": HELD_IMAGE if is_held else spec.image,
+        "imagePullPolicy": "IfNotPresent",
+        **({"command": [escape_expansion(text) for text in spec.entrypoint]} if spec.entrypoint else {}),
+        **({"args": [escape_expansion(text) for text in spec.command]} if spec.command else {}),
+        "env": _environment(tag, spec, launch, volumes.pod),
+        "resources": _resources(spec),
+        "securityContext": _security(spec, launch, policy),
+        "volumeMounts": volumes.mounts(tag, spec),
     }
-    yield from (what for what, is_requested in refused.items() if is_requested)
-    yield from (f"option {tmpfs.options[0]!r} of a tmpfs" for tmpfs in spec.tmpfs if tmpfs.options)
-    if not spec.logging.captured:
-        yield f"log driver {spec.logging.driver!r}"
-    if (launch.network or policy.network) is Network.NONE:
-        yield "a container without a network"
 
 
-def _check_permitted(launch: LaunchSpec, policy: PodPolicy) -> None:
-    """Raises StartRefused for what the server or the account does not permit.
-
-    The rules of the account that need neither a node nor an image are checked before each create.
-    """
-    spec, allowances = launch.spec, launch.allowances
-    if policy.registries is not None and not container_policy.is_image_permitted(spec.image, policy.registries):
-        registry = container_policy.registry_of(spec.image)
-        raise _forbidden(f"registry {registry!r} of image {spec.image!r} is not allowed by this server")
-    if spec.privileged and policy.privileged is Privileged.REFUSE:
-        raise _forbidden("privileged is refused by this server")
-    if _uses_host_network(launch, policy) and not all(allowance.host_network for allowance in allowances):
-        raise _forbidden("the host network of its compute environment is not allowed for the accounts of the job")
-    if not _permits_root(launch) and user_and_group(spec.user or "") is None:
-        raise _forbidden("the accounts of the job may not run containers as root: set a user with a number above 0")
-    for path in (mount.host_path for mount in spec.mounts if mount.host_path is not None):
-        if allowances:
-            # A link on a node could lead anywhere, and the server does not see the node's files.
-            raise _forbidden(f"host path {path!r} of a node is not allowed for a restricted account")
-        if not container_policy.below(path, map(str, policy.volumes)) or _is_private(path, policy.private):
-            raise _forbidden(f"host path {path!r} is not allowed by this server")
-
-
-def _permits_root(launch: LaunchSpec) -> bool:
-    """Whether all accounts of the job permit containers as root."""
-    return all(allowance.permits_root for allowance in launch.allowances)
-
-
-def _is_private(path: str, private: Iterable[Path]) -> bool:
-    plain = container_policy.plain_path(path)
-    return any(
-        plain.is_relative_to(str(other_path)) or PurePosixPath(other_path).is_relative_to(plain)
-        for other_path in private
-    )
-
-
-def _forbidden(why: str) -> StartRefused:
-    return StartRefused(f"CannotCreateContainerError: {why}"[:MAX_REASON], forbidden=True)
-
-
-def _environment(launch: LaunchSpec, name: str) -> list[dict[str, Any]]:
+def _environment(tag: Tag, spec: ContainerSpec, launch: LaunchSpec, pod: str) -> list[Object]:
     """Variables in ascending precedence: the job's, its secrets, batchq's."""
     from_secrets = {
-        secret.name: {"valueFrom": {"secretKeyRef": {"name": name, "key": f"env-{index}"}}}
-        for index, secret in enumerate(launch.spec.secrets)
+        secret.name: {"valueFrom": {"secretKeyRef": {"name": pod, "key": _secret_key(tag, index)}}}
+        for index, secret in enumerate(spec.secrets)
     }
-    variables: dict[str, dict[str, Any]] = {
-        **{variable: {"value": escape_expansion(value)} for variable, value in launch.spec.environment},
+    variables: dict[str, Object] = {
+        **{variable: {"value": escape_expansion(value)} for variable, value in spec.environment},
         **from_secrets,
         **{variable: {"value": escape_expansion(value)} for variable, value in launch.environment},
     }
@@ -241,79 +215,118 @@ def _resources(spec: ContainerSpec) -> dict[str, dict[str, str]]:
     return {"requests": {"cpu": f"{spec.resources.millicpus}m", "memory": memory}, "limits": limits}
 
 
-def _security(launch: LaunchSpec, policy: PodPolicy) -> dict[str, Any]:
-    spec = launch.spec
+def _security(spec: ContainerSpec, launch: LaunchSpec, policy: PodPolicy) -> Object:
     privileged = spec.privileged and policy.privileged is Privileged.ALLOW
     dropped: tuple[str, ...] = ()
     if launch.allowances:
-        dropped = DROPPED_ROOT_CAPABILITIES if _permits_root(launch) else ("ALL",)
+        dropped = DROPPED_ROOT_CAPABILITIES if permits_root(launch) else ("ALL",)
     return {
         "privileged": privileged,
         # Disables setuid programs (sudo, su). It would contradict privileged.
         "allowPrivilegeEscalation": privileged,
         "readOnlyRootFilesystem": spec.read_only_root,
         **({"capabilities": {"drop": list(dropped)}} if dropped else {}),
-        **_user(launch),
+        **_user(spec.user, launch),
     }
 
 
-def _user(launch: LaunchSpec) -> dict[str, Any]:
-    user = launch.spec.user
+def _user(user: str | None, launch: LaunchSpec) -> Object:
     if user is None:
         return {}
-    if not _permits_root(launch):
+    if not permits_root(launch):
         user = user_and_group(user) or user
     uid, _, gid = user.partition(":")
     return {"runAsUser": int(uid)} | ({"runAsGroup": int(gid)} if gid else {})
 
 
-def _is_numeric(user: str) -> bool:
-    uid, colon, gid = user.partition(":")
-    return all(text.isascii() and text.isdecimal() for text in ([uid, gid] if colon else [uid]))
+class _Volumes:
+    """Collects the volumes of a pod. A named volume of a job is one volume for all containers of the pod."""
 
+    def __init__(self, pod: str, policy: PodPolicy) -> None:
+        self.pod = pod
+        self._policy = policy
+        self.listed: list[Object] = []
+        self._by_name: dict[str, str] = {}
 
-def _volumes(launch: LaunchSpec, name: str, policy: PodPolicy) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The volumes of the pod, and their mounts in the container."""
-    spec = launch.spec
-    parts: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        (_volume(mount, policy), {"mountPath": mount.container_path, "readOnly": mount.read_only})
-        for mount in spec.mounts
-    ]
-    parts += [(_memory(tmpfs.size_mib), {"mountPath": tmpfs.container_path}) for tmpfs in spec.tmpfs]
-    if spec.shared_memory_mib is not None:
-        parts.append((_memory(spec.shared_memory_mib), {"mountPath": SHARED_MEMORY}))
-    volumes = [{"name": f"v{index}", **volume} for index, (volume, _) in enumerate(parts)]
-    mounts = [{"name": f"v{index}", **mount} for index, (_, mount) in enumerate(parts)]
-    if spec.files:
-        volumes.append({"name": "files", "secret": {"secretName": name, "defaultMode": READ_BY_ALL}})
+    def mounts(self, tag: Tag, spec: ContainerSpec) -> list[Object]:
+        """Add the volumes of a container, and return their mounts in it."""
+        mounts = [
+            {"name": self._of_mount(mount), "mountPath": mount.container_path, "readOnly": mount.read_only}
+            for mount in spec.mounts
+        ]
         mounts += [
-            {"name": "files", "mountPath": path.path, "subPath": f"file-{index}", "readOnly": True}
+            {"name": self._add(_memory(tmpfs.size_mib)), "mountPath": tmpfs.container_path} for tmpfs in spec.tmpfs
+        ]
+        if spec.shared_memory_mib is not None:
+            mounts.append({"name": self._add(_memory(spec.shared_memory_mib)), "mountPath": SHARED_MEMORY})
+        if not spec.files:
+            return mounts
+        secret = self._named("files", {"secret": {"secretName": self.pod, "defaultMode": READ_BY_ALL}})
+        return mounts + [
+            {"name": secret, "mountPath": path.path, "subPath": _file_key(tag, index), "readOnly": True}
             for index, path in enumerate(spec.files)
         ]
-    return volumes, mounts
+
+    def _of_mount(self, mount: Mount) -> str:
+        if mount.host_path is None and mount.volume is not None:
+            return self._named(f"volume {mount.volume}", {"emptyDir": {}})
+        return self._add(_volume(mount, self._policy))
+
+    def _named(self, name: str, volume: Object) -> str:
+        """The volume with this name, which is added once."""
+        if name not in self._by_name:
+            self._by_name[name] = self._add(volume)
+        return self._by_name[name]
+
+    def _add(self, volume: Object) -> str:
+        name = f"v{len(self.listed)}"
+        self.listed.append({"name": name, **volume})
+        return name
 
 
-def _volume(mount: Mount, policy: PodPolicy) -> dict[str, Any]:
+def _volume(mount: Mount, policy: PodPolicy) -> Object:
     if mount.host_path is None:
         return {"emptyDir": {}}
     must_exist = mount.must_exist or not (mount.create or policy.missing_host_paths is MissingHostPaths.CREATE)
     return {"hostPath": {"path": mount.host_path, "type": "Directory" if must_exist else ""}}
 
 
-def _memory(size_mib: int) -> dict[str, Any]:
+def _memory(size_mib: int) -> Object:
     return {"emptyDir": {"medium": "Memory", "sizeLimit": f"{size_mib}Mi"}}
 
 
-def _uses_host_network(launch: LaunchSpec, policy: PodPolicy) -> bool:
-    return (launch.network or policy.network) is Network.HOST
+def _shares_pids(launch: LaunchSpec) -> bool:
+    """Whether process 1 is the pause container, which is the init process of all containers of the pod."""
+    return launch.share_pids or any(spec.init for spec in specs_of(launch))
 
 
-def _network(launch: LaunchSpec, policy: PodPolicy) -> dict[str, Any]:
-    if not _uses_host_network(launch, policy):
+def _network(launch: LaunchSpec, policy: PodPolicy, *, domain: str) -> Object:
+    """The names of the pod, its containers and the nodes of its attempt, or the network of its node.
+
+    `domain`: that of the Service of an attempt with several nodes.
+    """
+    if uses_host_network(launch, policy):
+        return {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    if not launch.tag.container_key:
         return {}
-    return {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    names = [tag.container for tag, _ in _parts(launch) if DNS_LABEL.fullmatch(tag.container)]
+    members: Object = {
+        "hostname": f"algo-{launch.tag.node + 1}" if launch.spec.named_nodes else f"node-{launch.tag.node}"
+    }
+    if names:
+        members["hostAliases"] = [{"ip": "127.0.0.1", "hostnames": names}]
+    if launch.nodes > 1:
+        members |= {"subdomain": domain.partition(".")[0], "dnsConfig": {"searches": [domain]}}
+    return members
 
 
-def _texts(metadata: object, member: str) -> Mapping[str, str]:
-    texts = metadata.get(member) if isinstance(metadata, dict) else None
-    return texts if isinstance(texts, dict) else {}
+def _secret_key(tag: Tag, index: int) -> str:
+    return f"{container_name(tag)}-env-{index}"
+
+
+def _file_key(tag: Tag, index: int) -> str:
+    return f"{container_name(tag)}-file-{index}"
+
+
+def _owner(name: str, uid: str) -> dict[str, str]:
+    return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}

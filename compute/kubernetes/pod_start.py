@@ -2,26 +2,31 @@
 
 `create` stores a pod that no scheduler takes, and its uid is saved before the start. `start` binds the pod to a node by
 one request with that uid, which the API server carries out at most once. A pod that was ever bound and is absent is
-lost, and is never created again. Only a pod that shows that its container never ran is replaced, under a new uid.
+lost, and is never created again. Only a pod that shows that its containers never ran is replaced, under a new uid.
+
+The containers of a node are one pod, which the `create` of the first one stores. Each has the held image until its own
+start, which is one request with the container's mark, also carried out at most once.
 """
 
 import asyncio
 import logging
 from datetime import timedelta
 from http import HTTPStatus
+from weakref import WeakValueDictionary
 
 from batchq.compute.kubernetes.nodes import ClusterNodes
-from batchq.compute.kubernetes.pod_spec import MAX_REASON, PodPolicy, build_pod, build_secret, needs_secret
+from batchq.compute.kubernetes.pod_names import Mark, container_name, mark_of, replaced_uids
+from batchq.compute.kubernetes.pod_policy import MAX_REASON, PodPolicy
+from batchq.compute.kubernetes.pod_spec import build_pod, build_secret, build_service, needs_secret, secrets_of
 from batchq.compute.kubernetes.pod_state import (
     REMOVE,
     WITHDRAW,
     PodState,
     accepted_at,
-    created_of,
     mount_refusal,
     withdrawn_for,
 )
-from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_bound, uid_of
+from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_bound, is_shared, uid_of
 from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import Secrets
@@ -33,6 +38,7 @@ from batchq.errors import (
     NameTaken,
     RuntimeUnknown,
     StartHadNoEffect,
+    StartInterrupted,
     StartRefused,
     StartUnderWay,
 )
@@ -57,6 +63,7 @@ class PodStarts:
         self,
         *,
         instance: str,
+        namespace: str,
         policy: PodPolicy,
         secrets: Secrets,
         pods: Pods,
@@ -66,6 +73,7 @@ class PodStarts:
         clock: Clock,
     ) -> None:
         self._instance = instance
+        self._namespace = namespace
         self._policy = policy
         self._secrets = secrets
         self._pods = pods
@@ -73,74 +81,119 @@ class PodStarts:
         self._watch = watch
         self._nodes = nodes
         self._clock = clock
-        #: The pods that `create` returned, with the compute environments of their jobs.
-        self._created: dict[Tag, tuple[Pod, str]] = {}
+        #: The launches of `create`, with the pods that it returned.
+        self._created: dict[Tag, tuple[Pod, LaunchSpec]] = {}
+        #: By the name of the pod: held while the start of one of its containers is requested.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, launch: LaunchSpec) -> Created:
-        body = build_pod(launch, instance=self._instance, policy=self._policy)
-        if launch.container_id is None:
-            pod = await self._post(launch, body)
-        else:
-            pod = await self._existing(launch, launch.container_id)
-        state = self._reader.read(pod, launch.tag)
-        if not is_bound(pod) and state.state is ContainerState.CREATED and needs_secret(launch.spec):
-            values = self._secrets.resolve(launch.spec.secrets)
-            secret = build_secret(launch, instance=self._instance, uid=uid_of(pod), secrets=values)
-            if secret is not None:
-                await self._pods.ensure_secret(secret)
-        self._created[launch.tag] = pod, launch.placed_on
-        return created_of(uid_of(pod), state)
+        pod = await (self._post(launch) if launch.container_id is None else self._existing(launch, launch.container_id))
+        if mark_of(pod, container_name(launch.tag)) == Mark.HELD:
+            pod = await self._claim(pod, launch.tag)
+        state = self._reader.read_active(pod, launch.tag)
+        if not is_bound(pod) and state.state is ContainerState.CREATED:
+            await self._create_owned(launch, uid_of(pod))
+        self._created[launch.tag] = pod, launch
+        return Created(container_id=_id_of(pod, launch.tag), state=state.state)
 
     async def start(self, tag: Tag) -> None:
         await self._watch.ensure_running()
-        pod, environment = self._created.get(tag, (None, ""))
+        pod, launch = self._created.get(tag, (None, None))
         pod = pod or await self._pods.get(tag)
         if pod is None:
             raise ContainerGone(f"no pod of {tag} exists")
         with self._watch.changes(tag) as changed:
-            if not is_bound(pod):
-                await self._bind(tag, pod, environment)
+            if launch is not None:
+                await self._request(tag, pod, launch)
             await self._wait_for_run(tag, uid_of(pod), changed)
         self.forget(tag)
 
     def forget(self, tag: Tag) -> None:
-        """The container of the tag has run, or its pod was removed."""
+        """The container of the tag has run, or was removed."""
         self._created.pop(tag, None)
 
-    async def _existing(self, launch: LaunchSpec, uid: str) -> Pod:
+    async def _create_owned(self, launch: LaunchSpec, uid: str) -> None:
+        """Create the Secret and the Service that the pod needs, and that are removed with it."""
+        if needs_secret(launch):
+            values = self._secrets.resolve(secrets_of(launch))
+            secret = build_secret(launch, instance=self._instance, uid=uid, values=values)
+            if secret is not None:
+                await self._pods.ensure_owned("secrets", secret)
+        if launch.nodes > 1 and launch.is_main_node:
+            service = build_service(launch, instance=self._instance, uid=uid)
+            await self._pods.ensure_owned("services", service)
+
+    async def _existing(self, launch: LaunchSpec, container_id: str) -> Pod:
         """The pod that was created for this launch before. Raises ContainerGone; ContainerUnusable."""
+        uid = container_id.partition("/")[0]
         pod = await self._pods.get(launch.tag)
-        if pod is None or uid_of(pod) != uid:
-            raise ContainerGone(f"the pod of {launch.tag} does not exist any more")
-        state = self._reader.read(pod, launch.tag)
-        if state.is_spent or state.state is ContainerState.GOING:
-            raise ContainerUnusable(f"the container of pod {uid} never ran, and cannot: {state.refusal}")
+        if pod is not None and uid in replaced_uids(pod):
+            raise ContainerUnusable(f"pod {uid} was replaced, and none of its containers ran")
+        if pod is None or uid_of(pod) != uid or launch.tag not in self._reader.tags_of(pod):
+            raise ContainerGone(f"the container of {launch.tag} does not exist any more")
+        if self._reader.is_spent(pod):
+            refusal = self._reader.read(pod, launch.tag).refusal
+            raise ContainerUnusable(f"no container of pod {uid} ran, and none can: {refusal}")
         return pod
 
-    async def _post(self, launch: LaunchSpec, body: Pod) -> Pod:
-        """Create the pod, or return the one that an earlier create of this launch made."""
-        reply = await self._pods.post(body)
+    async def _post(self, launch: LaunchSpec) -> Pod:
+        """Create the pod, or return the one that an earlier create of this node made."""
+        reply = await self._pods.post(self._build(launch))
         if reply.status == HTTPStatus.CONFLICT:
-            existing = await self._existing_with_name(launch.tag)
-            if existing is not None:
+            existing = await self._pods.get(launch.tag)
+            if existing is not None and not self._is_own(existing, launch.tag):
+                raise NameTaken(f"pod {self._pods.name_of(launch.tag)} does not belong to this server")
+            if existing is not None and not self._reader.is_spent(existing):
                 return existing
-            reply = await self._pods.post(body)
+            replaces: tuple[str, ...] = ()
+            if existing is not None:
+                await self._pods.remove(existing, REMOVE)
+                replaces = (*replaced_uids(existing), uid_of(existing))
+            reply = await self._pods.post(self._build(launch, replaces))
         if not reply.ok:
             raise create_refusal(reply)
         return reply.body
 
-    async def _existing_with_name(self, tag: Tag) -> Pod | None:
-        """The pod with the name of the tag; None if there was none that can start. Raises NameTaken."""
-        pod = await self._pods.get(tag)
-        if pod is None:
-            return None
-        if self._reader.tag_of(pod) != tag:
-            raise NameTaken(f"pod {self._pods.name_of(tag)} does not belong to this server")
-        state = self._reader.read(pod, tag)
-        if not state.is_spent and state.state is not ContainerState.GOING:
-            return pod
-        await self._pods.remove(pod, REMOVE)
-        return None
+    def _build(self, launch: LaunchSpec, replaces: tuple[str, ...] = ()) -> Pod:
+        return build_pod(
+            launch, instance=self._instance, policy=self._policy, namespace=self._namespace, replaces=replaces
+        )
+
+    def _is_own(self, pod: Pod, tag: Tag) -> bool:
+        return tag in self._reader.all_tags_of(pod)
+
+    async def _claim(self, pod: Pod, tag: Tag) -> Pod:
+        """Mark a container as created whose pod another container's `create` has made. Raises RuntimeUnknown."""
+        reply = await self._pods.claim(pod, tag)
+        if not reply.ok:
+            raise RuntimeUnknown(f"create: the pod changed meanwhile: {reply.message}")
+        return reply.body
+
+    async def _request(self, tag: Tag, pod: Pod, launch: LaunchSpec) -> None:
+        """Bind the pod to a node and give the container its image, each once.
+
+        Raises ContainerGone; StartHadNoEffect; StartRefused.
+        """
+        if not is_shared(pod):
+            if not is_bound(pod):
+                await self._bind(tag, pod, launch.placed_on)
+            return
+        async with self._locks.setdefault(self._pods.name_of(tag), asyncio.Lock()):
+            current = await self._pods.get(tag)
+            if current is None or uid_of(current) != uid_of(pod):
+                raise ContainerGone(f"the pod of {tag} does not exist any more")
+            if not is_bound(current):
+                await self._bind(tag, current, launch.placed_on)
+        if mark_of(current, container_name(tag)) != Mark.CREATED:
+            return
+        reply = await self._pods.start_container(current, tag, launch.spec.image)
+        if reply.ok:
+            return
+        current = await self._pods.get(tag)
+        if current is None or uid_of(current) != uid_of(pod) or tag not in self._reader.tags_of(current):
+            raise ContainerGone(f"start: {reply.message}")
+        if mark_of(current, container_name(tag)) == Mark.CREATED:
+            raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON])
 
     async def _bind(self, tag: Tag, pod: Pod, environment: str) -> None:
         """Bind the pod to a node, once. Raises ContainerGone; StartHadNoEffect."""
@@ -166,7 +219,7 @@ class PodStarts:
                 await self._clock.sleep(WATCH_PAUSE)
                 await self._watch.ensure_running()
             seen = self._watch.current(tag, uid)
-            if seen is not None and is_bound(seen) and await self._is_decided(tag, seen):
+            if seen is not None and _is_requested(seen, tag) and await self._is_decided(tag, seen):
                 return
             await _wait_at_most(left, changed)
         pod = await self._pods.get(tag)
@@ -174,22 +227,31 @@ class PodStarts:
             raise ContainerGone(f"the pod of {tag} does not exist any more")
         if await self._is_decided(tag, pod):
             return
-        state = self._reader.read(pod, tag)
+        state = self._reader.read_active(pod, tag)
         raise StartUnderWay(state.waits_for or "the node starts the container")
 
     async def _is_decided(self, tag: Tag, pod: Pod) -> bool:
-        """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone."""
-        state = self._reader.read(pod, tag)
+        """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone; StartInterrupted."""
+        state = self._reader.read_active(pod, tag)
         if state.has_run:
             return True
         if state.is_spent:
-            self._nodes.release(uid_of(pod))
-            self._nodes.read_again()
-            raise state.refusal or ContainerGone(f"the container of {tag} was stopped before it ran")
+            raise self._final_refusal(tag, pod, state)
+        if state.refusal is not None and is_shared(pod):
+            return await self._withdraw(tag, pod, state.refusal, alone=True)
         refusal = state.refusal or await self._mount_refusal(pod, state)
         if refusal is None and not is_being_deleted(pod):
             return False
-        return await self._withdraw(tag, pod, refusal)
+        return await self._withdraw(tag, pod, refusal, alone=False)
+
+    def _final_refusal(self, tag: Tag, pod: Pod, state: PodState) -> ContainerRuntimeError:
+        """Why the container will never run. In a pod of which another container ran it cannot be created again."""
+        if self._reader.is_spent(pod):
+            self._nodes.release(uid_of(pod))
+            self._nodes.read_again()
+        elif state.refusal is None or (isinstance(state.refusal, StartRefused) and state.refusal.host_failed):
+            return StartInterrupted(f"the node of {tag} was lost during the start: {state.refusal}")
+        return state.refusal or ContainerGone(f"the container of {tag} was stopped before it ran")
 
     async def _mount_refusal(self, pod: Pod, state: PodState) -> StartRefused | None:
         """The refusal of a pod whose volumes cannot be mounted, which only its events show."""
@@ -197,14 +259,18 @@ class PodStarts:
             return None
         return mount_refusal(await self._pods.events(pod))
 
-    async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None) -> bool:
-        """Delete a pod whose container does not start, and wait for its end, which shows whether it ran after all.
+    async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, alone: bool) -> bool:
+        """Give up a start, and wait until the node shows whether the container ran after all.
 
-        The pod stays until it is removed: its annotation has the reason, also for the next server.
+        `alone`: only this container gets the held image again. Otherwise the pod is deleted; it stays until it is
+        removed. The reason is in an annotation, also for the next server.
         """
-        if withdrawn_for(pod) is None and refusal is not None:
-            await self._pods.mark_deleted(pod, f"{WITHDRAW}{refusal}"[:MAX_REASON])
-        await self._pods.delete(pod, grace=1)
+        if alone:
+            await self._pods.withdraw_container(pod, tag, str(refusal)[:MAX_REASON])
+        else:
+            if withdrawn_for(pod) is None and refusal is not None:
+                await self._pods.mark_deleted(pod, f"{WITHDRAW}{refusal}"[:MAX_REASON])
+            await self._pods.delete(pod, grace=1)
         end = self._clock.now() + timedelta(seconds=WITHDRAWAL_WAIT)
         with self._watch.changes(tag) as changed:
             while self._clock.now() < end:
@@ -212,14 +278,23 @@ class PodStarts:
                 found = await self._pods.get(tag)
                 if found is None or uid_of(found) != uid_of(pod):
                     raise refusal or ContainerGone(f"the pod of {tag} was deleted before its container ran")
-                state = self._reader.read(found, tag)
+                state = self._reader.read_active(found, tag)
                 if state.has_run:
                     return True
                 if state.is_spent:
-                    self._nodes.release(uid_of(pod))
-                    raise state.refusal or refusal or ContainerGone(f"the pod of {tag} was deleted")
+                    raise self._final_refusal(tag, found, state) if state.refusal or not refusal else refusal
                 await _wait_at_most(1.0, changed)
         raise StartUnderWay(f"the node has not confirmed yet that the container does not start: {refusal}")
+
+
+def _is_requested(pod: Pod, tag: Tag) -> bool:
+    """Whether the pod shows that the start was requested: the watch may be behind."""
+    return is_bound(pod) and mark_of(pod, container_name(tag)) not in (Mark.HELD, Mark.CREATED)
+
+
+def _id_of(pod: Pod, tag: Tag) -> str:
+    """The id of a container: the uid of its pod, and its name if the attempt has several containers."""
+    return f"{uid_of(pod)}/{container_name(tag)}" if tag.container_key else uid_of(pod)
 
 
 def create_refusal(reply: ApiReply) -> ContainerRuntimeError:

@@ -1,4 +1,4 @@
-"""What a pod shows about its container: running, ended and how, never ran, or not able to start. Pure.
+"""What a pod shows about one of its containers: running, ended and how, never ran, or not able to start. Pure.
 
 Container states are believed, not phases: the phase follows a second after the end, and Kubernetes 1.20 reports a
 terminal phase while a container still runs. A terminal phase only means that a container that is still `waiting` will
@@ -13,10 +13,19 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes.pod_spec import DELETED_FOR, FINALIZER, MAX_REASON
+from batchq.compute.kubernetes.pod_names import (
+    DELETED_FOR,
+    FINALIZER,
+    HELD_IMAGE,
+    Mark,
+    container_name,
+    mark_of,
+    withdrawal_of,
+)
+from batchq.compute.kubernetes.pod_policy import MAX_REASON
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerRuntimeError, ImageUnavailable, RuntimeUnknown, StartHadNoEffect, StartRefused
-from batchq.ports.runtime import ContainerState, Created, Inspection
+from batchq.ports.runtime import ContainerState, Inspection
 
 IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
@@ -48,7 +57,7 @@ class SeenRun(Struct, frozen=True, kw_only=True):
 
 
 class PodState(Struct, frozen=True, kw_only=True):
-    """The container of a pod."""
+    """A container of a pod."""
 
     inspection: Inspection
     #: The id of the container; None: no container of the pod has been created.
@@ -57,9 +66,9 @@ class PodState(Struct, frozen=True, kw_only=True):
     waits_for: str | None = None
     #: Why the container does not start; None: nothing prevents it. StartRefused, ImageUnavailable, StartHadNoEffect.
     refusal: ContainerRuntimeError | None = None
-    #: Whether the pod is over and its container never ran and never will: another pod may replace it.
+    #: Whether the container never ran and never will. Another pod may replace one whose containers are all spent.
     is_spent: bool = False
-    #: Whether a second container of the pod was started: it must be killed at once.
+    #: Whether the container was started a second time: it must be killed at once.
     ran_twice: bool = False
 
     @property
@@ -72,23 +81,31 @@ class PodState(Struct, frozen=True, kw_only=True):
 
 
 def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: datetime) -> PodState:
-    """The state of the pod's container. `seen` is the run that was seen before; None: no run was seen."""
+    """The state of the tag's container. `seen` is the run that was seen before; None: no run was seen."""
     if not pod["spec"].get("nodeName"):
         deleted = pod["metadata"].get("deletionTimestamp") is not None
         return _never_ran(tag, state=ContainerState.GOING if deleted else ContainerState.CREATED)
-    container = container_status(pod)
+    container, mark = container_status(pod, tag), mark_of(pod, container_name(tag))
     state = container.get("state") or {}
     if "running" not in state and is_removed(pod):
         return _never_ran(tag, state=ContainerState.GOING)
+    if mark in (Mark.HELD, Mark.CREATED):
+        return _held(pod, tag)
     container_id = container.get("containerID")
+    if mark == Mark.WITHDRAWN and not container_id and "running" not in state:
+        return _withdrawn(pod, tag, container)
     if seen is not None and container_id and container_id != seen.container_id:
         return _second_start(tag, seen, container_id, now)
     if "running" in state:
         started = _started_at(pod, state["running"], seen, now)
-        return PodState(inspection=_running(tag, started), container_id=container_id)
-    if "terminated" in state:
-        return _terminated(pod, tag, state["terminated"], seen=seen, now=now)
-    return _waiting(pod, tag, state.get("waiting") or {}, seen=seen, now=now)
+        return PodState(inspection=_running(tag, started, pod), container_id=container_id)
+    # A container that was killed by its image may be reported as waiting for that image, with its end beside.
+    end = state.get("terminated") or (
+        (container.get("lastState") or {}).get("terminated") if mark is not None else None
+    )
+    if end is not None:
+        return _terminated(pod, tag, end, seen=seen, now=now)
+    return _waiting(pod, tag, container, seen=seen, now=now)
 
 
 def seen_run(state: PodState) -> SeenRun | None:
@@ -99,16 +116,11 @@ def seen_run(state: PodState) -> SeenRun | None:
     return SeenRun(container_id=state.container_id, started_at=found.started_at, stopped_at=found.stopped_at)
 
 
-def created_of(uid: str, state: PodState) -> Created:
-    """The result of `create` for an existing pod."""
-    return Created(container_id=uid, state=state.state)
-
-
-def container_status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The status of the pod's only container; empty if the kubelet has not reported one."""
-    statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
-    status: Mapping[str, Any] = statuses[0]
-    return status
+def container_status(pod: Mapping[str, Any], tag: Tag) -> Mapping[str, Any]:
+    """The status of the tag's container; empty if the kubelet has not reported one."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    name = container_name(tag)
+    return next((status for status in statuses if status.get("name") == name), {})
 
 
 def is_removed(pod: Mapping[str, Any]) -> bool:
@@ -136,17 +148,36 @@ def accepted_at(pod: Mapping[str, Any]) -> datetime:
     return at
 
 
+def _held(pod: Mapping[str, Any], tag: Tag) -> PodState:
+    """The state of a container whose start was not requested: it never ran."""
+    if _is_over(pod) or _is_over_by_kubelet(pod):
+        return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod) or _admission_refusal(pod))
+    return _never_ran(tag)
+
+
+def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any]) -> PodState:
+    """The state of a container that has the held image again, and has not run until now.
+
+    Its node handles one version of a pod after the other. So once it waits for the held image, it will not run.
+    """
+    if _is_over(pod) or _is_over_by_kubelet(pod) or container.get("image") == HELD_IMAGE:
+        return _never_ran(tag, is_spent=True, refusal=_refusal_of(withdrawal_of(pod, container_name(tag))))
+    return _never_ran(
+        tag, waits_for=f"node {pod['spec']['nodeName']} has not confirmed that the container cannot start"
+    )
+
+
 def _waiting(
-    pod: Mapping[str, Any], tag: Tag, waiting: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
+    pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
 ) -> PodState:
-    status = pod.get("status") or {}
+    status, waiting = pod.get("status") or {}, (container.get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason") or "", waiting.get("message") or ""
-    is_over = status.get("phase") in ("Failed", "Succeeded")
-    restarted = bool(container_status(pod).get("restartCount"))
+    is_over = _is_over(pod)
+    restarted = bool(container.get("restartCount"))
     if seen is not None or restarted:
         started = seen.started_at if seen is not None else accepted_at(pod)
         if not is_over:
-            return PodState(inspection=_running(tag, started), container_id=_id_of(seen))
+            return PodState(inspection=_running(tag, started, pod), container_id=_id_of(seen))
         return _lost(tag, started, seen, now)
     if is_over and not status.get("containerStatuses"):
         return _not_admitted(pod, tag, now)
@@ -154,7 +185,7 @@ def _waiting(
         return _lost(tag, accepted_at(pod), None, now)  # its node was deleted, and may run the container after all
     if is_over or _is_over_by_kubelet(pod):
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
-    if reason in IMAGE_REASONS:
+    if reason in IMAGE_REASONS and HELD_IMAGE not in (container.get("image"), *message.split('"')):
         text = f"CannotPullContainerError: {message or reason}"[:MAX_REASON]
         return _never_ran(tag, refusal=ImageUnavailable(text))
     if reason in CONFIG_REASONS:
@@ -164,16 +195,23 @@ def _waiting(
 
 def _not_admitted(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
     """The state of a pod that ended without a container."""
-    status = pod["status"]
-    reason, message = status.get("reason") or "", status.get("message") or ""
-    if reason in ADMISSION_REASONS:
-        return _never_ran(tag, is_spent=True, refusal=StartHadNoEffect(f"start: {message or reason}"))
-    if reason in FORBIDDEN_REASONS:
-        refused = StartRefused(f"CannotCreateContainerError: {message or reason}"[:MAX_REASON], forbidden=True)
-        return _never_ran(tag, is_spent=True, refusal=refused)
+    refusal = _admission_refusal(pod)
+    if refusal is not None:
+        return _never_ran(tag, is_spent=True, refusal=refusal)
     if _deleted_for(pod):
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
     return _lost(tag, accepted_at(pod), None, now)
+
+
+def _admission_refusal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
+    """Why the kubelet refused the pod before it began; None: it did not."""
+    status = pod.get("status") or {}
+    reason, message = status.get("reason") or "", status.get("message") or ""
+    if reason in ADMISSION_REASONS:
+        return StartHadNoEffect(f"start: {message or reason}")
+    if reason in FORBIDDEN_REASONS:
+        return StartRefused(f"CannotCreateContainerError: {message or reason}"[:MAX_REASON], forbidden=True)
+    return None
 
 
 def _terminated(
@@ -266,8 +304,9 @@ def _exited(tag: Tag, started: datetime, code: int, stopped: datetime) -> PodSta
     return PodState(inspection=found)
 
 
-def _running(tag: Tag, started: datetime) -> Inspection:
-    return Inspection(tag=tag, state=ContainerState.RUNNING, started_at=started)
+def _running(tag: Tag, started: datetime, pod: Mapping[str, Any]) -> Inspection:
+    address = (pod.get("status") or {}).get("podIP") if tag.container_key else None
+    return Inspection(tag=tag, state=ContainerState.RUNNING, started_at=started, address=address)
 
 
 def _never_ran(
@@ -285,9 +324,15 @@ def _never_ran(
 def _withdrawal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
     """The refusal for which batchq has withdrawn the pod; None: it has not."""
     why = withdrawn_for(pod)
-    if why is None:
-        return None
+    return None if why is None else _refusal_of(why)
+
+
+def _refusal_of(why: str) -> ContainerRuntimeError:
     return ImageUnavailable(why) if why.startswith("CannotPullContainerError") else StartRefused(why)
+
+
+def _is_over(pod: Mapping[str, Any]) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
 def _deleted_for(pod: Mapping[str, Any]) -> str:

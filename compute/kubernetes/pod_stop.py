@@ -1,7 +1,8 @@
 """Stops containers of pods: signals by `exec`, and SIGKILL by the deadline of the pod.
 
 The first stop that a kubelet gets fixes the time until its SIGKILL; later ones change nothing. A signal by `exec` is no
-stop of the kubelet's, so SIGKILL may follow at any time. An image without a shell is stopped by a deletion instead.
+stop of the kubelet's, so SIGKILL may follow at any time. An image without a shell is stopped by a deletion instead. One
+container of several is killed by the held image, and no signal reaches it without a shell.
 """
 
 import logging
@@ -12,8 +13,9 @@ from math import ceil
 
 from batchq.compute.kubernetes.exec_signal import Delivery, send_signal
 from batchq.compute.kubernetes.log_reader import FollowedLog
+from batchq.compute.kubernetes.pod_names import container_name
 from batchq.compute.kubernetes.pod_state import STOP
-from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted
+from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_shared
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.kubernetes.watching import PodReader
 from batchq.domain.ids import Tag
@@ -47,10 +49,13 @@ class PodStops:
         pod = await self._running(tag)
         if is_being_deleted(pod):
             return  # the kubelet stops it already
-        if pod["spec"].get("shareProcessNamespace"):  # process 1 is the pause container
-            outcome = Delivery.IMPOSSIBLE
-        else:
-            outcome = await send_signal(self._rest, self._pods.name_of(tag), signal or SIGTERM)
+        outcome = await send_signal(
+            self._rest,
+            self._pods.name_of(tag),
+            container_name(tag),
+            signal or SIGTERM,
+            shares_pids=bool(pod["spec"].get("shareProcessNamespace")),
+        )
         if outcome is Delivery.ENDED:
             outcome = await self._after_failed_signal(tag)
         if outcome is Delivery.IMPOSSIBLE:
@@ -61,8 +66,8 @@ class PodStops:
         pod = await self._running(tag)
         if is_being_deleted(pod):
             self._notify_of_grace(tag, pod)
-        elif self._has_deadline_kill():
-            await self._pods.kill(pod)
+        elif is_shared(pod) or self._has_deadline_kill():
+            await self._pods.kill(pod, tag)
         else:
             await self._delete(tag, pod, grace=1)
 
@@ -81,7 +86,7 @@ class PodStops:
     async def _running(self, tag: Tag) -> Pod:
         """The pod, whose container runs. Raises ContainerGone."""
         pod = await self._pods.get(tag)
-        if pod is None or self._reader.read(pod, tag).state is not ContainerState.RUNNING:
+        if pod is None or self._reader.read_active(pod, tag).state is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         return pod
 
@@ -94,7 +99,8 @@ class PodStops:
         return Delivery.IMPOSSIBLE
 
     async def _stop_by_deletion(self, tag: Tag, pod: Pod, signal: str, grace: timedelta | None) -> None:
-        if grace is None:
+        if grace is None or is_shared(pod):
+            # The deletion of a pod would stop its other containers as well.
             log.warning("container %s: %s was not sent: its image has no shell", tag, signal)
             return
         await self._delete(tag, pod, grace=max(1, ceil(grace.total_seconds())))
@@ -102,7 +108,9 @@ class PodStops:
     async def _delete(self, tag: Tag, pod: Pod, *, grace: int) -> None:
         """Delete the pod while its log is followed: the log cannot be read after the end of a deleted pod."""
         if tag not in self.followed:
-            self.followed[tag] = FollowedLog(self._rest, f"{self._pods.path}/{self._pods.name_of(tag)}")
+            self.followed[tag] = FollowedLog(
+                self._rest, f"{self._pods.path}/{self._pods.name_of(tag)}", container_name(tag)
+            )
         await self.followed[tag].wait_until_connected()
         await self._pods.mark_deleted(pod, STOP)
         await self._pods.delete(pod, grace=grace)

@@ -4,8 +4,17 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from batchq.compute.kubernetes.pod_spec import DELETED_FOR, FINALIZER, INSTANCE, pod_name
-from batchq.compute.kubernetes.rest import MERGE_PATCH, ApiReply, RestClient
+from batchq.compute.kubernetes.pod_names import (
+    DELETED_FOR,
+    FINALIZER,
+    HELD_IMAGE,
+    INSTANCE,
+    Mark,
+    container_name,
+    mark_path,
+    pod_name,
+)
+from batchq.compute.kubernetes.rest import JSON_PATCH, MERGE_PATCH, ApiReply, RestClient
 from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 
@@ -46,9 +55,37 @@ class Pods:
         }
         return await self._rest.request("POST", f"{self.path}/{name}/binding", body=binding)
 
-    async def kill(self, pod: Pod) -> None:
-        """Have the kubelet end the container; its exit code and its log are kept."""
-        await self._patch(pod, spec={"activeDeadlineSeconds": KILL_DEADLINE})
+    async def kill(self, pod: Pod, tag: Tag) -> None:
+        """Have the kubelet end the container; its exit code and its log are kept. The other containers run on.
+
+        A kubelet ends a running container that gets another image, and then pulls that image in vain.
+        """
+        if is_shared(pod):
+            _check(await self._change_container(pod, tag, image=HELD_IMAGE), "kill")
+        else:
+            await self._patch(pod, spec={"activeDeadlineSeconds": KILL_DEADLINE})
+
+    async def claim(self, pod: Pod, tag: Tag) -> ApiReply:
+        """Mark the container as created. An error if its mark is not HELD any more."""
+        return await self._change_container(pod, tag, before=Mark.HELD, mark=Mark.CREATED)
+
+    async def start_container(self, pod: Pod, tag: Tag, image: str) -> ApiReply:
+        """Give the container its image. The API server carries this out at most once for a container."""
+        return await self._change_container(pod, tag, before=Mark.CREATED, mark=Mark.STARTED, image=image)
+
+    async def withdraw_container(self, pod: Pod, tag: Tag, why: str) -> None:
+        """Give the container the held image again: its start cannot succeed."""
+        mark = f"{Mark.WITHDRAWN}: {why}"
+        _check(
+            await self._change_container(pod, tag, before=Mark.STARTED, mark=mark, image=HELD_IMAGE),
+            "withdraw",
+        )
+
+    async def remove_container(self, pod: Pod, tag: Tag) -> Pod | None:
+        """Mark the container as removed, and end it if it runs. Returns the pod; None: it does not exist any more."""
+        reply = await self._change_container(pod, tag, mark=Mark.REMOVED, image=HELD_IMAGE)
+        _check(reply, "remove")
+        return reply.body if reply.ok else None
 
     async def mark_deleted(self, pod: Pod, why: str) -> None:
         """Store why batchq deletes the pod, before it does: another client's deletion is a loss of the host."""
@@ -79,21 +116,37 @@ class Pods:
         query = {"fieldSelector": f"involvedObject.name={pod['metadata']['name']}"}
         return (await self._rest.get(f"{self._rest.namespaced}/events", query)).body
 
-    async def ensure_secret(self, secret: Mapping[str, Any]) -> None:
-        """Create the Secret of a pod; that of an earlier pod with the same name is replaced.
+    async def ensure_owned(self, kind: str, owned: Mapping[str, Any]) -> None:
+        """Create a Secret or Service of a pod; that of an earlier pod with the same name is replaced.
 
-        Error texts of the API server are left out: they could quote a value.
+        `kind`: `secrets` or `services`. Error texts of the API server are left out: they could quote a value.
         """
-        path, name = f"{self._rest.namespaced}/secrets", secret["metadata"]["name"]
-        reply = await self._rest.request("POST", path, body=secret)
+        path, name = f"{self._rest.namespaced}/{kind}", owned["metadata"]["name"]
+        reply = await self._rest.request("POST", path, body=owned)
         if reply.status == HTTPStatus.CONFLICT:
             existing = (await self._rest.get(f"{path}/{name}")).body
-            if _owner_of(existing) == _owner_of(secret):
+            if _owner_of(existing) == _owner_of(owned):
                 return
             await self._rest.request("DELETE", f"{path}/{name}")
-            reply = await self._rest.request("POST", path, body=secret)
+            reply = await self._rest.request("POST", path, body=owned)
         if not reply.ok:
-            raise RuntimeUnknown(f"create secret {name}: status {reply.status}")
+            raise RuntimeUnknown(f"create {name} of {kind}: status {reply.status}")
+
+    async def _change_container(
+        self, pod: Pod, tag: Tag, *, before: Mark | None = None, mark: str | None = None, image: str | None = None
+    ) -> ApiReply:
+        """Change a container of a shared pod in one write. `before`: the mark that it must have; None: any."""
+        name = container_name(tag)
+        names = [container["name"] for container in pod["spec"]["containers"]]
+        changes = [{"op": "test", "path": "/metadata/uid", "value": uid_of(pod)}]
+        if before is not None:
+            changes.append({"op": "test", "path": mark_path(name), "value": before})
+        if mark is not None:
+            changes.append({"op": "replace", "path": mark_path(name), "value": mark})
+        if image is not None:
+            changes.append({"op": "replace", "path": f"/spec/containers/{names.index(name)}/image", "value": image})
+        path = f"{self.path}/{pod['metadata']['name']}"
+        return await self._rest.request("PATCH", path, body=changes, content_type=JSON_PATCH)
 
     async def _patch(
         self, pod: Pod, *, metadata: Mapping[str, Any] | None = None, spec: Mapping[str, Any] | None = None
@@ -102,6 +155,11 @@ class Pods:
         body = {"metadata": {"uid": uid_of(pod), **(metadata or {})}, **({"spec": spec} if spec else {})}
         path = f"{self.path}/{pod['metadata']['name']}"
         _check(await self._rest.request("PATCH", path, body=body, content_type=MERGE_PATCH), "patch")
+
+
+def is_shared(pod: Pod) -> bool:
+    """Whether the pod has several containers."""
+    return len(pod["spec"]["containers"]) > 1
 
 
 def uid_of(pod: Pod) -> str:
@@ -122,6 +180,6 @@ def _check(reply: ApiReply, call: str) -> None:
         raise RuntimeUnknown(f"{call}: {reply.message}")
 
 
-def _owner_of(secret: Mapping[str, Any]) -> object:
-    owners = (secret.get("metadata") or {}).get("ownerReferences") or [{}]
+def _owner_of(owned: Mapping[str, Any]) -> object:
+    owners = (owned.get("metadata") or {}).get("ownerReferences") or [{}]
     return owners[0].get("uid")

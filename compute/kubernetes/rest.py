@@ -23,7 +23,7 @@ from batchq.compute.kubernetes.connection import ClusterAccess
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 
-MERGE_PATCH = "application/merge-patch+json"
+MERGE_PATCH, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 TOO_LARGE = "request is too large"  # a reply of 500 by etcd, which is final
 CONNECT_TIMEOUT = 5.0  # seconds
 TIMEOUT = 30.0  # seconds of a whole request
@@ -69,7 +69,7 @@ class RestClient:
         method: str,
         path: str,
         *,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         query: Query = (),
         content_type: str = "application/json",
     ) -> ApiReply:

@@ -1,4 +1,4 @@
-"""The runtime port on a Kubernetes cluster: one pod for each container, in a namespace of batchq's own."""
+"""The runtime port on a Kubernetes cluster: one pod for each node of an attempt, in a namespace of batchq's own."""
 
 import asyncio
 import logging
@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.log_reader import read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
-from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.pod_names import container_name
+from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.pod_start import PodStarts
 from batchq.compute.kubernetes.pod_state import REMOVE
 from batchq.compute.kubernetes.pod_stop import PodStops
-from batchq.compute.kubernetes.pods import Pod, Pods, uid_of
+from batchq.compute.kubernetes.pods import Pod, Pods, is_shared, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import NO_SECRETS, Secrets
@@ -52,6 +53,7 @@ class KubernetesRuntime:
         self._stops = PodStops(self._rest, self._pods, self._reader, has_deadline_kill=self._has_deadline_kill)
         self._starts = PodStarts(
             instance=instance,
+            namespace=cluster.namespace,
             policy=policy,
             secrets=secrets,
             pods=self._pods,
@@ -81,7 +83,7 @@ class KubernetesRuntime:
 
     async def inspect(self, tag: Tag) -> Inspection | None:
         pod = await self._pods.get(tag)
-        if pod is None or self._reader.tag_of(pod) != tag:
+        if pod is None or tag not in self._reader.tags_of(pod):
             return None
         return self._reader.read(pod, tag).inspection
 
@@ -93,9 +95,11 @@ class KubernetesRuntime:
 
     async def remove(self, tag: Tag) -> None:
         pod = await self._pods.get(tag)
-        if pod is not None and self._reader.tag_of(pod) == tag:
-            await self._pods.remove(pod, REMOVE)
-            self._nodes.release(uid_of(pod))
+        if pod is not None and tag in self._reader.tags_of(pod):
+            if is_shared(pod):
+                pod = await self._pods.remove_container(pod, tag)
+            if pod is not None and (not is_shared(pod) or not self._reader.tags_of(pod)):
+                await self._remove_pod(pod)
         self._starts.forget(tag)
         await self._stops.forget(tag)
 
@@ -117,16 +121,19 @@ class KubernetesRuntime:
     async def survey(self) -> tuple[Inspection, ...]:
         await self._verify_version()
         pods, _ = await self._pods.list()
-        tagged = ((self._reader.tag_of(pod), pod) for pod in pods)
-        return tuple(self._reader.read(pod, tag).inspection for tag, pod in tagged if tag is not None)
+        for pod in pods:
+            # The server ended between the removal of the last container and that of the pod.
+            if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
+                await self._remove_pod(pod)
+        return tuple(self._reader.read(pod, tag).inspection for pod in pods for tag in self._reader.tags_of(pod))
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         return self._watch.subscribe()
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         followed = self._stops.followed.get(tag)
-        path = f"{self._pods.path}/{self._pods.name_of(tag)}"
-        lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, after=after)
+        path, name = f"{self._pods.path}/{self._pods.name_of(tag)}", container_name(tag)
+        lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
         async for line in lines:
             yield line
 
@@ -163,12 +170,16 @@ class KubernetesRuntime:
         """Whether a deadline ends a container that ignores SIGTERM. Kubernetes 1.20 leaves it running."""
         return self._version is None or self._version >= OLDEST_VERSION
 
-    def _kill_second_start(self, pod: Pod) -> None:
+    async def _remove_pod(self, pod: Pod) -> None:
+        await self._pods.remove(pod, REMOVE)
+        self._nodes.release(uid_of(pod))
+
+    def _kill_second_start(self, pod: Pod, tag: Tag) -> None:
         """Kill a container that its node started a second time."""
 
         async def kill() -> None:
             try:
-                await self._pods.kill(pod)
+                await self._pods.kill(pod, tag)
             except (ContainerRuntimeError, ContainerGone) as error:
                 log.warning("pod %s: its second container was not killed: %s", pod["metadata"]["name"], error)
 

@@ -14,13 +14,13 @@ from http import HTTPStatus
 
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes.pod_spec import tag_of_pod
+from batchq.compute.kubernetes.pod_names import all_tags_of_pod, container_name, tags_of_pod
 from batchq.compute.kubernetes.pod_state import PodState, SeenRun, read_pod, seen_run
 from batchq.compute.kubernetes.pods import Pod, Pods, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.shared import EventQueue
 from batchq.domain.ids import Tag
-from batchq.errors import RuntimeUnknown
+from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, DeathReport
 
@@ -33,37 +33,57 @@ log = logging.getLogger(__name__)
 class PodReader:
     """Reads pods with the knowledge of earlier readings of the same pods."""
 
-    def __init__(self, instance: str, clock: Clock, on_second_start: Callable[[Pod], None]) -> None:
-        """`on_second_start` is called with a pod whose container was started a second time."""
+    def __init__(self, instance: str, clock: Clock, on_second_start: Callable[[Pod, Tag], None]) -> None:
+        """`on_second_start` is called with a container that was started a second time, and its pod."""
         self._instance = instance
         self._clock = clock
         self._on_second_start = on_second_start
-        #: By the uid of the pod.
-        self._seen: dict[str, SeenRun] = {}
-        self._ran_twice: set[str] = set()
+        #: The runs of the containers by name, by the uid of the pod.
+        self._seen: defaultdict[str, dict[str, SeenRun]] = defaultdict(dict)
+        self._ran_twice: set[tuple[str, str]] = set()
 
-    def tag_of(self, pod: Pod) -> Tag | None:
-        """The tag of the pod; None: not a pod of a job of this instance."""
-        return tag_of_pod(pod, self._instance)
+    def tags_of(self, pod: Pod) -> tuple[Tag, ...]:
+        """The containers of the pod that were created and not removed; empty: not a pod of this instance."""
+        return tuple(tags_of_pod(pod, self._instance).values())
+
+    def all_tags_of(self, pod: Pod) -> tuple[Tag, ...]:
+        """All containers of the pod, also those that were not created or were removed."""
+        return tuple(all_tags_of_pod(pod, self._instance).values())
+
+    def read_active(self, pod: Pod, tag: Tag) -> PodState:
+        """The state of a container of the pod. Raises ContainerGone if the pod does not have the container."""
+        if tag not in self.tags_of(pod):
+            raise ContainerGone(f"the container of {tag} does not exist")
+        return self.read(pod, tag)
+
+    def is_spent(self, pod: Pod) -> bool:
+        """Whether the pod is over, or is being removed, and none of its containers ran or will run."""
+        states = [self.read(pod, tag) for tag in self.all_tags_of(pod)]
+        return bool(states) and all(state.is_spent or state.state is ContainerState.GOING for state in states)
+
+    def is_over(self, pod: Pod) -> bool:
+        """Whether no container of the pod runs or will run."""
+        states = [self.read(pod, tag) for tag in self.all_tags_of(pod)]
+        return all(state.is_spent or state.state is ContainerState.EXITED for state in states)
 
     def read(self, pod: Pod, tag: Tag) -> PodState:
-        uid = uid_of(pod)
-        state = read_pod(pod, tag, seen=self._seen.get(uid), now=self._clock.now())
+        uid, name = uid_of(pod), container_name(tag)
+        state = read_pod(pod, tag, seen=self._seen.get(uid, {}).get(name), now=self._clock.now())
         run = seen_run(state)
         if run is not None:
             # The first container counts: a second one is a second start.
-            first = self._seen.setdefault(uid, run)
-            self._seen[uid] = replace(first, stopped_at=first.stopped_at or run.stopped_at)
-        if state.ran_twice and uid not in self._ran_twice:
-            self._ran_twice.add(uid)
+            first = self._seen[uid].setdefault(name, run)
+            self._seen[uid][name] = replace(first, stopped_at=first.stopped_at or run.stopped_at)
+        if state.ran_twice and (uid, name) not in self._ran_twice:
+            self._ran_twice.add((uid, name))
             log.error("container %s: the node started it a second time; it is killed", tag)
-            self._on_second_start(pod)
+            self._on_second_start(pod, tag)
         return state
 
     def forget(self, uid: str) -> None:
         """The pod with the uid does not exist any more."""
         self._seen.pop(uid, None)
-        self._ran_twice.discard(uid)
+        self._ran_twice = {ran_twice for ran_twice in self._ran_twice if ran_twice[0] != uid}
 
 
 class PodWatch:
@@ -78,11 +98,13 @@ class PodWatch:
         self._reader = reader
         self._clock = clock
         self._on_end = on_end
-        self._pods: dict[Tag, Pod] = {}
-        #: The uids of pods whose end was reported.
-        self._ended: set[str] = set()
+        #: By name.
+        self._pods: dict[str, Pod] = {}
+        #: The containers whose end was reported, by the uid of the pod.
+        self._ended: defaultdict[str, set[Tag]] = defaultdict(set)
         self._queues: set[EventQueue] = set()
-        self._waiting: defaultdict[Tag, set[asyncio.Event]] = defaultdict(set)
+        #: By the name of the pod.
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
@@ -110,20 +132,20 @@ class PodWatch:
 
     def current(self, tag: Tag, uid: str) -> Pod | None:
         """The pod as last seen; None: the pod with this uid was not seen."""
-        pod = self._pods.get(tag)
+        pod = self._pods.get(self._all_pods.name_of(tag))
         return pod if pod is not None and uid_of(pod) == uid else None
 
     @contextmanager
     def changes(self, tag: Tag) -> Iterator[asyncio.Event]:
         """An event that is set whenever the pod of the tag changes."""
-        changed = asyncio.Event()
-        self._waiting[tag].add(changed)
+        changed, name = asyncio.Event(), self._all_pods.name_of(tag)
+        self._waiting[name].add(changed)
         try:
             yield changed
         finally:
-            self._waiting[tag].discard(changed)
-            if not self._waiting[tag]:
-                del self._waiting[tag]
+            self._waiting[name].discard(changed)
+            if not self._waiting[name]:
+                del self._waiting[name]
 
     async def close(self) -> None:
         task, self._task = self._task, None
@@ -152,12 +174,12 @@ class PodWatch:
     async def _list(self) -> str:
         """Read all pods, report what has changed since the watch ended, and return the version of the list."""
         pods, version = await self._all_pods.list()
-        tagged = {tag: pod for pod in pods if (tag := self._reader.tag_of(pod)) is not None}
-        for tag, pod in tuple(self._pods.items()):
-            if tag not in tagged or uid_of(tagged[tag]) != uid_of(pod):
-                self._removed(tag, pod)
-        for tag, pod in tagged.items():
-            self._changed(tag, pod)
+        named = {pod["metadata"]["name"]: pod for pod in pods}
+        for name, pod in tuple(self._pods.items()):
+            if name not in named or uid_of(named[name]) != uid_of(pod):
+                self._removed(pod)
+        for pod in pods:
+            self._changed(pod)
         return version
 
     async def _watch(self, version: str) -> None:
@@ -181,36 +203,45 @@ class PodWatch:
                 self._apply(change["type"], change["object"])
 
     def _apply(self, kind: str, pod: Pod) -> None:
-        tag = None if kind == "BOOKMARK" else self._reader.tag_of(pod)
-        if tag is None:
-            return
         if kind == "DELETED":
-            self._removed(tag, pod)
-        else:
-            self._changed(tag, pod)
+            self._removed(pod)
+        elif kind != "BOOKMARK":
+            self._changed(pod)
 
-    def _changed(self, tag: Tag, pod: Pod) -> None:
-        uid, self._pods[tag] = uid_of(pod), pod
-        state = self._reader.read(pod, tag)
-        if state.is_spent:
+    def _changed(self, pod: Pod) -> None:
+        uid, name, tags = uid_of(pod), pod["metadata"]["name"], self._reader.tags_of(pod)
+        before = self._tags_seen(name)
+        self._pods[name] = pod
+        for tag in tags:
+            state = self._reader.read(pod, tag)
+            if state.state is ContainerState.EXITED and tag not in self._ended[uid]:
+                self._ended[uid].add(tag)
+                self._report(DeathReport(tag=tag, found=state.inspection))
+        if self._reader.is_over(pod):
             self._on_end(uid)
-        if state.state is ContainerState.EXITED and uid not in self._ended:
-            self._ended.add(uid)
-            self._on_end(uid)
-            self._report(DeathReport(tag=tag, found=state.inspection))
-        for changed in self._waiting.get(tag, ()):
-            changed.set()
+        for tag in before:
+            if tag not in tags:
+                self._report(tag)
+        self._notify(name)
 
-    def _removed(self, tag: Tag, pod: Pod) -> None:
-        uid = uid_of(pod)
-        current = self._pods.get(tag)
+    def _tags_seen(self, name: str) -> tuple[Tag, ...]:
+        """The containers of the pod with this name, as last seen."""
+        return self._reader.tags_of(self._pods[name]) if name in self._pods else ()
+
+    def _removed(self, pod: Pod) -> None:
+        uid, name = uid_of(pod), pod["metadata"]["name"]
+        current = self._pods.get(name)
         if current is not None and uid_of(current) == uid:
-            del self._pods[tag]
-        self._ended.discard(uid)
+            del self._pods[name]
+        self._ended.pop(uid, None)
         self._reader.forget(uid)
         self._on_end(uid)
-        self._report(tag)
-        for changed in self._waiting.get(tag, ()):
+        for tag in self._reader.tags_of(pod):
+            self._report(tag)
+        self._notify(name)
+
+    def _notify(self, name: str) -> None:
+        for changed in self._waiting.get(name, ()):
             changed.set()
 
     def _report(self, death: Tag | DeathReport) -> None:

@@ -34,6 +34,7 @@ async def runtime(request):
             yield runtime
     elif request.param == "kubernetes":
         async with kubernetes_runtime() as (runtime, cluster):
+            runtime.model = cluster
             cluster.missing_images |= {NO_IMAGE: "not found", NO_REGISTRY: "connection refused"}
             yield runtime
     else:

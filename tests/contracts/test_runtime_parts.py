@@ -6,17 +6,18 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.contracts.conftest import LONG, QUICK, engines_only
+from tests.contracts.conftest import LONG, QUICK
 from tests.support.containers import death_of, left_over, new_tag, output, over, part_of
-from tests.support.scripts import Script
-
-pytestmark = engines_only
+from tests.support.kubernetes import KubernetesRuntime
+from tests.support.scripts import Script, contained
 
 
 def shared(runtime):
     """The existing networks that containers of attempts share."""
     if isinstance(runtime, SimulatedRuntime):
         return list(runtime.engine.networks)
+    if isinstance(runtime, KubernetesRuntime):
+        return list(runtime.model.pods)
     return [name for name in left_over(None, runtime._instance) if not name.startswith("/")]
 
 
@@ -75,8 +76,9 @@ async def test_a_death_names_its_container(runtime):
 
 async def test_each_container_has_its_own_log(runtime):
     tag = new_tag()
-    main = await begin(runtime, tag, "0/main", Script(seconds=0, output=("main",)), beside=("side",))
-    side = await begin(runtime, tag, "0/side", Script(seconds=0, output=("side",)), beside=("main",))
+    one, two = Script(seconds=0, output=("main",)), Script(seconds=0, output=("side",))
+    main = await begin(runtime, tag, "0/main", one, beside=(contained("side", two),))
+    side = await begin(runtime, tag, "0/side", two, beside=(contained("main", one),))
     await over(runtime, main)
     await over(runtime, side)
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from batchq.compute.kubernetes.connection import load_cluster
-from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.domain.catalog import Network
 from batchq.settings import Privileged

@@ -16,6 +16,7 @@ from batchq.compute.secrets import NO_SECRETS
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.ids import JobId, Tag
+from batchq.domain.task import TaskContainer
 from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, DeathReport, LaunchSpec
 from tests.support import scripts
@@ -146,8 +147,9 @@ def containers_of(instance, **changes):
 
 
 def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **changes):
-    """The launch of one container of an attempt that has several."""
+    """The launch of one container of an attempt that has several. A name in `beside` is a container with this spec."""
     it = launch(*played, tag=replace(tag, container_key=part), **changes)
+    beside = tuple(TaskContainer(name=other, spec=it.spec) if isinstance(other, str) else other for other in beside)
     return replace(it, beside=beside, share_ipc=share_ipc, share_pids=share_pids)
 
 

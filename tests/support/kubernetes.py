@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from batchq.compute.kubernetes.connection import ClusterAccess, FixedToken
-from batchq.compute.kubernetes.pod_spec import PodPolicy
+from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.settings import Privileged
 from batchq.system.clock import SystemClock

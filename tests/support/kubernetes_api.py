@@ -1,13 +1,15 @@
 """A model of the Kubernetes API server and of its kubelets, for tests without a cluster.
 
 It follows the rules that were measured on Kubernetes 1.36: uid preconditions, finalizers, the grace of a deletion,
-bindings with a uid, watches with bookmarks and 410, and one start for each pod. The program of a container is its
-script (BATCHQ_SIMULATED). With `kubelet=False` the test writes each status itself.
+bindings with a uid, JSON patches with tests, watches with bookmarks and 410, and one start for each container. A
+container waits while its image cannot be pulled, and one that runs ends when its image changes. The program of a
+container is its script (BATCHQ_SIMULATED). With `kubelet=False` the test writes each status itself.
 """
 
 import asyncio
 import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -23,6 +25,7 @@ from batchq.errors import StartRefused
 from batchq.ports.runtime import ContainerState, LaunchSpec
 
 NAMESPACE = "/api/v1/namespaces/{namespace}"
+HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
 SMALL = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 CHECKPOINT_SIGNALS = {"USR1", "USR2", "HUP", "INT"}
 
@@ -61,16 +64,18 @@ class ModelCluster:
         self.grace = grace
         self.namespace_uid = str(uuid4())
         self.nodes = {"n1": node("n1"), "n2": node("n2")}
-        self.pods, self.secrets, self.events = {}, {}, {}
+        self.pods, self.secrets, self.services, self.events = {}, {}, {}, {}
         #: Pods of other namespaces.
         self.others = []
         #: Images that are not on the nodes, with the error of their pull.
-        self.missing_images = {}
+        self.missing_images = {HELD_IMAGE: f'failed to pull and unpack image "{HELD_IMAGE}"'}
         #: Whether the images have a shell.
         self.has_shell = True
+        #: The shell commands that ran, or were to run, in containers.
+        self.commands = []
         #: The method and path of each request.
         self.calls = []
-        #: How often a container was started, by the uid of its pod.
+        #: How often a container was started, by its id: the uid of its pod, with the name if the node has one.
         self.starts = Counter()
         #: Decides the fault of each request: `refused`, `lost`, `late`, `twice`, or the status
         #: and the message of an error; None: no fault.
@@ -80,6 +85,9 @@ class ModelCluster:
         self._history = []
         self._watchers = set()
         self._containers = {}
+        #: The names of the containers whose programs could not be started, by the uid of the pod.
+        self._refused = defaultdict(set)
+        self._bound = 0
         self._timers = set()
         self._late = []
         self.app = web.Application(middlewares=[self._with_fault])
@@ -105,6 +113,8 @@ class ModelCluster:
                 web.post(f"{NAMESPACE}/secrets", self._create_secret),
                 web.get(f"{NAMESPACE}/secrets/{{name}}", self._get_secret),
                 web.delete(f"{NAMESPACE}/secrets/{{name}}", self._delete_secret),
+                web.post(f"{NAMESPACE}/services", self._create_service),
+                web.get(f"{NAMESPACE}/services/{{name}}", self._get_service),
             ]
         )
 
@@ -117,9 +127,10 @@ class ModelCluster:
         self._save(pod, "MODIFIED")
         self._remove_if_over(pod)
 
-    def set_container(self, name, state, **status):
-        """Write the state of the pod's container, as a kubelet does."""
-        self.set_status(name, containerStatuses=[{"name": "main", "state": state, "restartCount": 0} | status])
+    def set_container(self, name, state, container="main", **status):
+        """Write the state of one of the pod's containers, as a kubelet does."""
+        self._put_status(self.pods[name], {"name": container, "state": state, "restartCount": 0} | status)
+        self.set_status(name)
 
     def bookmark(self):
         self._send("BOOKMARK", {"metadata": {"resourceVersion": str(next(self._version))}})
@@ -235,6 +246,8 @@ class ModelCluster:
         pod, patch = self.pods.get(request.match_info["name"]), await request.json()
         if pod is None:
             return _not_found(request)
+        if request.content_type == "application/json-patch+json":
+            return self._patch_by_pointers(pod, patch)
         metadata, spec = patch.get("metadata", {}), patch.get("spec", {})
         if metadata.get("uid", pod["metadata"]["uid"]) != pod["metadata"]["uid"]:
             return failure(422, "Invalid", "metadata.uid: Invalid value: field is immutable")
@@ -249,6 +262,23 @@ class ModelCluster:
             self._stop(pod, reason="DeadlineExceeded")
         self._save(pod, "MODIFIED")
         self._remove_if_over(pod)
+        return web.json_response(pod)
+
+    def _patch_by_pointers(self, pod, changes):
+        """Apply a JSON patch, or nothing of it if one of its tests fails."""
+        changed = deepcopy(pod)
+        for change in changes:
+            *folders, last = [it.replace("~1", "/").replace("~0", "~") for it in change["path"].split("/")[1:]]
+            target = changed
+            for folder in folders:
+                target = target[int(folder) if isinstance(target, list) else folder]
+            if change["op"] == "test" and target.get(last) != change["value"]:
+                return failure(422, "Invalid", "the server rejected our request due to an error in our request")
+            target[last] = change["value"]
+        pod["metadata"], pod["spec"] = changed["metadata"], changed["spec"]
+        self._save(pod, "MODIFIED")
+        if self.kubelet and "nodeName" in pod["spec"] and "deletionTimestamp" not in pod["metadata"]:
+            self._apply_images(pod)
         return web.json_response(pod)
 
     async def _delete(self, request):
@@ -291,7 +321,7 @@ class ModelCluster:
         pod = self.pods.get(request.match_info["name"])
         if pod is None:
             return _not_found(request)
-        container = self._containers.get(pod["metadata"]["uid"])
+        container = self._containers.get(_key(pod, request.query["container"]))
         if container is None:
             bound = "nodeName" in pod["spec"]
             return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(text="")
@@ -301,15 +331,16 @@ class ModelCluster:
 
     async def _exec(self, request):
         pod = self.pods.get(request.match_info["name"])
-        container = None if pod is None else self._containers.get(pod["metadata"]["uid"])
+        container = None if pod is None else self._containers.get(_key(pod, request.query["container"]))
         if container is None or container.inspect(now()).state is not ContainerState.RUNNING:
             return failure(500, "InternalError", 'container not found ("main")')
         if "*/*" not in request.headers.get("Accept", "*/*"):
             return failure(406, "NotAcceptable", "406: Not Acceptable")
         socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io", "v4.channel.k8s.io"))
         await socket.prepare(request)
+        self.commands.append(request.query.getall("command")[-1])
         if self.has_shell:
-            self._signal(pod, container, request.query.getall("command")[-1].split()[2])
+            self._signal(pod, container, re.search(r"kill -s (\w+)", request.query.getall("command")[-1])[1])
             status = {"status": "Success"}
         else:
             message = 'exec: "sh": executable file not found in $PATH'
@@ -340,26 +371,53 @@ class ModelCluster:
         secret = self.secrets.pop(request.match_info["name"], None)
         return _not_found(request) if secret is None else web.json_response(secret)
 
+    async def _create_service(self, request):
+        service = await request.json()
+        if service["metadata"]["name"] in self.services:
+            return failure(409, "AlreadyExists", "the service already exists")
+        self.services[service["metadata"]["name"]] = service
+        return web.json_response(service, status=201)
+
+    async def _get_service(self, request):
+        service = self.services.get(request.match_info["name"])
+        return _not_found(request) if service is None else web.json_response(service)
+
     # The kubelets
 
     def _start(self, pod):
-        uid, image = pod["metadata"]["uid"], pod["spec"]["containers"][0]["image"]
-        pod["status"] |= {"startTime": stamp(now())}
+        self._bound += 1
+        pod["status"] |= {"startTime": stamp(now()), "podIP": f"10.0.{self._bound // 250}.{self._bound % 250 + 1}"}
+        self._apply_images(pod)
+
+    def _apply_images(self, pod):
+        """Start the containers whose images can be pulled, each once, and end those whose images have changed."""
+        for it in pod["spec"]["containers"]:
+            running = self._containers.get(_key(pod, it["name"]))
+            if running is None and it["name"] not in self._refused[pod["metadata"]["uid"]]:
+                self._start_container(pod, it)
+            elif running is not None and it["image"] == HELD_IMAGE and not _is_over(pod):
+                running.stop_requested_at = running.stop_requested_at or now()
+                running.killed_at = running.killed_at or now() + timedelta(seconds=self.grace)
+                self._report(pod)
+
+    def _start_container(self, pod, described):
+        name, image = described["name"], described["image"]
         if image in self.missing_images:
             waiting = {"reason": "ErrImagePull", "message": self.missing_images[image]}
-            self.set_container(pod["metadata"]["name"], {"waiting": waiting})
+            self.set_container(pod["metadata"]["name"], {"waiting": waiting}, name, image=image)
             return
-        container = _container_of(pod)
+        container = _container_of(pod, described)
         try:
             container.start(now())
         except StartRefused as refused:
+            self._refused[pod["metadata"]["uid"]].add(name)
             text = f'failed to create containerd task: exec: "x": {refused.reason.partition(": ")[2]}'
             ended = {"reason": "StartError", "exitCode": 128, "message": text, "startedAt": "1970-01-01T00:00:00Z"}
-            self.set_container(pod["metadata"]["name"], {"terminated": ended | {"finishedAt": stamp(now())}})
-            self.set_status(pod["metadata"]["name"], phase="Failed")
+            self.set_container(pod["metadata"]["name"], {"terminated": ended | {"finishedAt": stamp(now())}}, name)
+            self.set_status(pod["metadata"]["name"], phase=_phase(pod))
             return
-        self.starts[uid] += 1
-        self._containers[uid] = container
+        self.starts[_id(pod, name)] += 1
+        self._containers[_key(pod, name)] = container
         self._report(pod)
 
     def _signal(self, pod, container, signal):
@@ -370,54 +428,72 @@ class ModelCluster:
         self._report(pod)
 
     def _stop(self, pod, *, reason=None):
-        """SIGTERM, and SIGKILL after the grace. A container that does not run ends its pod."""
-        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
-        container = self._containers.get(uid)
+        """SIGTERM, and SIGKILL after the grace. A pod without a running container ends."""
+        name = pod["metadata"]["name"]
         if not self.kubelet or _is_over(pod):
             return
-        if container is None:
+        running = [it for _, it in self._of(pod)]
+        if not running:
             if "nodeName" in pod["spec"]:
                 unknown = {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None, "finishedAt": None}
-                self.set_container(name, {"terminated": unknown})
+                for it in pod["spec"]["containers"]:
+                    if it["name"] not in self._refused[pod["metadata"]["uid"]]:
+                        self.set_container(name, {"terminated": unknown}, it["name"])
                 self._end(pod, reason)
             return
-        container.stop_requested_at = container.stop_requested_at or now()
-        container.killed_at = container.killed_at or now() + timedelta(seconds=self.grace)
+        for container in running:
+            container.stop_requested_at = container.stop_requested_at or now()
+            container.killed_at = container.killed_at or now() + timedelta(seconds=self.grace)
         if reason is not None:
             pod["status"]["reason"] = reason
         self._report(pod)
 
+    def _of(self, pod):
+        """The containers of the pod that were started, by name."""
+        return [
+            (it["name"], self._containers[_key(pod, it["name"])])
+            for it in pod["spec"].get("containers", ())
+            if _key(pod, it["name"]) in self._containers
+        ]
+
     def _report(self, pod):
-        """Write the state of the container, and write it again at its end."""
-        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
-        if self.pods.get(name) is not pod:
+        """Write the states of the containers, and write them again at their ends."""
+        if self.pods.get(pod["metadata"]["name"]) is not pod:
             return
         self._write_state(pod)
         self._save(pod, "MODIFIED")
-        if _is_over(pod):
+        ends = [end.at for _, it in self._of(pod) if (end := it.end()) is not None and end.at > now()]
+        if _is_over(pod) or ("deletionTimestamp" in pod["metadata"] and not self._runs(pod)):
             self._end(pod, None)
-        elif (end := self._containers[uid].end()) is not None:
-            delay = max(0.001, (end.at - now()).total_seconds())
+        elif ends:
+            delay = max(0.001, (min(ends) - now()).total_seconds())
             self._timers.add(asyncio.get_running_loop().call_later(delay, self._report, pod))
 
+    def _runs(self, pod):
+        return any(it.inspect(now()).state is ContainerState.RUNNING for _, it in self._of(pod))
+
     def _refreshed(self, pod):
-        if pod["metadata"]["uid"] in self._containers and not _is_over(pod):
+        if self._of(pod) and not _is_over(pod):
             self._write_state(pod)
         return pod
 
     def _write_state(self, pod):
-        uid = pod["metadata"]["uid"]
-        found = self._containers[uid].inspect(now())
-        container_id, started = f"containerd://{uid}", stamp(found.started_at)
-        if found.state is ContainerState.RUNNING:
-            state, phase = {"running": {"startedAt": started}}, "Running"
-        else:
-            reason = "Completed" if found.exit_code == 0 else "Error"
-            ended = {"exitCode": found.exit_code, "reason": "OOMKilled" if found.out_of_memory else reason}
-            times = {"startedAt": started, "finishedAt": stamp(found.stopped_at), "containerID": container_id}
-            state, phase = {"terminated": ended | times}, "Failed" if found.exit_code else "Succeeded"
-        status = {"name": "main", "state": state, "restartCount": 0, "containerID": container_id}
-        pod["status"] |= {"containerStatuses": [status], "phase": phase}
+        for name, container in self._of(pod):
+            found = container.inspect(now())
+            container_id, started = f"containerd://{_id(pod, name)}", stamp(found.started_at)
+            if found.state is ContainerState.RUNNING:
+                state = {"running": {"startedAt": started}}
+            else:
+                reason = "Completed" if found.exit_code == 0 else "Error"
+                ended = {"exitCode": found.exit_code, "reason": "OOMKilled" if found.out_of_memory else reason}
+                times = {"startedAt": started, "finishedAt": stamp(found.stopped_at), "containerID": container_id}
+                state = {"terminated": ended | times}
+            self._put_status(pod, {"name": name, "state": state, "restartCount": 0, "containerID": container_id})
+        pod["status"]["phase"] = _phase(pod)
+
+    def _put_status(self, pod, status):
+        others = [it for it in pod["status"].get("containerStatuses", ()) if it["name"] != status["name"]]
+        pod["status"]["containerStatuses"] = [*others, status]
 
     def _end(self, pod, reason):
         pod["status"] |= {"phase": pod["status"]["phase"] if _is_over(pod) else "Failed"}
@@ -437,9 +513,9 @@ class ModelCluster:
         if "deletionTimestamp" in metadata and not metadata.get("finalizers") and is_over and name in self.pods:
             del self.pods[name]
             self._save(pod, "DELETED")
-            owned = [it for it, secret in self.secrets.items() if _owner(secret) == metadata["uid"]]
-            for secret in owned:
-                del self.secrets[secret]
+            for kind in (self.secrets, self.services):
+                for owned in [it for it, value in kind.items() if _owner(value) == metadata["uid"]]:
+                    del kind[owned]
 
     def _save(self, pod, kind):
         pod["metadata"]["resourceVersion"] = str(next(self._version))
@@ -472,12 +548,29 @@ def _precise(nanoseconds):
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
 
 
-def _container_of(pod):
-    """The simulated container that plays the script in the pod's variables."""
-    container = pod["spec"]["containers"][0]
+def _phase(pod):
+    """Failed or Succeeded once all containers have ended, Pending while one waits."""
+    states = {it["name"]: it["state"] for it in pod["status"].get("containerStatuses", ())}
+    if any("terminated" not in states.get(it["name"], {}) for it in pod["spec"]["containers"]):
+        waits = any("running" not in it and "terminated" not in it for it in states.values())
+        return "Pending" if waits else "Running"
+    return "Failed" if any(it["terminated"]["exitCode"] for it in states.values()) else "Succeeded"
+
+
+def _key(pod, name):
+    return pod["metadata"]["uid"], name
+
+
+def _id(pod, name):
+    uid = pod["metadata"]["uid"]
+    return f"{uid}/{name}" if "io.batchq.node" in pod["metadata"]["annotations"] else uid
+
+
+def _container_of(pod, container):
+    """The simulated container that plays the script in the container's variables."""
     variables = {it["name"]: it.get("value", "").replace("$$", "$") for it in container.get("env", ())}
     noted = pod["metadata"]["annotations"]
     tag = Tag(job_id=JobId(noted["io.batchq.job"]), attempt=int(noted["io.batchq.attempt"]))
     spec = ContainerSpec(image=container["image"], resources=Resources(millicpus=1, memory_mib=1))
     launch = LaunchSpec(tag=tag, spec=spec, environment=tuple(variables.items()))
-    return SimulatedContainer(id=pod["metadata"]["uid"], launch=launch, script=read(variables, tag.attempt))
+    return SimulatedContainer(id=_id(pod, container["name"]), launch=launch, script=read(variables, tag.attempt))

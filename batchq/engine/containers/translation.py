@@ -32,7 +32,13 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None, *, oci_runti
         oci_runtime=oci_runtime,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
-        beside=tuple(container.name for container in task.containers if container.name != tag.container),
+        beside=tuple(
+            replace(container, spec=numbered(container.spec, tag.node))
+            for container in task.containers
+            if container.name != tag.container
+        ),
+        nodes=job.spec.nodes.count,
+        is_main_node=tag.node == job.spec.nodes.main,
     )
 
 

@@ -81,8 +81,8 @@ async def test_a_text_without_a_stamp_is_never_output(text):
 
 
 def test_the_position_has_nanoseconds():
-    assert log_query(AT)["sinceTime"] == "2026-01-01T00:00:00.000000001Z"
-    assert "sinceTime" not in log_query(0)
+    assert log_query("main", AT)["sinceTime"] == "2026-01-01T00:00:00.000000001Z"
+    assert "sinceTime" not in log_query("main", 0)
 
 
 @pytest.mark.parametrize(("status", "text"), [(500, "the node is away"), (403, "forbidden")])

@@ -6,7 +6,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from batchq.compute.kubernetes.pod_spec import PodPolicy, build_pod
+from batchq.compute.kubernetes.pod_policy import PodPolicy
+from batchq.compute.kubernetes.pod_spec import build_pod
 from tests.support.containers import launch
 from tests.support.kubernetes import INSTANCE, served
 from tests.support.kubernetes_api import ModelCluster
@@ -24,7 +25,7 @@ async def api():
 
 
 async def created(http):
-    body = build_pod(launch(), instance=INSTANCE, policy=PodPolicy())
+    body = build_pod(launch(), instance=INSTANCE, policy=PodPolicy(), namespace="jobs")
     async with http.post(PODS, json=body) as reply:
         return await reply.json()
 

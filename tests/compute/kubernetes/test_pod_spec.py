@@ -8,15 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes.pod_spec import (
-    FINALIZER,
-    PodPolicy,
-    build_pod,
-    build_secret,
-    escape_expansion,
-    pod_name,
-    tag_of_pod,
-)
+from batchq.compute.kubernetes.pod_names import FINALIZER, pod_name, tags_of_pod
+from batchq.compute.kubernetes.pod_policy import PodPolicy
+from batchq.compute.kubernetes.pod_spec import build_pod, build_secret, escape_expansion
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec, Device, Logging, Mount, Resources, Secret, TextFile, Tmpfs, Ulimit
@@ -38,7 +32,7 @@ def launch(policy=None, environment=(), **members):
 
 
 def pod_of(policy=POLICY, **members):
-    return build_pod(launch(**members), instance="i1", policy=policy)
+    return build_pod(launch(**members), instance="i1", policy=policy, namespace="jobs")
 
 
 def container_of(policy=POLICY, **members):
@@ -106,9 +100,9 @@ def test_the_name_of_a_pod_has_only_characters_that_kubernetes_allows():
 def test_the_tag_is_read_from_the_annotations_of_a_pod_of_this_instance():
     pod = pod_of()
 
-    assert tag_of_pod(pod, "i1") == TAG
-    assert tag_of_pod(pod, "i2") is None
-    assert tag_of_pod({"metadata": {"labels": {"io.batchq.instance": "i1"}}}, "i1") is None
+    assert tags_of_pod(pod, "i1") == {"main": TAG}
+    assert tags_of_pod(pod, "i2") == {}
+    assert tags_of_pod({"metadata": {"labels": {"io.batchq.instance": "i1"}}}, "i1") == {}
 
 
 def test_resources():
@@ -126,12 +120,12 @@ def test_variables_of_batchq_take_precedence_over_secrets_and_these_over_those_o
     )
     it = replace(it, spec=replace(it.spec, environment=(("A", "job"), ("B", "job"), ("C", "job"))))
 
-    container = build_pod(it, instance="i1", policy=POLICY)["spec"]["containers"][0]
+    container = build_pod(it, instance="i1", policy=POLICY, namespace="jobs")["spec"]["containers"][0]
 
     name = pod_name("i1", TAG)
     assert container["env"] == [
         {"name": "A", "value": "job"},
-        {"name": "B", "valueFrom": {"secretKeyRef": {"name": name, "key": "env-0"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": name, "key": "main-env-0"}}},
         {"name": "C", "value": "batchq"},
     ]
 
@@ -139,16 +133,16 @@ def test_variables_of_batchq_take_precedence_over_secrets_and_these_over_those_o
 def test_secret_values_and_files_are_in_a_secret_that_the_pod_owns():
     it = launch(secrets=(Secret(name="B", value_from="b"),), files=(TextFile(path="/etc/x.json", content="{}"),))
 
-    secret = build_secret(it, instance="i1", uid="u1", secrets=(("B", "value"),))
+    secret = build_secret(it, instance="i1", uid="u1", values=(("B", "value"),))
 
-    assert secret["stringData"] == {"env-0": "value", "file-0": "{}"}
+    assert secret["stringData"] == {"main-env-0": "value", "main-file-0": "{}"}
     assert secret["metadata"]["ownerReferences"][0]["uid"] == "u1"
-    pod = build_pod(it, instance="i1", policy=POLICY)
+    pod = build_pod(it, instance="i1", policy=POLICY, namespace="jobs")
     assert "value" not in json.dumps(pod).replace("valueFrom", "")
     assert pod["spec"]["containers"][0]["volumeMounts"] == [
-        {"name": "files", "mountPath": "/etc/x.json", "subPath": "file-0", "readOnly": True}
+        {"name": "v0", "mountPath": "/etc/x.json", "subPath": "main-file-0", "readOnly": True}
     ]
-    assert build_secret(launch(), instance="i1", uid="u1", secrets=()) is None
+    assert build_secret(launch(), instance="i1", uid="u1", values=()) is None
 
 
 def test_volumes():
@@ -224,7 +218,6 @@ def test_networks_and_platforms():
         ({"logging": Logging(driver="syslog")}, "log driver 'syslog'"),
         ({"network": Network.NONE}, "a container without a network"),
         ({"checkpoint_directory": "/c"}, "a checkpoint directory"),
-        ({"tag": replace(TAG, container_key="0/main")}, "a job of several containers or nodes"),
     ],
 )
 def test_what_kubernetes_does_not_have_is_refused(members, what):

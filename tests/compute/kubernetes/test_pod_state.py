@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchq.compute.kubernetes.pod_spec import DELETED_FOR
+from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.compute.kubernetes.pod_state import REMOVE, STOP, WITHDRAW, SeenRun, mount_refusal, read_pod, seen_run
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import ImageUnavailable, StartHadNoEffect, StartRefused

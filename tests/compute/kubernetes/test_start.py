@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes.pod_spec import DELETED_FOR
+from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.domain.container import Resources, Secret
 from batchq.errors import (
     ContainerGone,
@@ -66,7 +66,7 @@ async def test_the_binding_names_the_uid_of_the_pod_that_was_created(model):
     first = await runtime.create(other)
     runtime._starts._created[it.tag] = (
         {**cluster.pods[name_of(it.tag)], "metadata": {"name": name_of(it.tag), "uid": "old"}},
-        "local",
+        it,
     )
 
     with pytest.raises(ContainerGone):
@@ -380,7 +380,7 @@ async def test_a_secret_is_created_before_the_start_and_gone_with_the_pod(tmp_pa
         made = await runtime.create(it)
 
         secret = cluster.secrets[name_of(it.tag)]
-        assert secret["stringData"] == {"env-0": "hidden"}
+        assert secret["stringData"] == {"main-env-0": "hidden"}
         assert secret["metadata"]["ownerReferences"][0]["uid"] == made.container_id
         await runtime.remove(it.tag)
         assert cluster.secrets == {}

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.compute.kubernetes.exec_signal import Delivery, delivery_of
-from batchq.compute.kubernetes.pod_spec import DELETED_FOR
+from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import name_of
@@ -103,15 +103,16 @@ async def test_a_signal_that_is_not_to_end_a_container_without_a_shell_is_not_se
     assert changes_of(cluster) == []
 
 
-async def test_a_container_with_an_init_process_is_stopped_by_a_deletion(model):
-    """Its process 1 is the pause container, which a signal does not end."""
+async def test_a_container_with_an_init_process_is_signalled_at_its_first_process(model):
+    """Process 1 of its pod is the pause container, which a signal does not end."""
     runtime, cluster = model
     tag = await started(runtime, POLITE, init=True)
 
     await runtime.signal_stop(tag, grace=GRACE)
 
     assert (await over(runtime, tag)).exit_code == 7
-    assert not any(path.endswith("/exec") for _, path in cluster.calls)
+    assert "PPid" in cluster.commands[-1]
+    assert changes_of(cluster) == []
 
 
 async def test_after_five_failed_commands_the_pod_is_deleted(model):

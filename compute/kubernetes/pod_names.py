@@ -1,0 +1,135 @@
+"""Names, labels and annotations of pods, and which containers of jobs a pod has. Pure.
+
+All containers of a node are in one pod. In a pod of several containers an annotation beside each says how far batchq is
+with that container: its mark. Each change of a mark is one request with the mark before it, so no change happens twice.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from hashlib import sha1
+
+from batchq.domain.ids import JobId, Tag
+
+FINALIZER = "batchq.io/kept"
+CONTAINER = "main"  # of a job that was submitted as a single container
+INSTANCE = "io.batchq.instance"
+# Annotations: the values of labels may contain neither `:` nor `#`.
+JOB, ATTEMPT, NODE = "io.batchq.job", "io.batchq.attempt", "io.batchq.node"
+#: The annotation with the names that the job gives to the pod's containers, by their names in the pod. JSON.
+CONTAINERS = "io.batchq.containers"
+#: The annotation with the uids of earlier pods of this name, none of whose containers ran. Separated by spaces.
+REPLACES = "io.batchq.replaces"
+#: The annotation that batchq sets before it deletes a bound pod: why it does. A pod that is deleted without the
+#: annotation was deleted by another client.
+DELETED_FOR = "io.batchq.deleted-for"
+#: The label of all pods of an attempt with several nodes: the name of their Service.
+GANG = "io.batchq.gang"
+MARK = "mark.batchq.io/"  # the annotation with the mark of a container is this and the name of the container
+ENVIRONMENT_LABEL = "batchq.environment"  # of a node: the compute environment whose jobs it runs
+#: The image of a container that is not to run yet. Its pull is refused at once, and nothing else happens.
+HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
+DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class Mark(StrEnum):
+    """How far batchq is with a container of a pod of several containers."""
+
+    #: The pod was created for another container.
+    HELD = "held"
+    #: `create` was called.
+    CREATED = "created"
+    #: The start was requested: the container has its own image.
+    STARTED = "started"
+    #: The start was withdrawn. The mark is followed by a colon, a space and the reason.
+    WITHDRAWN = "withdrawn"
+    #: The container was removed; the pod exists as long as another one was not.
+    REMOVED = "removed"
+
+
+def pod_name(instance: str, tag: Tag) -> str:
+    """The name of the pod, unique for a node of an attempt of an instance: a repeated create finds the first pod."""
+    job = tag.job_id.replace(":", ".").replace("#", ".")
+    node = f"-{tag.node}" if tag.container_key else ""
+    return f"bq-{instance}-{job}-{tag.attempt}{node}"
+
+
+def container_name(tag: Tag) -> str:
+    """The name of the container in its pod: that of the job, or a hash of it if Kubernetes does not allow the name."""
+    if not tag.container_key:
+        return CONTAINER
+    name = tag.container
+    return name if DNS_LABEL.fullmatch(name) else f"c-{sha1(name.encode(), usedforsecurity=False).hexdigest()[:16]}"
+
+
+def gang_name(instance: str, tag: Tag) -> str:
+    """The name of the Service of an attempt with several nodes, which is the domain of their names."""
+    name = f"{instance}/{tag.job_id}/{tag.attempt}"
+    return f"bq-{sha1(name.encode(), usedforsecurity=False).hexdigest()[:20]}"
+
+
+def mark_path(name: str) -> str:
+    """The JSON Pointer of the annotation with the container's mark."""
+    return f"/metadata/annotations/{MARK.replace('/', '~1')}{name}"
+
+
+def tags_of_pod(pod: object, instance: str) -> dict[str, Tag]:
+    """The containers that `create` was called for and that were not removed, by name in the pod.
+
+    Empty for a pod that does not belong to a job of this instance.
+    """
+    return {
+        name: tag
+        for name, tag in all_tags_of_pod(pod, instance).items()
+        if mark_of(pod, name) not in (Mark.HELD, Mark.REMOVED)
+    }
+
+
+def all_tags_of_pod(pod: object, instance: str) -> dict[str, Tag]:
+    """All containers of the pod by name, whatever their marks."""
+    metadata = pod.get("metadata") if isinstance(pod, dict) else None
+    labels, noted = _texts(metadata, "labels"), _annotations(pod)
+    attempt, node = noted.get(ATTEMPT, ""), noted.get(NODE)
+    if labels.get(INSTANCE) != instance or not noted.get(JOB) or not attempt.isdecimal():
+        return {}
+    job, number = JobId(noted[JOB]), int(attempt)
+    if node is None:
+        return {CONTAINER: Tag(job_id=job, attempt=number)}
+    return {
+        name: Tag(job_id=job, attempt=number, container_key=f"{node}/{own}")
+        for name, own in _names(noted.get(CONTAINERS)).items()
+    }
+
+
+def mark_of(pod: object, name: str) -> str | None:
+    """The mark of a container, without its reason; None: the pod has only one container."""
+    mark = _annotations(pod).get(f"{MARK}{name}")
+    return None if mark is None else mark.partition(": ")[0]
+
+
+def withdrawal_of(pod: object, name: str) -> str:
+    """The reason for which the start of a container was withdrawn."""
+    return _annotations(pod).get(f"{MARK}{name}", "").partition(": ")[2]
+
+
+def replaced_uids(pod: object) -> tuple[str, ...]:
+    """The uids of the pods that the pod replaces."""
+    return tuple(_annotations(pod).get(REPLACES, "").split())
+
+
+def _names(text: str | None) -> Mapping[str, str]:
+    try:
+        names = json.loads(text or "")
+    except ValueError:
+        return {}
+    return names if isinstance(names, dict) else {}
+
+
+def _annotations(pod: object) -> Mapping[str, str]:
+    return _texts(pod.get("metadata") if isinstance(pod, dict) else None, "annotations")
+
+
+def _texts(metadata: object, member: str) -> Mapping[str, str]:
+    texts = metadata.get(member) if isinstance(metadata, dict) else None
+    return texts if isinstance(texts, dict) else {}
