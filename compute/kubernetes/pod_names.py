@@ -33,7 +33,7 @@ HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
 DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class Mark(StrEnum):
+class ContainerMark(StrEnum):
     """How far batchq is with a container of a pod of several containers."""
 
     #: The pod was created for another container.
@@ -55,7 +55,7 @@ def pod_name(instance: str, tag: Tag) -> str:
     return f"bq-{instance}-{job}-{tag.attempt}{node}"
 
 
-def container_name(tag: Tag) -> str:
+def name_in_pod(tag: Tag) -> str:
     """The name of the container in its pod: that of the job, or a hash of it if Kubernetes does not allow the name."""
     if not tag.container_key:
         return CONTAINER
@@ -82,7 +82,7 @@ def tags_of_pod(pod: object, instance: str) -> dict[str, Tag]:
     return {
         name: tag
         for name, tag in all_tags_of_pod(pod, instance).items()
-        if mark_of(pod, name) not in (Mark.HELD, Mark.REMOVED)
+        if mark_of(pod, name) not in (ContainerMark.HELD, ContainerMark.REMOVED)
     }
 
 

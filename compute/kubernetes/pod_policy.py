@@ -90,7 +90,7 @@ def _check_container(spec: ContainerSpec, launch: LaunchSpec, policy: PodPolicy)
         raise _forbidden(f"registry {registry!r} of image {spec.image!r} is not allowed by this server")
     if spec.privileged and policy.privileged is Privileged.REFUSE:
         raise _forbidden("privileged is refused by this server")
-    if not permits_root(launch) and user_and_group(spec.user or "") is None:
+    if not may_run_as_root(launch) and user_and_group(spec.user or "") is None:
         raise _forbidden("the accounts of the job may not run containers as root: set a user with a number above 0")
     for path in (mount.host_path for mount in spec.mounts if mount.host_path is not None):
         if launch.allowances:
@@ -100,7 +100,7 @@ def _check_container(spec: ContainerSpec, launch: LaunchSpec, policy: PodPolicy)
             raise _forbidden(f"host path {path!r} is not allowed by this server")
 
 
-def permits_root(launch: LaunchSpec) -> bool:
+def may_run_as_root(launch: LaunchSpec) -> bool:
     """Whether all accounts of the job permit containers as root."""
     return all(allowance.permits_root for allowance in launch.allowances)
 

@@ -21,16 +21,16 @@ from batchq.compute.kubernetes.pod_names import (
     MARK,
     NODE,
     REPLACES,
-    Mark,
-    container_name,
+    ContainerMark,
     gang_name,
+    name_in_pod,
     pod_name,
 )
 from batchq.compute.kubernetes.pod_policy import (
     PodPolicy,
     check_available,
     check_permitted,
-    permits_root,
+    may_run_as_root,
     specs_of,
     uses_host_network,
 )
@@ -169,12 +169,12 @@ def _annotations(launch: LaunchSpec, parts: Sequence[tuple[Tag, ContainerSpec]])
     noted = {JOB: launch.tag.job_id, ATTEMPT: str(launch.tag.attempt)}
     if not launch.tag.container_key:
         return noted
-    names = {container_name(tag): tag.container for tag, _ in parts}
+    names = {name_in_pod(tag): tag.container for tag, _ in parts}
     noted |= {NODE: str(launch.tag.node), CONTAINERS: json.dumps(names)}
     if len(parts) == 1:
         return noted
-    own = container_name(launch.tag)
-    return noted | {f"{MARK}{name}": Mark.CREATED if name == own else Mark.HELD for name in names}
+    own = name_in_pod(launch.tag)
+    return noted | {f"{MARK}{name}": ContainerMark.CREATED if name == own else ContainerMark.HELD for name in names}
 
 
 def _container(
@@ -182,7 +182,7 @@ def _container(
 ) -> Object:
     tag, spec = part
     return {
-        "name": container_name(tag),
+        "name": name_in_pod(tag),
         "image": HELD_IMAGE if is_held else spec.image,
         "imagePullPolicy": "IfNotPresent",
         **({"command": [escape_expansion(text) for text in spec.entrypoint]} if spec.entrypoint else {}),
@@ -219,7 +219,7 @@ def _security(spec: ContainerSpec, launch: LaunchSpec, policy: PodPolicy) -> Obj
     privileged = spec.privileged and policy.privileged is Privileged.ALLOW
     dropped: tuple[str, ...] = ()
     if launch.allowances:
-        dropped = DROPPED_ROOT_CAPABILITIES if permits_root(launch) else ("ALL",)
+        dropped = DROPPED_ROOT_CAPABILITIES if may_run_as_root(launch) else ("ALL",)
     return {
         "privileged": privileged,
         # Disables setuid programs (sudo, su). It would contradict privileged.
@@ -233,7 +233,7 @@ def _security(spec: ContainerSpec, launch: LaunchSpec, policy: PodPolicy) -> Obj
 def _user(user: str | None, launch: LaunchSpec) -> Object:
     if user is None:
         return {}
-    if not permits_root(launch):
+    if not may_run_as_root(launch):
         user = user_and_group(user) or user
     uid, _, gid = user.partition(":")
     return {"runAsUser": int(uid)} | ({"runAsGroup": int(gid)} if gid else {})
@@ -321,11 +321,11 @@ def _network(launch: LaunchSpec, policy: PodPolicy, *, domain: str) -> Object:
 
 
 def _secret_key(tag: Tag, index: int) -> str:
-    return f"{container_name(tag)}-env-{index}"
+    return f"{name_in_pod(tag)}-env-{index}"
 
 
 def _file_key(tag: Tag, index: int) -> str:
-    return f"{container_name(tag)}-file-{index}"
+    return f"{name_in_pod(tag)}-file-{index}"
 
 
 def _owner(name: str, uid: str) -> dict[str, str]:

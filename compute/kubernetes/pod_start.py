@@ -15,7 +15,7 @@ from http import HTTPStatus
 from weakref import WeakValueDictionary
 
 from batchq.compute.kubernetes.nodes import ClusterNodes
-from batchq.compute.kubernetes.pod_names import Mark, container_name, mark_of, replaced_uids
+from batchq.compute.kubernetes.pod_names import ContainerMark, mark_of, name_in_pod, replaced_uids
 from batchq.compute.kubernetes.pod_policy import MAX_REASON, PodPolicy
 from batchq.compute.kubernetes.pod_spec import build_pod, build_secret, build_service, needs_secret, secrets_of
 from batchq.compute.kubernetes.pod_state import (
@@ -88,7 +88,7 @@ class PodStarts:
 
     async def create(self, launch: LaunchSpec) -> Created:
         pod = await (self._post(launch) if launch.container_id is None else self._existing(launch, launch.container_id))
-        if mark_of(pod, container_name(launch.tag)) == Mark.HELD:
+        if mark_of(pod, name_in_pod(launch.tag)) == ContainerMark.HELD:
             pod = await self._claim(pod, launch.tag)
         state = self._reader.read_active(pod, launch.tag)
         if not is_bound(pod) and state.state is ContainerState.CREATED:
@@ -184,15 +184,18 @@ class PodStarts:
                 raise ContainerGone(f"the pod of {tag} does not exist any more")
             if not is_bound(current):
                 await self._bind(tag, current, launch.placed_on)
-        if mark_of(current, container_name(tag)) != Mark.CREATED:
+        if mark_of(current, name_in_pod(tag)) != ContainerMark.CREATED:
             return
+        state = self._reader.read(current, tag)
+        if state.is_spent:
+            raise self._final_refusal(tag, current, state)
         reply = await self._pods.start_container(current, tag, launch.spec.image)
         if reply.ok:
             return
         current = await self._pods.get(tag)
         if current is None or uid_of(current) != uid_of(pod) or tag not in self._reader.tags_of(current):
             raise ContainerGone(f"start: {reply.message}")
-        if mark_of(current, container_name(tag)) == Mark.CREATED:
+        if mark_of(current, name_in_pod(tag)) == ContainerMark.CREATED:
             raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON])
 
     async def _bind(self, tag: Tag, pod: Pod, environment: str) -> None:
@@ -289,12 +292,12 @@ class PodStarts:
 
 def _is_requested(pod: Pod, tag: Tag) -> bool:
     """Whether the pod shows that the start was requested: the watch may be behind."""
-    return is_bound(pod) and mark_of(pod, container_name(tag)) not in (Mark.HELD, Mark.CREATED)
+    return is_bound(pod) and mark_of(pod, name_in_pod(tag)) not in (ContainerMark.HELD, ContainerMark.CREATED)
 
 
 def _id_of(pod: Pod, tag: Tag) -> str:
     """The id of a container: the uid of its pod, and its name if the attempt has several containers."""
-    return f"{uid_of(pod)}/{container_name(tag)}" if tag.container_key else uid_of(pod)
+    return f"{uid_of(pod)}/{name_in_pod(tag)}" if tag.container_key else uid_of(pod)
 
 
 def create_refusal(reply: ApiReply) -> ContainerRuntimeError:

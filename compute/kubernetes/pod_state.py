@@ -17,9 +17,9 @@ from batchq.compute.kubernetes.pod_names import (
     DELETED_FOR,
     FINALIZER,
     HELD_IMAGE,
-    Mark,
-    container_name,
+    ContainerMark,
     mark_of,
+    name_in_pod,
     withdrawal_of,
 )
 from batchq.compute.kubernetes.pod_policy import MAX_REASON
@@ -85,14 +85,14 @@ def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: dat
     if not pod["spec"].get("nodeName"):
         deleted = pod["metadata"].get("deletionTimestamp") is not None
         return _never_ran(tag, state=ContainerState.GOING if deleted else ContainerState.CREATED)
-    container, mark = container_status(pod, tag), mark_of(pod, container_name(tag))
+    container, mark = container_status(pod, tag), mark_of(pod, name_in_pod(tag))
     state = container.get("state") or {}
     if "running" not in state and is_removed(pod):
         return _never_ran(tag, state=ContainerState.GOING)
-    if mark in (Mark.HELD, Mark.CREATED):
+    if mark in (ContainerMark.HELD, ContainerMark.CREATED):
         return _held(pod, tag)
     container_id = container.get("containerID")
-    if mark == Mark.WITHDRAWN and not container_id and "running" not in state:
+    if mark == ContainerMark.WITHDRAWN and not container_id and "running" not in state:
         return _withdrawn(pod, tag, container)
     if seen is not None and container_id and container_id != seen.container_id:
         return _second_start(tag, seen, container_id, now)
@@ -119,7 +119,7 @@ def seen_run(state: PodState) -> SeenRun | None:
 def container_status(pod: Mapping[str, Any], tag: Tag) -> Mapping[str, Any]:
     """The status of the tag's container; empty if the kubelet has not reported one."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    name = container_name(tag)
+    name = name_in_pod(tag)
     return next((status for status in statuses if status.get("name") == name), {})
 
 
@@ -161,7 +161,7 @@ def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any]) -
     Its node handles one version of a pod after the other. So once it waits for the held image, it will not run.
     """
     if _is_over(pod) or _is_over_by_kubelet(pod) or container.get("image") == HELD_IMAGE:
-        return _never_ran(tag, is_spent=True, refusal=_refusal_of(withdrawal_of(pod, container_name(tag))))
+        return _never_ran(tag, is_spent=True, refusal=_refusal_of(withdrawal_of(pod, name_in_pod(tag))))
     return _never_ran(
         tag, waits_for=f"node {pod['spec']['nodeName']} has not confirmed that the container cannot start"
     )

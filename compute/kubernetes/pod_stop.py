@@ -13,7 +13,7 @@ from math import ceil
 
 from batchq.compute.kubernetes.exec_signal import Delivery, send_signal
 from batchq.compute.kubernetes.log_reader import FollowedLog
-from batchq.compute.kubernetes.pod_names import container_name
+from batchq.compute.kubernetes.pod_names import name_in_pod
 from batchq.compute.kubernetes.pod_state import STOP
 from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_shared
 from batchq.compute.kubernetes.rest import RestClient
@@ -52,7 +52,7 @@ class PodStops:
         outcome = await send_signal(
             self._rest,
             self._pods.name_of(tag),
-            container_name(tag),
+            name_in_pod(tag),
             signal or SIGTERM,
             shares_pids=bool(pod["spec"].get("shareProcessNamespace")),
         )
@@ -109,7 +109,7 @@ class PodStops:
         """Delete the pod while its log is followed: the log cannot be read after the end of a deleted pod."""
         if tag not in self.followed:
             self.followed[tag] = FollowedLog(
-                self._rest, f"{self._pods.path}/{self._pods.name_of(tag)}", container_name(tag)
+                self._rest, f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag)
             )
         await self.followed[tag].wait_until_connected()
         await self._pods.mark_deleted(pod, STOP)

@@ -9,9 +9,9 @@ from batchq.compute.kubernetes.pod_names import (
     FINALIZER,
     HELD_IMAGE,
     INSTANCE,
-    Mark,
-    container_name,
+    ContainerMark,
     mark_path,
+    name_in_pod,
     pod_name,
 )
 from batchq.compute.kubernetes.rest import JSON_PATCH, MERGE_PATCH, ApiReply, RestClient
@@ -67,23 +67,25 @@ class Pods:
 
     async def claim(self, pod: Pod, tag: Tag) -> ApiReply:
         """Mark the container as created. An error if its mark is not HELD any more."""
-        return await self._change_container(pod, tag, before=Mark.HELD, mark=Mark.CREATED)
+        return await self._change_container(pod, tag, before=ContainerMark.HELD, mark=ContainerMark.CREATED)
 
     async def start_container(self, pod: Pod, tag: Tag, image: str) -> ApiReply:
         """Give the container its image. The API server carries this out at most once for a container."""
-        return await self._change_container(pod, tag, before=Mark.CREATED, mark=Mark.STARTED, image=image)
+        return await self._change_container(
+            pod, tag, before=ContainerMark.CREATED, mark=ContainerMark.STARTED, image=image
+        )
 
     async def withdraw_container(self, pod: Pod, tag: Tag, why: str) -> None:
         """Give the container the held image again: its start cannot succeed."""
-        mark = f"{Mark.WITHDRAWN}: {why}"
+        mark = f"{ContainerMark.WITHDRAWN}: {why}"
         _check(
-            await self._change_container(pod, tag, before=Mark.STARTED, mark=mark, image=HELD_IMAGE),
+            await self._change_container(pod, tag, before=ContainerMark.STARTED, mark=mark, image=HELD_IMAGE),
             "withdraw",
         )
 
     async def remove_container(self, pod: Pod, tag: Tag) -> Pod | None:
         """Mark the container as removed, and end it if it runs. Returns the pod; None: it does not exist any more."""
-        reply = await self._change_container(pod, tag, mark=Mark.REMOVED, image=HELD_IMAGE)
+        reply = await self._change_container(pod, tag, mark=ContainerMark.REMOVED, image=HELD_IMAGE)
         _check(reply, "remove")
         return reply.body if reply.ok else None
 
@@ -133,10 +135,16 @@ class Pods:
             raise RuntimeUnknown(f"create {name} of {kind}: status {reply.status}")
 
     async def _change_container(
-        self, pod: Pod, tag: Tag, *, before: Mark | None = None, mark: str | None = None, image: str | None = None
+        self,
+        pod: Pod,
+        tag: Tag,
+        *,
+        before: ContainerMark | None = None,
+        mark: str | None = None,
+        image: str | None = None,
     ) -> ApiReply:
         """Change a container of a shared pod in one write. `before`: the mark that it must have; None: any."""
-        name = container_name(tag)
+        name = name_in_pod(tag)
         names = [container["name"] for container in pod["spec"]["containers"]]
         changes = [{"op": "test", "path": "/metadata/uid", "value": uid_of(pod)}]
         if before is not None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.log_reader import read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
-from batchq.compute.kubernetes.pod_names import container_name
+from batchq.compute.kubernetes.pod_names import name_in_pod
 from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.pod_start import PodStarts
 from batchq.compute.kubernetes.pod_state import REMOVE
@@ -95,8 +95,8 @@ class KubernetesRuntime:
 
     async def remove(self, tag: Tag) -> None:
         pod = await self._pods.get(tag)
-        if pod is not None and tag in self._reader.tags_of(pod):
-            if is_shared(pod):
+        if pod is not None and tag in self._reader.all_tags_of(pod):
+            if is_shared(pod) and tag in self._reader.tags_of(pod):
                 pod = await self._pods.remove_container(pod, tag)
             if pod is not None and (not is_shared(pod) or not self._reader.tags_of(pod)):
                 await self._remove_pod(pod)
@@ -132,7 +132,7 @@ class KubernetesRuntime:
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         followed = self._stops.followed.get(tag)
-        path, name = f"{self._pods.path}/{self._pods.name_of(tag)}", container_name(tag)
+        path, name = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag)
         lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
         async for line in lines:
             yield line

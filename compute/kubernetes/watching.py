@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes.pod_names import all_tags_of_pod, container_name, tags_of_pod
+from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
 from batchq.compute.kubernetes.pod_state import PodState, SeenRun, read_pod, seen_run
 from batchq.compute.kubernetes.pods import Pod, Pods, uid_of
 from batchq.compute.kubernetes.rest import RestClient
@@ -67,7 +67,7 @@ class PodReader:
         return all(state.is_spent or state.state is ContainerState.EXITED for state in states)
 
     def read(self, pod: Pod, tag: Tag) -> PodState:
-        uid, name = uid_of(pod), container_name(tag)
+        uid, name = uid_of(pod), name_in_pod(tag)
         state = read_pod(pod, tag, seen=self._seen.get(uid, {}).get(name), now=self._clock.now())
         run = seen_run(state)
         if run is not None:

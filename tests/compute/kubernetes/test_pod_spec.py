@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes.pod_names import FINALIZER, pod_name, tags_of_pod
+from batchq.compute.kubernetes.pod_names import FINALIZER, HELD_IMAGE, name_in_pod, pod_name, tags_of_pod
 from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.pod_spec import build_pod, build_secret, escape_expansion
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec, Device, Logging, Mount, Resources, Secret, TextFile, Tmpfs, Ulimit
 from batchq.domain.ids import JobId, Tag
+from batchq.domain.task import TaskContainer
 from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import MissingHostPaths, Privileged
@@ -257,3 +258,62 @@ def test_containers_of_restricted_accounts_lose_capabilities():
     assert root["capabilities"] == {"drop": ["MKNOD", "NET_RAW", "SETFCAP"]}
     assert others["capabilities"] == {"drop": ["ALL"]}
     assert (others["runAsUser"], others["runAsGroup"]) == (1000, 1000)
+
+
+def test_a_pod_has_all_containers_of_its_node_in_one_order_whichever_is_created_first():
+    one, two = (ContainerSpec(image=image, resources=Resources(millicpus=1, memory_mib=64)) for image in ("a", "b"))
+    names = {"web": one, "App_1": two}
+    pods = [
+        build_pod(
+            LaunchSpec(
+                tag=replace(TAG, container_key=f"3/{name}"),
+                spec=names[name],
+                environment=(),
+                beside=(TaskContainer(name=other, spec=names[other]),),
+                share_pids=True,
+            ),
+            instance="i1",
+            policy=POLICY,
+            namespace="jobs",
+        )
+        for name, other in (("web", "App_1"), ("App_1", "web"))
+    ]
+
+    assert pods[0]["spec"] == pods[1]["spec"]
+    spec = pods[0]["spec"]
+    assert [it["name"] for it in spec["containers"]] == [name_in_pod(tag) for tag in _tags("App_1", "web")]
+    assert {it["image"] for it in spec["containers"]} == {HELD_IMAGE}
+    assert (spec["shareProcessNamespace"], spec["hostname"]) == (True, "node-3")
+    # `App_1` is not a name of a host.
+    assert spec["hostAliases"] == [{"ip": "127.0.0.1", "hostnames": ["web"]}]
+    assert {tag.container for tag in tags_of_pod(pods[0], "i1").values()} == {"web"}
+    assert {tag.container for tag in tags_of_pod(pods[1], "i1").values()} == {"App_1"}
+
+
+def _tags(*names):
+    return [replace(TAG, container_key=f"3/{name}") for name in names]
+
+
+def test_containers_share_the_volumes_with_a_name():
+    shared, own = Mount(container_path="/s", host_path=None, volume="work"), Mount(container_path="/o", host_path=None)
+    it = launch(tag=replace(TAG, container_key="0/a"), mounts=(shared, own))
+    it = replace(it, beside=(TaskContainer(name="b", spec=it.spec),))
+
+    spec = build_pod(it, instance="i1", policy=POLICY, namespace="jobs")["spec"]
+
+    first, second = ([mount["name"] for mount in it["volumeMounts"]] for it in spec["containers"])
+    assert first[0] == second[0]
+    assert first[1] != second[1]
+    assert len(spec["volumes"]) == 3
+
+
+def test_a_container_beside_is_checked_as_well():
+    it = launch(tag=replace(TAG, container_key="0/a"), network=Network.NONE)
+    beside = replace(it.spec, swappiness=1)
+
+    with pytest.raises(StartRefused, match="swappiness is not available on Kubernetes"):
+        build_pod(
+            replace(it, beside=(TaskContainer(name="b", spec=beside),)), instance="i1", policy=POLICY, namespace="jobs"
+        )
+    # The containers of such an attempt are on the cluster's network, whatever their environment says.
+    assert "hostNetwork" not in build_pod(it, instance="i1", policy=POLICY, namespace="jobs")["spec"]
