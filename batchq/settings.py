@@ -21,6 +21,8 @@ PREFIX = "BATCHQ_"
 # Prefixes of variables that are not settings: the server URL of commands, the settings file, and secrets of jobs.
 OTHER_VARIABLES = ("BATCHQ_URL", "BATCHQ_SETTINGS", "BATCHQ_SECRET_")
 REGISTRY = r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?$"  # an image registry, with or without a path
+#: A claim of Kubernetes, with or without a folder of its volume, or an absolute path.
+CHECKPOINT_VOLUME = r"^(/[^/].*|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)$"
 MIN_RETENTION = timedelta(minutes=15)
 
 
@@ -167,6 +169,15 @@ class Settings(BaseSettings):
     kubernetes_drain_grace: Annotated[
         int, _described("seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod", ge=1, le=86400)
     ] = 1
+    kubernetes_checkpoints: Annotated[
+        str | None,
+        _described(
+            "volume of `--checkpoints` for pods: CLAIM or CLAIM/FOLDER of a PersistentVolumeClaim, or a path of nodes",
+            "none: jobs with checkpoints are refused",
+            pattern=CHECKPOINT_VOLUME,
+            max_length=4096,
+        ),
+    ] = None
     kubernetes_unsupported: Annotated[
         bool, _described("accept a Kubernetes server older than 1.30, for tests only")
     ] = False

@@ -23,7 +23,7 @@ from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.kubernetes.connection import load_cluster
-from batchq.compute.kubernetes.pod_policy import PodPolicy
+from batchq.compute.kubernetes.pod_policy import PodPolicy, unavailable_on_kubernetes
 from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.secrets import Secrets, is_world_readable
@@ -219,6 +219,7 @@ def make_pod_policy(settings: Settings) -> PodPolicy:
         missing_host_paths=settings.missing_host_paths,
         registries=settings.registries,
         network=settings.network,
+        checkpoints=settings.kubernetes_checkpoints,
         drain_grace=settings.kubernetes_drain_grace,
     )
 
@@ -357,6 +358,9 @@ def make_submissions(
         disk_guard=disk_guard,
         checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
         stop_grace=settings.grace,
+        unavailable=partial(unavailable_on_kubernetes, policy=make_pod_policy(settings))
+        if settings.runtime is Runtime.KUBERNETES
+        else lambda _spec: None,
         prices=prices,
     )
 

@@ -3,7 +3,7 @@
 The job definition is read once for each submission.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from uuid import uuid4
 
@@ -49,9 +49,13 @@ class SubmissionService:
         disk_guard: DiskGuard,
         checkpoint_guard: DiskGuard,
         stop_grace: timedelta,
+        unavailable: Callable[[JobSpec], str | None],
         prices: Prices | None = None,
     ) -> None:
-        """`prices`: of new jobs; None: their costs are not known."""
+        """`unavailable`: why the container engine can never run a job; None: nothing prevents it.
+
+        `prices`: of new jobs; None: their costs are not known.
+        """
         self._engine = engine
         self._store = store
         self._catalog = catalog
@@ -61,6 +65,7 @@ class SubmissionService:
         #: Of the disk of the checkpoint directories.
         self._checkpoint_guard = checkpoint_guard
         self._stop_grace = stop_grace
+        self._unavailable = unavailable
         self._prices = prices
 
     async def submit(self, request: JobRequest, *, caller: Caller, strict: bool = False) -> Job:
@@ -135,6 +140,8 @@ class SubmissionService:
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
             self._checkpoint_guard.check()
+        if (why := self._unavailable(spec)) is not None:
+            raise Invalid(why)
         check_share(queue, spec)
         return spec
 

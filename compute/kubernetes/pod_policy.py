@@ -9,11 +9,13 @@ from batchq.domain.access import container_policy
 from batchq.domain.access.container_policy import user_and_group
 from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec
+from batchq.domain.job import JobSpec
 from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import MissingHostPaths, Privileged
 
 MAX_REASON = 1024  # characters of an attempt's reason
+NO_CHECKPOINTS = "a checkpoint directory without `serve --kubernetes-checkpoints`"
 
 
 class PodPolicy(Struct, frozen=True, kw_only=True):
@@ -29,6 +31,9 @@ class PodPolicy(Struct, frozen=True, kw_only=True):
     registries: tuple[str, ...] | None = None
     #: The default network of launches.
     network: Network = Network.SHARED
+    #: The volume with the checkpoint directories of all jobs: `CLAIM`, `CLAIM/FOLDER`, or a path of the nodes.
+    #: None: jobs have no checkpoint directories.
+    checkpoints: str | None = None
     #: Seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod, as for the drain of a node.
     drain_grace: int = 1
 
@@ -40,6 +45,15 @@ def check_available(launch: LaunchSpec, policy: PodPolicy) -> None:
         raise StartRefused(f"CannotCreateContainerError: {why} is not available on Kubernetes"[:MAX_REASON])
 
 
+def unavailable_on_kubernetes(spec: JobSpec, *, policy: PodPolicy) -> str | None:
+    """Why Kubernetes can never run a job; None: nothing prevents it. The network of its environment is not checked."""
+    containers = (container.spec for task in spec.nodes.tasks for container in task.containers)
+    missing = (what for container in containers for what in unavailable_members(container))
+    needs_volume = spec.checkpoints is not None and policy.checkpoints is None
+    what = next(missing, NO_CHECKPOINTS if needs_volume else None)
+    return None if what is None else f"{what} is not available on Kubernetes"
+
+
 def specs_of(launch: LaunchSpec) -> Iterator[ContainerSpec]:
     """The containers of the pod."""
     yield launch.spec
@@ -49,8 +63,8 @@ def specs_of(launch: LaunchSpec) -> Iterator[ContainerSpec]:
 def _unavailable(launch: LaunchSpec, policy: PodPolicy) -> Iterator[str]:
     for spec in specs_of(launch):
         yield from unavailable_members(spec)
-    if launch.checkpoint_directory is not None:
-        yield "a checkpoint directory"
+    if launch.checkpoint_directory is not None and policy.checkpoints is None:
+        yield NO_CHECKPOINTS
     if not launch.tag.container_key and (launch.network or policy.network) is Network.NONE:
         yield "a container without a network"
 

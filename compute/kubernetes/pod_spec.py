@@ -7,6 +7,7 @@ the held image until its own start.
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from batchq.compute.kubernetes.pod_names import (
@@ -37,6 +38,7 @@ from batchq.compute.kubernetes.pod_policy import (
 from batchq.domain.access.container_policy import user_and_group
 from batchq.domain.container import ContainerSpec, Mount, Secret
 from batchq.domain.ids import Tag
+from batchq.domain.training import MOUNT_POINT
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import MissingHostPaths, Privileged
 
@@ -64,6 +66,10 @@ def build_pod(
     name, parts = pod_name(instance, launch.tag), tuple(_parts(launch))
     volumes = _Volumes(name, policy)
     containers = [_container(part, launch, policy, volumes, is_held=len(parts) > 1) for part in parts]
+    if launch.checkpoint_directory is not None and policy.checkpoints is not None:
+        mount = volumes.checkpoints(policy.checkpoints, PurePath(launch.checkpoint_directory).name)
+        for container in containers:
+            container["volumeMounts"].append(mount)
     is_gang = launch.nodes > 1
     return {
         "apiVersion": "v1",
@@ -266,6 +272,18 @@ class _Volumes:
             {"name": secret, "mountPath": path.path, "subPath": _file_key(tag, index), "readOnly": True}
             for index, path in enumerate(spec.files)
         ]
+
+    def checkpoints(self, volume: str, job: str) -> Object:
+        """The mount of the job's checkpoint directory, which is the folder `job` of the volume.
+
+        A path of the node must have the folder, which batchq has created: the node does not create another one there.
+        """
+        if volume.startswith("/"):
+            host_path = {"path": str(PurePath(volume, job)), "type": "Directory"}
+            return {"name": self._named("checkpoints", {"hostPath": host_path}), "mountPath": MOUNT_POINT}
+        claim, _, folder = volume.partition("/")
+        name = self._named("checkpoints", {"persistentVolumeClaim": {"claimName": claim}})
+        return {"name": name, "mountPath": MOUNT_POINT, "subPath": str(PurePath(folder, job))}
 
     def _of_mount(self, mount: Mount) -> str:
         if mount.host_path is None and mount.volume is not None:

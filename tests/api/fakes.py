@@ -222,6 +222,7 @@ class Backend:
             disk_guard=self.disk_guard,
             checkpoint_guard=self.disk_guard,
             stop_grace=timedelta(seconds=30),
+            unavailable=lambda _spec: None,
         )
         self.stopping = BulkStopService(
             engine=self.engine,

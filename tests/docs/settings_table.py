@@ -13,6 +13,7 @@ PAGES = {
     "socket": "accounts-and-keys.md#users-of-one-machine",
     "auth": "accounts-and-keys.md",
     "kubernetes": "kubernetes.md",
+    "kubernetes_checkpoints": "kubernetes.md#checkpoints",
     "runtime": "ci.md",
     "network": "networks.md",
     "container_runtime": "engines.md#oci-runtimes",

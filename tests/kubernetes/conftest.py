@@ -15,7 +15,9 @@ from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.domain.catalog import Network
 from batchq.settings import Privileged
+from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.system.clock import SystemClock
+from tests.support.clock import ShiftedClock
 from tests.support.containers import until
 from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.kubernetes import kubernetes_runtime
@@ -56,27 +58,30 @@ async def on_cluster(**changes):
 
 
 @asynccontextmanager
-async def world_on(runtime, clock):
+async def world_on(runtime, clock, checkpoints):
+    """`checkpoints`: the directory that the server and the nodes share."""
     world = World(
         store=InlineStore(),
         runtime=runtime,
         archive=InlineLogFiles(),
         clock=clock,
         survey_interval=1.0,
+        checkpoints=CheckpointFiles(checkpoints),
     )
     async with running(world):
         yield world
 
 
 @pytest.fixture(params=WORLDS)
-async def world(request):
-    clock = SystemClock()
+async def world(request, tmp_path):
+    clock, shared = ShiftedClock(), tmp_path / "checkpoints"
+    policy = PodPolicy(privileged=Privileged.ALLOW, network=Network.BRIDGE, checkpoints=str(shared))
     if request.param == "cluster":
-        async with on_cluster(clock=clock) as runtime, world_on(runtime, clock) as world:
+        async with on_cluster(clock=clock, policy=policy) as runtime, world_on(runtime, clock, shared) as world:
             yield world
     else:
-        async with kubernetes_runtime(clock=clock) as (runtime, model):
+        async with kubernetes_runtime(clock=clock, policy=policy) as (runtime, model):
             runtime.model = model
             model.nodes = {it: node(it, TWO_CORES) for it in ("n1", "n2")}
-            async with world_on(runtime, clock) as world:
+            async with world_on(runtime, clock, shared) as world:
                 yield world

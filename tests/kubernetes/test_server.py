@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 import yaml
 
+from batchq.compute.kubernetes.pod_policy import NO_CHECKPOINTS
 from batchq.errors import StartImpossible, UsageError
 from batchq.server.bootstrap import check_engine, serving
 from batchq.settings import Runtime, Settings
@@ -52,6 +53,33 @@ async def test_a_job_is_submitted_runs_as_a_pod_and_is_found_again_by_the_next_s
 
     assert (ended["statusReason"], ended["attempts"][0]["container"]["exitCode"]) == ("enough", 3)
     assert list(cluster.starts.values()) == [1]
+
+
+async def test_a_job_that_kubernetes_can_never_run_is_refused_at_its_submission(tmp_path):
+    ulimits = [{"name": "nofile", "softLimit": 1, "hardLimit": 2}]
+    container = {"image": "busybox", "vcpus": 1, "memory": 64, "ulimits": ulimits}
+    plain = {"jobDefinitionName": "plain", "type": "container", "containerProperties": container | {"ulimits": []}}
+    definition = {"jobDefinitionName": "d", "type": "container", "containerProperties": container}
+    submitted = {"jobName": "j", "jobQueue": "default", "jobDefinition": "d"}
+    with_checkpoints = submitted | {"jobDefinition": "plain", "tags": {"batchq:checkpoints": "true"}}
+    async with served(ModelCluster()) as api, aiohttp.ClientSession() as http:
+        settings = Settings(data=tmp_path / "data", port=0, kubernetes=kubeconfig(tmp_path, api))
+        async with serving(settings) as server:
+            url = server.urls[0]
+            for it in (definition, plain):
+                await post(http, url, "/v1/registerjobdefinition", it)
+            refusals = [await _refusal(http, url, it) for it in (submitted, with_checkpoints)]
+            listed = await post(http, url, "/v1/listjobs", {"jobQueue": "default"})
+
+    for refusal, what in zip(refusals, ("ulimits", NO_CHECKPOINTS), strict=True):
+        assert f": {what} is not available on Kubernetes," in refusal
+    assert listed["jobSummaryList"] == []
+
+
+async def _refusal(http, url, submitted):
+    async with http.post(f"{url}/v1/submitjob", json=submitted) as reply:
+        assert reply.status == 400
+        return (await reply.json())["message"]
 
 
 async def _status(http, url, job, status):

@@ -120,6 +120,7 @@ class InProcessServer:
             disk_guard=BOTTOMLESS,
             checkpoint_guard=BOTTOMLESS,
             stop_grace=stop_grace,
+            unavailable=lambda _spec: None,
             prices=prices,
         )
 

@@ -18,7 +18,7 @@ from batchq.domain.ids import JobId, Tag
 from batchq.domain.task import TaskContainer
 from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
-from batchq.settings import MissingHostPaths, Privileged
+from batchq.settings import MissingHostPaths, Privileged, Settings
 from tests.support.examples import examples
 
 TAG = Tag(job_id=JobId("8f2c51a7-0000-4000-8000-000000000000:7"), attempt=2)
@@ -218,7 +218,7 @@ def test_networks_and_platforms():
         ({"user": "bob"}, "the user name 'bob' in place of numbers"),
         ({"logging": Logging(driver="syslog")}, "log driver 'syslog'"),
         ({"network": Network.NONE}, "a container without a network"),
-        ({"checkpoint_directory": "/c"}, "a checkpoint directory"),
+        ({"checkpoint_directory": "/c"}, "a checkpoint directory without `serve --kubernetes-checkpoints`"),
     ],
 )
 def test_what_kubernetes_does_not_have_is_refused(members, what):
@@ -317,3 +317,29 @@ def test_a_container_beside_is_checked_as_well():
         )
     # The containers of such an attempt are on the cluster's network, whatever their environment says.
     assert "hostNetwork" not in build_pod(it, instance="i1", policy=POLICY, namespace="jobs")["spec"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "source", "mount"),
+    [
+        ("claim", {"persistentVolumeClaim": {"claimName": "claim"}}, {"subPath": "j:1"}),
+        ("claim/a/b", {"persistentVolumeClaim": {"claimName": "claim"}}, {"subPath": "a/b/j:1"}),
+        ("/mnt/shared", {"hostPath": {"path": "/mnt/shared/j:1", "type": "Directory"}}, {}),
+    ],
+)
+def test_the_checkpoint_directory_of_the_job_is_a_folder_of_the_volume(volume, source, mount):
+    """A folder that the server has not created is not created by a node: its checkpoints would not be found."""
+    it = launch(tag=replace(TAG, container_key="0/a"), checkpoint_directory="/var/lib/batchq-checkpoints/j:1")
+    it = replace(it, beside=(TaskContainer(name="b", spec=it.spec),))
+
+    spec = build_pod(it, instance="i1", policy=replace(POLICY, checkpoints=volume), namespace="jobs")["spec"]
+
+    assert spec["volumes"] == [{"name": "v0", **source}]
+    expected = {"name": "v0", "mountPath": "/opt/ml/checkpoints", **mount}
+    assert [it["volumeMounts"] for it in spec["containers"]] == [[expected], [expected]]
+
+
+@pytest.mark.parametrize("volume", ["Claim", "claim/", "claim/../x", "/", "//x", "claim//x", ""])
+def test_a_volume_of_checkpoints_that_is_neither_a_claim_nor_a_path_is_refused(volume):
+    with pytest.raises(ValueError, match="kubernetes_checkpoints"):
+        Settings(kubernetes="file", kubernetes_checkpoints=volume)
