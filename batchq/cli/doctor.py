@@ -11,7 +11,7 @@ from batchq.cli.server_settings import settings_of
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid
-from batchq.server.bootstrap import collect_facts
+from batchq.server.installation import collect_facts
 from batchq.system.escapes import escape
 
 HEALTH = "/healthz"

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from batchq.doctor.facts import (
+    ClusterFacts,
     DatabaseFacts,
     DiskSpace,
     Facts,
@@ -41,9 +42,14 @@ UNAVAILABLE = {
     ),
     RuntimeFault.NOT_AN_ENGINE: (
         "the response of {0} is not that of a supported container engine",
-        "Check DOCKER_HOST and the engine's log.",
+        "Check DOCKER_HOST and the engine's log, or the kubeconfig and its user.",
     ),
+    RuntimeFault.NOT_CONFIGURED: ("{0} does not lead to a cluster", "Correct the setting kubernetes."),
 }
+RIGHTS_PAGE = "docs/kubernetes.md has the roles"
+#: Without the right to list all pods batchq works, but does not know what other pods reserve.
+OPTIONAL_RIGHT = ("list", "pods", "")
+MAX_LISTED_NODES = 5
 
 MAX_WAL = 256 * 2**20  # bytes; SQLite reuses it from a few MiB on, unless a reader stays open for long
 DISK_WARNING_FACTOR = 8  # a warning below this many times `min_free_bytes`
@@ -52,14 +58,16 @@ ROOT = 0  # uid
 MAX_CLOCK_DIFFERENCE = timedelta(seconds=5)
 
 
-def engine_findings(engine: RuntimeFacts | UnavailableRuntime | None) -> Findings:
+def engine_findings(engine: RuntimeFacts | ClusterFacts | UnavailableRuntime | None) -> Findings:
     match engine:
         case None:
-            yield ok(ENGINE, "not used: containers are simulated")
+            yield ok(ENGINE, "not examined: containers are simulated, or the cluster is not in the settings")
         case UnavailableRuntime():
             yield _unavailable(engine)
         case RuntimeFacts():
             yield from _available(engine)
+        case ClusterFacts():
+            yield from _cluster(engine)
 
 
 def store_findings(store: StoreFacts, *, min_free_bytes: int, uid: int) -> Findings:
@@ -118,6 +126,43 @@ def _available(engine: RuntimeFacts) -> Findings:
         yield warning(ENGINE, message, "Enable these cgroup controllers on the kernel's command line.")
     if engine.disk is not None:
         yield _engine_disk(f"the disk of {engine.data_root}", engine.disk)
+
+
+def _cluster(cluster: ClusterFacts) -> Findings:
+    if not cluster.is_supported:
+        message = f"Kubernetes {cluster.version} at {cluster.address} is not supported"
+        yield problem(ENGINE, message, f"batchq needs Kubernetes {cluster.oldest_version} or newer.")
+    else:
+        yield ok(ENGINE, f"Kubernetes {cluster.version} responds at {cluster.address}, namespace {cluster.namespace}")
+    if cluster.namespace_error:
+        message = f"the namespace {cluster.namespace} cannot be read: {cluster.namespace_error}; jobs wait"
+        yield problem(ENGINE, message, f"Create it, and give batchq its rights: {RIGHTS_PAGE}.")
+    if needed := [right for right in cluster.denied if right != OPTIONAL_RIGHT]:
+        message = f"these credentials may not {', '.join(map(_right, needed))}; jobs fail or wait"
+        yield problem(ENGINE, message, f"Give batchq these rights: {RIGHTS_PAGE}.")
+    if OPTIONAL_RIGHT in cluster.denied:
+        message = "what the pods of other namespaces reserve is not known, so a node may refuse a job's pod at first"
+        yield warning(ENGINE, message, f"Allow batchq to list pods in all namespaces: {RIGHTS_PAGE}.")
+    yield from _nodes(cluster)
+
+
+def _right(right: tuple[str, str, str]) -> str:
+    verb, resource, namespace = right
+    return f"{verb} {resource} in {namespace or 'the cluster'}"
+
+
+def _nodes(cluster: ClusterFacts) -> Findings:
+    if ("list", "nodes", "") in cluster.denied:
+        return
+    unusable = ", ".join(cluster.unusable_nodes[:MAX_LISTED_NODES])
+    if len(cluster.unusable_nodes) > MAX_LISTED_NODES:
+        unusable += f" and {len(cluster.unusable_nodes) - MAX_LISTED_NODES} more"
+    if cluster.nodes == len(cluster.unusable_nodes):
+        message = f"no node takes jobs: {unusable}" if unusable else "the cluster has no nodes"
+        yield problem(ENGINE, message, "Add nodes, or uncordon them (kubectl uncordon NODE).")
+    elif unusable:
+        message = f"{len(cluster.unusable_nodes)} of {cluster.nodes} nodes take no jobs: {unusable}"
+        yield warning(ENGINE, message, "See kubectl describe node NODE.")
 
 
 def _podman(engine: RuntimeFacts) -> Findings:
@@ -244,7 +289,7 @@ def _data_disk(store: StoreFacts, disk: DiskSpace, min_free_bytes: int) -> Findi
 
 
 def _engine_clock(facts: Facts) -> Findings:
-    offset = facts.engine.clock_offset if isinstance(facts.engine, RuntimeFacts) else None
+    offset = facts.engine.clock_offset if isinstance(facts.engine, RuntimeFacts | ClusterFacts) else None
     if offset is not None and abs(offset) > MAX_CLOCK_DIFFERENCE.total_seconds():
         message = (
             f"the engine's clock is {_difference(timedelta(seconds=offset))} this machine's: times of jobs are wrong"

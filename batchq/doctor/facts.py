@@ -28,6 +28,8 @@ class RuntimeFault(StrEnum):
     NOT_RESPONDING = "NOT_RESPONDING"
     #: The answer is not that of a container engine.
     NOT_AN_ENGINE = "NOT_AN_ENGINE"
+    #: The settings do not lead to an engine: a kubeconfig that cannot be used.
+    NOT_CONFIGURED = "NOT_CONFIGURED"
 
 
 class DiskSpace(Struct, frozen=True, kw_only=True):
@@ -75,6 +77,31 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     clock_offset: float | None = None
     #: The containers of the data directory's instance.
     containers: tuple[Inspection, ...] = ()
+
+
+class ClusterFacts(Struct, frozen=True, kw_only=True):
+    """A Kubernetes cluster that answers."""
+
+    address: str
+    #: The version of the API server, as `1.36`.
+    version: str
+    is_supported: bool
+    #: The oldest supported version.
+    oldest_version: str
+    #: The namespace of the jobs.
+    namespace: str
+    #: The uid of the namespace; None if it cannot be read.
+    id: str | None
+    #: Why the namespace cannot be read; empty if it can.
+    namespace_error: str = ""
+    #: The rights that batchq uses and does not have: verb, resource, and namespace, which is empty for the cluster.
+    denied: tuple[tuple[str, str, str], ...] = ()
+    #: The number of nodes.
+    nodes: int
+    #: The nodes that take no jobs, each with its reason in brackets.
+    unusable_nodes: tuple[str, ...] = ()
+    #: How many seconds its clock is ahead of this machine's clock; None if it does not report its time.
+    clock_offset: float | None = None
 
 
 class FileFacts(Struct, frozen=True, kw_only=True):
@@ -183,7 +210,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     #: The bytes of disk space that must stay free (`--min-free-mib`).
     min_free_bytes: int
     #: None if containers are only simulated.
-    engine: RuntimeFacts | UnavailableRuntime | None
+    engine: RuntimeFacts | ClusterFacts | UnavailableRuntime | None
     store: StoreFacts
     #: None if no job with checkpoints has started yet.
     checkpoints: CheckpointFacts | None = None

@@ -4,16 +4,13 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from aiohttp import web
 from msgspec import Struct
 
-from batchq import __version__
 from batchq.accounts.files import AccountsFile
 from batchq.api.http.page_tokens import PageTokens
-from batchq.api.http.unix_socket import socket_facts
 from batchq.api.metrics.routes import Metrics
 from batchq.api.serving import app as http
 from batchq.api.serving.server import ListeningSite
@@ -28,7 +25,6 @@ from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.secrets import Secrets, is_world_readable
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.doctor.facts import Facts, RuntimeFacts, ServerFacts
 from batchq.domain.access.accounts import Directory
 from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
@@ -60,7 +56,7 @@ from batchq.services.jobs import JobService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService, MetricsService
 from batchq.settings import Runtime, Settings, load_prices
-from batchq.store import inspection, log_files
+from batchq.store import log_files
 from batchq.store.checkpoint_files import CheckpointFiles, modified_at
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
@@ -69,7 +65,6 @@ from batchq.store.sqlite_store import SqliteStore
 from batchq.system.clock import SystemClock, align
 from batchq.system.host import MIB, DiskGuard, host_resources
 
-UNIX = "unix://"  # the beginning of the URL of a unix socket
 RESPONSE_TIMEOUT = 1.0  # seconds at shutdown for sending the responses of requests that were in progress
 
 
@@ -375,28 +370,4 @@ def make_pruner(
         retention=settings.retention,
         unit_lock=engine.loop.unit_lock,
         jobs_with_containers=lambda: engine.loop.state.jobs_with_containers,
-    )
-
-
-def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
-    """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
-    clock = SystemClock()
-    runtimes = {settings.runtime, (server.health or {}).get("runtime")}
-    has_engine = runtimes.isdisjoint({Runtime.KUBERNETES, Runtime.SIMULATED})
-    path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
-    store = inspection.examine_data(settings.data)
-    instance = store.database.instance if store.database is not None else None
-    engine = host.examine_engine(instance, clock) if has_engine else None
-    if isinstance(engine, RuntimeFacts):
-        store = inspection.with_container_jobs(store, {container.tag.job_id for container in engine.containers})
-    return Facts(
-        now=clock.now(),
-        uid=os.geteuid(),
-        version=__version__,
-        min_free_bytes=settings.min_free_mib * MIB,
-        engine=engine,
-        store=store,
-        checkpoints=inspection.examine_checkpoints(settings.checkpoint_root),
-        server=server,
-        socket=None if path is None else socket_facts(path),
     )

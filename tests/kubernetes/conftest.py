@@ -29,12 +29,18 @@ TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the 
 WORLDS = ("model", pytest.param("cluster", marks=pytest.mark.kubernetes))
 
 
-@asynccontextmanager
-async def on_cluster(**changes):
-    """A runtime on the cluster of BATCHQ_TEST_KUBERNETES. At the end its pods are removed."""
+def cluster_reference():
+    """The context of the cluster; the test is skipped without one."""
     reference = os.environ.get(CLUSTER)
     if reference is None:
         pytest.skip(f"{CLUSTER} names no cluster (make test-kubernetes)")
+    return reference
+
+
+@asynccontextmanager
+async def on_cluster(**changes):
+    """A runtime on the cluster of BATCHQ_TEST_KUBERNETES. At the end its pods are removed."""
+    reference = cluster_reference()
     usual = {
         "instance": f"t{uuid4().hex[:10]}",
         "cluster": load_cluster(reference),

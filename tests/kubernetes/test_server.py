@@ -4,25 +4,13 @@ import asyncio
 
 import aiohttp
 import pytest
-import yaml
 
 from batchq.compute.kubernetes.pod_policy import NO_CHECKPOINTS
 from batchq.errors import StartImpossible, UsageError
 from batchq.server.bootstrap import check_engine, serving
 from batchq.settings import Runtime, Settings
-from tests.support.kubernetes import served
+from tests.support.kubernetes import kubeconfig, served
 from tests.support.kubernetes_api import ModelCluster
-
-
-def kubeconfig(tmp_path, url):
-    file = tmp_path / "config"
-    config = {
-        "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "c", "namespace": "jobs"}}],
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-    }
-    file.write_text(yaml.safe_dump(config))
-    return str(file)
 
 
 async def post(http, url, path, body):

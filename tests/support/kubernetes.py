@@ -2,6 +2,7 @@
 
 from contextlib import asynccontextmanager
 
+import yaml
 from aiohttp import web
 
 from batchq.compute.kubernetes.connection import ClusterAccess, FixedToken
@@ -26,6 +27,18 @@ async def served(cluster):
     finally:
         await cluster.close()
         await runner.cleanup()
+
+
+def kubeconfig(tmp_path, url):
+    """A kubeconfig of the server at the URL, in a file."""
+    file = tmp_path / "config"
+    config = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "namespace": "jobs"}}],
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+    }
+    file.write_text(yaml.safe_dump(config))
+    return str(file)
 
 
 def runtime_at(url, **changes):

@@ -71,6 +71,8 @@ class ModelCluster:
         self.missing_images = {HELD_IMAGE: f'failed to pull and unpack image "{HELD_IMAGE}"'}
         #: Whether the images have a shell.
         self.has_shell = True
+        #: The rights that the caller does not have: verb, resource, and namespace, which is empty for the cluster.
+        self.denied = set()
         #: The shell commands that ran, or were to run, in containers.
         self.commands = []
         #: The method and path of each request.
@@ -113,6 +115,7 @@ class ModelCluster:
                 web.post(f"{NAMESPACE}/secrets", self._create_secret),
                 web.get(f"{NAMESPACE}/secrets/{{name}}", self._get_secret),
                 web.delete(f"{NAMESPACE}/secrets/{{name}}", self._delete_secret),
+                web.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review),
                 web.post(f"{NAMESPACE}/services", self._create_service),
                 web.get(f"{NAMESPACE}/services/{{name}}", self._get_service),
             ]
@@ -370,6 +373,12 @@ class ModelCluster:
     async def _delete_secret(self, request):
         secret = self.secrets.pop(request.match_info["name"], None)
         return _not_found(request) if secret is None else web.json_response(secret)
+
+    async def _review(self, request):
+        it = (await request.json())["spec"]["resourceAttributes"]
+        resource = f"{it['resource']}/{it['subresource']}" if it["subresource"] else it["resource"]
+        is_allowed = (it["verb"], resource, it["namespace"]) not in self.denied
+        return web.json_response({"status": {"allowed": is_allowed}}, status=201)
 
     async def _create_service(self, request):
         service = await request.json()
