@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from batchq.compute.simulated.script import script_variable
 from batchq.domain.enums import Action, Status
 from batchq.domain.job import ExitRule
-from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, lasting
+from tests.support.builders import task
+from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 
 NO_RETRY = (ExitRule(action=Action.EXIT, on_reason="CannotPull*"),)
 READY = lasting(output=("ready",))
@@ -49,8 +50,8 @@ async def test_a_job_that_ignores_sigterm_is_killed_after_its_grace(world):
     assert await world.output(job) == ["ready"]
 
 
-async def test_a_job_without_a_shell_is_stopped_with_the_grace_of_its_order(world):
-    """Process 1 of a pod with an init process is the pause container, which no signal reaches."""
+async def test_a_job_with_an_init_process_gets_its_signals(world):
+    """Process 1 of its pod is the pause container, which a signal does not end."""
     job = await world.start(replace(HANDLES_SIGTERM, on_term=7), init=True)
     await world.wait_for_output(job, "ready")
 
@@ -58,6 +59,20 @@ async def test_a_job_without_a_shell_is_stopped_with_the_grace_of_its_order(worl
 
     await world.wait_for(job, Status.FAILED, status_reason="enough", exit_codes=[7])
     assert await world.output(job) == ["ready"]
+
+
+async def test_one_of_two_containers_that_share_process_ids_gets_its_signal_alone(world):
+    parts = [contained(name, replace(HANDLES_SIGTERM, on_term=7), essential=name == "app") for name in ("app", "side")]
+    job = await world.submit(task=task(*parts, share_pids=True))
+    for key in ("0/app", "0/side"):
+        await world.wait_for_output(job, "ready", key)
+
+    await world.terminate_all(f"{job}.side")
+
+    ended = {"0/app": None, "0/side": 7}
+    await world.wait_until(job, lambda it: {part.key: part.exit_code for part in it.attempt.containers} == ended)
+    await world.terminate(job, "enough")
+    await world.wait_for(job, Status.FAILED, status_reason="enough")
 
 
 async def test_a_cancelled_job_that_runs_goes_on(world):
