@@ -14,6 +14,7 @@ from batchq.compute.kubernetes.connection import load_cluster
 from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.domain.catalog import Network
+from batchq.errors import RuntimeUnknown
 from batchq.settings import Privileged
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.system.clock import SystemClock
@@ -54,9 +55,12 @@ async def on_cluster(**changes):
     finally:
 
         async def is_empty():
-            found = await runtime.survey()
-            for it in found:
-                await runtime.remove(it.tag)
+            try:
+                found = await runtime.survey()
+                for it in found:
+                    await runtime.remove(it.tag)
+            except RuntimeUnknown:
+                return False
             return found == ()
 
         await until(is_empty)

@@ -34,6 +34,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "batchq
 PREFIX = "bqt"  # of network namespaces and cgroups
 NETWORK = "192.168.215"  # .10 the control plane, .11 and .12 the nodes
 NODES = (1, 2)
+ETCD = "http://127.0.0.1:23790"
 SERVER = f"https://{NETWORK}.10:16443"
 TOKEN = "bed-token"  # of a cluster that only this machine reaches
 PATIENCE = 120.0  # seconds
@@ -149,7 +150,8 @@ def up():
     (STATE / "tokens").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     call("openssl", "genrsa", "-out", STATE / "account.key", "2048")
     call("openssl", "rsa", "-in", STATE / "account.key", "-pubout", "-out", STATE / "account.pub")
-    start_control_plane(programs / "bin")
+    start_etcd(programs / "bin")
+    start_api_server(programs / "bin")
     wait_for("the API server", lambda: (read("/readyz") or "").strip() == "ok")
     for index in NODES:
         environment = {
@@ -170,21 +172,23 @@ def up():
     print(f"the cluster is ready: {STATE}/kubeconfig, in network namespace {namespace(0)}")
 
 
-def start_control_plane(programs):
-    urls = "http://127.0.0.1:23790"
+def start_etcd(programs):
     start(
         "etcd",
         programs / "etcd",
         "--data-dir=etcd",
-        f"--listen-client-urls={urls}",
-        f"--advertise-client-urls={urls}",
+        f"--listen-client-urls={ETCD}",
+        f"--advertise-client-urls={ETCD}",
         "--listen-peer-urls=http://127.0.0.1:23800",
         "--unsafe-no-fsync",
     )
+
+
+def start_api_server(programs):
     start(
         "kube-apiserver",
         programs / "kube-apiserver",
-        f"--etcd-servers={urls}",
+        f"--etcd-servers={ETCD}",
         "--bind-address=0.0.0.0",
         f"--advertise-address={NETWORK}.10",
         "--secure-port=16443",
@@ -213,6 +217,12 @@ def start_controllers(programs):
         "--cert-dir=certs",
         *(["--port=0"] if is_old(programs) else []),
     )
+
+
+def restart(name):
+    """Kill etcd or the API server, as a crash does, and start it again with its data."""
+    end(int((STATE / f"{name}.pid").read_text()))
+    {"etcd": start_etcd, "kube-apiserver": start_api_server}[name](folder() / "bin")
 
 
 def is_old(programs):
@@ -245,16 +255,21 @@ def are_cgroups_removed():
 
 def end(pid):
     """Kill a process of the bed. A node ends with the process that made its namespaces."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-    except FileNotFoundError:
-        return
+    command = command_of(pid)
     if any(program in command for program in OUR_PROGRAMS):
         os.kill(pid, signal.SIGKILL)
         try:
             os.waitpid(pid, 0)
         except ChildProcessError:
-            wait_for(f"the end of process {pid}", lambda: not Path(f"/proc/{pid}").exists())
+            wait_for(f"the end of process {pid}", lambda: not command_of(pid))
+
+
+def command_of(pid):
+    """The command of a process; empty: it has ended, whether or not its parent has noticed."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    except FileNotFoundError:
+        return ""
 
 
 def wait_until_removed(path):

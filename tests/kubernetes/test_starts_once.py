@@ -1,4 +1,4 @@
-"""Starts on a cluster while a third of all requests and replies is lost: each container starts at most once."""
+"""Starts of tasks on a cluster while replies are lost or its servers are killed: each container starts at most once."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,8 @@ from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.container import Mount
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.task import TaskContainer
-from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StartHadNoEffect
+from batchq.errors import ContainerUnusable, RuntimeUnknown, RuntimeUnreachable
+from tests.kubernetes.bed.__main__ import STATE, restart
 from tests.kubernetes.conftest import on_cluster
 from tests.support.containers import launch, over
 
@@ -50,21 +51,30 @@ async def answered(call):
         while True:
             try:
                 return await call()
-            except RuntimeUnknown as unknown:
-                await asyncio.sleep(0.2 if isinstance(unknown, StartHadNoEffect) else 0.02)
+            except RuntimeUnknown:
+                await asyncio.sleep(0.05)
 
 
-@pytest.mark.kubernetes
-@pytest.mark.usefixtures("unreliable")
-async def test_each_container_of_a_task_starts_once(tmp_path):
-    policy = PodPolicy(volumes=(tmp_path,))
-    async with on_cluster(policy=policy) as runtime:
+async def started(runtime, it):
+    """Create and start the container as the engine does: a node may refuse the pod before any container ran."""
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                made = await runtime.create(it)
+                it = replace(it, container_id=made.container_id)
+                return await runtime.start(it.tag)
+            except ContainerUnusable:
+                it = replace(it, container_id=None)
+            except RuntimeUnknown:
+                await asyncio.sleep(0.05)
+
+
+async def check_starts(tmp_path):
+    """Start the containers of some tasks at the same time, and count what they have written."""
+    async with on_cluster(policy=PodPolicy(volumes=(tmp_path,))) as runtime:
 
         async def life(it):
-            made = await answered(partial(runtime.create, it))
-            it = replace(it, container_id=made.container_id)
-            await answered(partial(runtime.create, it))
-            await answered(partial(runtime.start, it.tag))
+            await started(runtime, it)
             await answered(partial(runtime.start, it.tag))
             assert (await answered(partial(over, runtime, it.tag))).exit_code == 3
 
@@ -80,3 +90,33 @@ async def test_each_container_of_a_task_starts_once(tmp_path):
 
         starts = Counter((tmp_path / "all").read_text().split())
         assert starts == {f"{it.tag.job_id}/{it.tag.container}": 1 for it in launches}
+
+
+@pytest.mark.kubernetes
+@pytest.mark.usefixtures("unreliable")
+async def test_each_container_starts_once_although_requests_and_replies_are_lost(tmp_path):
+    await check_starts(tmp_path)
+
+
+@pytest.mark.kubernetes
+@pytest.mark.usefixtures("unreliable")
+async def test_each_container_starts_once_although_servers_are_killed(tmp_path):
+    """Only the bed's own servers are killed."""
+    if not STATE.exists():
+        pytest.skip("the cluster is not the bed of these tests")
+
+    async def kill_servers():
+        while True:
+            for name in ("kube-apiserver", "etcd"):
+                await asyncio.sleep(rng.uniform(1, 6))
+                await asyncio.to_thread(restart, name)
+                kills.append(name)
+
+    rng, kills = Random(28), []
+    killing = asyncio.create_task(kill_servers())
+    try:
+        await check_starts(tmp_path)
+    finally:
+        killing.cancel()
+        await asyncio.wait([killing])
+    assert len(kills) > 1
