@@ -36,10 +36,11 @@ def examine_cluster(reference: str, clock: Clock) -> ClusterFacts | UnavailableR
         cluster = load_cluster(reference)
     except StartImpossible as error:
         return UnavailableRuntime(address=reference, fault=RuntimeFault.NOT_CONFIGURED, error=str(error))
-    return asyncio.run(_examine(cluster, clock))
+    return asyncio.run(examine_access(cluster, clock))
 
 
-async def _examine(cluster: ClusterAccess, clock: Clock) -> ClusterFacts | UnavailableRuntime:
+async def examine_access(cluster: ClusterAccess, clock: Clock) -> ClusterFacts | UnavailableRuntime:
+    """The facts about the cluster, with these credentials."""
     rest = RestClient(cluster, clock)
     try:
         async with asyncio.timeout(EXAMINE_TIMEOUT):

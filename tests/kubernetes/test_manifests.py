@@ -1,15 +1,22 @@
 """The manifests of deploy/kubernetes: a cluster accepts them, and the settings in them are those of `batchq serve`."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
-from batchq.compute.kubernetes.connection import load_cluster
+from batchq.compute.kubernetes.connection import FixedToken, load_cluster
+from batchq.compute.kubernetes.examination import examine_access
 from batchq.compute.kubernetes.rest import RestClient
+from batchq.domain.container import TextFile
+from batchq.errors import RuntimeUnknown
 from batchq.settings import Auth, Settings
 from batchq.system.clock import SystemClock
-from tests.kubernetes.conftest import cluster_reference
+from tests.kubernetes.conftest import cluster_reference, on_cluster
+from tests.support.containers import new_tag, over, part_of, until, wait_for_line
+from tests.support.scripts import Script
 
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
 GROUPS = {
@@ -19,28 +26,88 @@ GROUPS = {
 }
 
 
-def documents():
-    return [it for file in sorted(MANIFESTS.glob("*.yaml")) for it in yaml.safe_load_all(file.read_text())]
+def documents(pattern="*.yaml"):
+    return [it for file in sorted(MANIFESTS.glob(pattern)) for it in yaml.safe_load_all(file.read_text())]
+
+
+def path_of(document, namespace=None):
+    """The path at which an object is created."""
+    namespace = namespace or document["metadata"].get("namespace")
+    place = f"/namespaces/{namespace}" if "namespace" in document["metadata"] else ""
+    return f"{GROUPS[document['apiVersion']]}{place}/{document['kind'].lower()}s"
+
+
+@pytest.fixture
+async def admin():
+    """Requests with the credentials of the tests."""
+    rest = RestClient(load_cluster(cluster_reference()), SystemClock())
+    yield rest
+    await rest.close()
 
 
 @pytest.mark.kubernetes
-async def test_a_cluster_accepts_the_manifests():
+async def test_a_cluster_accepts_the_manifests(admin):
     """A dry run on the server: nothing is created. The namespace of the test takes the place of theirs."""
-    cluster = load_cluster(cluster_reference())
-    rest = RestClient(cluster, SystemClock())
+    namespace = load_cluster(cluster_reference()).namespace
+    for document in documents():
+        path = path_of(document, namespace)
+        if "namespace" in document["metadata"]:
+            document["metadata"]["namespace"] = namespace
+        reply = await admin.request("POST", path, body=document, query={"dryRun": "All", "fieldValidation": "Strict"})
+        assert reply.ok, f"{document['kind']} {document['metadata']['name']}: {reply.message}"
+
+
+@pytest.fixture
+async def access(admin):
+    """The service account of the manifest. Its namespace and its rights exist for the test only."""
+    rights = documents("rights.yaml")
+    for document in rights:
+        reply = await admin.request("POST", path_of(document), body=document)
+        assert reply.ok, reply.message
     try:
-        for document in documents():
-            kind, place = f"{document['kind'].lower()}s", ""
-            if "namespace" in document["metadata"]:
-                document["metadata"]["namespace"] = cluster.namespace
-                place = f"/namespaces/{cluster.namespace}"
-            query = {"dryRun": "All", "fieldValidation": "Strict"}
-            reply = await rest.request(
-                "POST", f"{GROUPS[document['apiVersion']]}{place}/{kind}", body=document, query=query
-            )
-            assert reply.ok, f"{document['kind']} {document['metadata']['name']}: {reply.message}"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        accounts = "/api/v1/namespaces/batchq-jobs/serviceaccounts"
+        reply = await admin.request("POST", f"{accounts}/batchq/token", body=request)
+        assert reply.ok, reply.message
+
+        async def has_default_account():
+            return (await admin.request("GET", f"{accounts}/default")).ok
+
+        await until(has_default_account)
+        token = FixedToken(value=reply.body["status"]["token"])
+        yield replace(load_cluster(cluster_reference()), namespace="batchq-jobs", token=token)
     finally:
-        await rest.close()
+        for document in reversed(rights):
+            await admin.request("DELETE", f"{path_of(document)}/{document['metadata']['name']}")
+
+
+@pytest.mark.kubernetes
+async def test_the_rights_of_the_manifest_suffice_for_tasks_secrets_signals_and_services(access):
+    found = await examine_access(access, SystemClock())
+    assert (found.denied, found.namespace_error) == ((), "")
+    assert abs(found.clock_offset) < 5
+    assert found.nodes > len(found.unusable_nodes)
+    async with on_cluster(cluster=access) as runtime:
+        files = (TextFile(path="/etc/x", content="text"),)
+        ready = Script(seconds=None, on_term=7, output=("ready",))
+        it = replace(part_of(new_tag(), "0/one", ready, beside=("two",), files=files), nodes=2)
+
+        await until_started(runtime, it)
+        await wait_for_line(runtime, it.tag, "ready")
+        await runtime.signal_stop(it.tag)
+
+        assert (await over(runtime, it.tag)).exit_code == 7
+        assert (await runtime.identity()).id == found.id
+
+
+async def until_started(runtime, it):
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await runtime.create(it)
+                return await runtime.start(it.tag)
+            except RuntimeUnknown:
+                await asyncio.sleep(0.1)
 
 
 def test_the_server_of_the_manifest_starts_with_its_variables(monkeypatch):
