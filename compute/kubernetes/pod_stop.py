@@ -13,7 +13,7 @@ from math import ceil
 
 from batchq.compute.kubernetes.exec_signal import Delivery, send_signal
 from batchq.compute.kubernetes.log_reader import FollowedLog
-from batchq.compute.kubernetes.pod_names import name_in_pod
+from batchq.compute.kubernetes.pod_names import HELD_IMAGE, name_in_pod
 from batchq.compute.kubernetes.pod_state import STOP
 from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_shared
 from batchq.compute.kubernetes.rest import RestClient
@@ -23,6 +23,7 @@ from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.runtime import ContainerState
 
 SIGTERM = "SIGTERM"
+MAX_KILLS = 6  # of one container of several, before the pod is ended if no other container runs
 MAX_FAILED_SIGNALS = 5  # of one container, before it is stopped by a deletion
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class PodStops:
         self.followed: dict[Tag, FollowedLog] = {}
         #: By container, how often a signal could not be sent although the container runs.
         self._failed_signals: Counter[Tag] = Counter()
+        #: By container of a shared pod, how often it was killed.
+        self._kills: Counter[Tag] = Counter()
         self._notified: set[Tag] = set()
 
     async def signal_stop(self, tag: Tag, signal: str | None, grace: timedelta | None) -> None:
@@ -66,7 +69,9 @@ class PodStops:
         pod = await self._running(tag)
         if is_being_deleted(pod):
             self._notify_of_grace(tag, pod)
-        elif is_shared(pod) or self._has_deadline_kill():
+        elif is_shared(pod):
+            await self._kill_alone(tag, pod)
+        elif self._has_deadline_kill():
             await self._pods.kill(pod, tag)
         else:
             await self._delete(tag, pod, grace=1)
@@ -74,6 +79,7 @@ class PodStops:
     async def forget(self, tag: Tag) -> None:
         """The pod of the tag was removed."""
         self._failed_signals.pop(tag, None)
+        self._kills.pop(tag, None)
         self._notified.discard(tag)
         followed = self.followed.pop(tag, None)
         if followed is not None:
@@ -89,6 +95,23 @@ class PodStops:
         if pod is None or self._reader.read_active(pod, tag).state is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         return pod
+
+    async def _kill_alone(self, tag: Tag, pod: Pod) -> None:
+        """Kill one container of several.
+
+        If its kubelet ignores that for long and no other container runs, the pod is ended.
+        """
+        self._kills[tag] += 1
+        await self._pods.kill(pod, tag)
+        others = [other for other in self._reader.all_tags_of(pod) if other != tag]
+        if self._kills[tag] > MAX_KILLS and not any(self._runs_on(pod, other) for other in others):
+            log.warning("container %s: its node does not kill it alone, so its pod is ended", tag)
+            await self._pods.end(pod)
+
+    def _runs_on(self, pod: Pod, tag: Tag) -> bool:
+        """Whether the container runs and was not killed."""
+        image = next(part["image"] for part in pod["spec"]["containers"] if part["name"] == name_in_pod(tag))
+        return image != HELD_IMAGE and self._reader.read(pod, tag).state is ContainerState.RUNNING
 
     async def _after_failed_signal(self, tag: Tag) -> Delivery:
         """What a refused connection to the container means. Raises ContainerGone if it has ended; RuntimeUnknown."""

@@ -63,7 +63,11 @@ class Pods:
         if is_shared(pod):
             _check(await self._change_container(pod, tag, image=HELD_IMAGE), "kill")
         else:
-            await self._patch(pod, spec={"activeDeadlineSeconds": KILL_DEADLINE})
+            await self.end(pod)
+
+    async def end(self, pod: Pod) -> None:
+        """Have the kubelet end all containers of the pod; their exit codes and logs are kept."""
+        await self._patch(pod, spec={"activeDeadlineSeconds": KILL_DEADLINE})
 
     async def claim(self, pod: Pod, tag: Tag) -> ApiReply:
         """Mark the container as created. An error if its mark is not HELD any more."""

@@ -71,6 +71,8 @@ class ModelCluster:
         self.missing_images = {HELD_IMAGE: f'failed to pull and unpack image "{HELD_IMAGE}"'}
         #: Whether the images have a shell.
         self.has_shell = True
+        #: Whether a running container ends when its image changes.
+        self.ends_changed_containers = True
         #: The rights that the caller does not have: verb, resource, and namespace, which is empty for the cluster.
         self.denied = set()
         #: The shell commands that ran, or were to run, in containers.
@@ -404,7 +406,9 @@ class ModelCluster:
             running = self._containers.get(_key(pod, it["name"]))
             if running is None and it["name"] not in self._refused[pod["metadata"]["uid"]]:
                 self._start_container(pod, it)
-            elif running is not None and it["image"] == HELD_IMAGE and not _is_over(pod):
+            elif (
+                running is not None and it["image"] == HELD_IMAGE and not _is_over(pod) and self.ends_changed_containers
+            ):
                 running.stop_requested_at = running.stop_requested_at or now()
                 running.killed_at = running.killed_at or now() + timedelta(seconds=self.grace)
                 self._report(pod)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.pod_names import HELD_IMAGE, pod_name
-from batchq.compute.kubernetes.pod_stop import MAX_FAILED_SIGNALS
+from batchq.compute.kubernetes.pod_stop import MAX_KILLS
 from batchq.domain.container import Secret, TextFile
 from batchq.domain.task import TaskContainer
 from batchq.errors import (
@@ -204,6 +204,22 @@ async def test_a_kill_ends_one_container_with_its_exit_code_and_log_and_the_othe
     assert "activeDeadlineSeconds" not in pod_of(cluster, one)["spec"]
 
 
+async def test_the_pod_is_ended_if_its_kubelet_ignores_kills_and_no_other_container_runs(model, caplog):
+    runtime, cluster = model
+    cluster.ends_changed_containers = False
+    one, two = await both_run(runtime, DEAF, DEAF)
+    for _ in range(2 * MAX_KILLS):
+        await runtime.kill(one)
+    assert (await runtime.inspect(one)).state is ContainerState.RUNNING
+    assert "activeDeadlineSeconds" not in pod_of(cluster, one)["spec"]
+
+    await runtime.kill(two)
+    await runtime.kill(one)
+
+    assert {(await over(runtime, it)).exit_code for it in (one, two)} == {137}
+    assert "does not kill it alone" in caplog.text
+
+
 async def test_without_a_shell_no_signal_is_sent_and_the_kill_follows(model, caplog):
     """A deletion would stop the other containers of the pod as well."""
     runtime, cluster = model
@@ -216,7 +232,6 @@ async def test_without_a_shell_no_signal_is_sent_and_the_kill_follows(model, cap
     assert (await over(runtime, one)).exit_code == 7  # the image's stop signal comes before SIGKILL
     assert (await runtime.inspect(two)).state is ContainerState.RUNNING
     assert "SIGTERM was not sent: its image has no shell" in caplog.text
-    assert MAX_FAILED_SIGNALS > 0
 
 
 async def test_containers_that_share_process_ids_are_signalled_alone(model):
