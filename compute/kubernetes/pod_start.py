@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import ContainerMark, mark_of, name_in_pod, replaced_uids
-from batchq.compute.kubernetes.pod_policy import MAX_REASON, PodPolicy
+from batchq.compute.kubernetes.pod_policy import MAX_REASON, PodPolicy, check_available, check_permitted
 from batchq.compute.kubernetes.pod_spec import build_pod, build_secret, build_service, needs_secret, secrets_of
 from batchq.compute.kubernetes.pod_state import (
     REMOVE,
@@ -87,6 +87,8 @@ class PodStarts:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, launch: LaunchSpec) -> Created:
+        check_available(launch, self._policy)
+        check_permitted(launch, self._policy)
         pod = await (self._post(launch) if launch.container_id is None else self._existing(launch, launch.container_id))
         if mark_of(pod, name_in_pod(launch.tag)) == ContainerMark.HELD:
             pod = await self._claim(pod, launch.tag)

@@ -99,6 +99,7 @@ async def test_each_container_starts_once_although_requests_and_replies_are_lost
 
 
 @pytest.mark.kubernetes
+@pytest.mark.process
 @pytest.mark.usefixtures("unreliable")
 async def test_each_container_starts_once_although_servers_are_killed(tmp_path):
     """Only the bed's own servers are killed."""

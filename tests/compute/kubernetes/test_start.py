@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources, Secret
 from batchq.errors import (
     ContainerGone,
@@ -167,6 +168,19 @@ async def test_a_pod_that_was_bound_and_is_absent_is_not_created_again(model):
         await runtime.create(replace(it, container_id=made.container_id))
 
     assert cluster.pods == {}
+
+
+async def test_a_pod_whose_account_lost_its_permission_since_is_not_started(model):
+    runtime, cluster = model
+    it = launch()
+    made = await runtime.create(it)
+
+    with pytest.raises(StartRefused, match="may not run containers as root"):
+        await runtime.create(
+            replace(it, container_id=made.container_id, allowances=(ContainerPolicy(volumes=("/data",)),))
+        )
+
+    assert cluster.starts == {}
 
 
 async def test_a_pod_of_another_client_with_the_same_name_is_not_touched(model):
