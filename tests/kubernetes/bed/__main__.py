@@ -40,6 +40,7 @@ TOKEN = "bed-token"  # of a cluster that only this machine reaches
 PATIENCE = 120.0  # seconds
 SYSTEM_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "runc", "ip", "nsenter", "unshare", "openssl")
 OUR_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "unshare")
+STARTED = []  # the processes, which outlive the calls that started them
 KUBECONFIG = f"""apiVersion: v1
 kind: Config
 current-context: bed
@@ -110,6 +111,7 @@ def start(name, *command, index=0):
             start_new_session=True,
         )
     (STATE / f"{name}.pid").write_text(str(process.pid))
+    STARTED.append(process)
 
 
 def read(path):
