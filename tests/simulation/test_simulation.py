@@ -1,6 +1,7 @@
 """Every invariant holds in random runs with faults. `make simulate` runs thousands more seeds."""
 
 import inspect
+from collections import Counter
 from decimal import Decimal
 
 import pytest
@@ -51,6 +52,30 @@ def test_every_invariant_holds_with_force_fail_and_deletion(seeds):
     assert [it.failure for it in results if it.failure] == []
     assert sum(it.counts["forced"] for it in results) > len(seeds)
     assert sum(it.counts["forgotten"] for it in results) > len(seeds) / 10
+
+
+#: What random runs must contain, by the counts of a run. A change of the choices may remove one of them silently.
+DIMENSIONS = (
+    "downtimes under a budget",
+    "absences under a budget",
+    "attempts charged until a survey",
+    "clock settings",
+    "disk clock settings before a final checkpoint",
+    "final checkpoints",
+    "restores with paused jobs",
+    "drains",
+    "fair share: placements beside a paused job",
+    "machine restarts in a pause",
+    "attempts paused",
+    "attempts resumed",
+)
+
+
+@pytest.mark.exhaustive
+def test_a_hundred_random_runs_have_every_dimension():
+    counts = sum((run_checked(seed).counts for seed in range(40, 140)), Counter())
+
+    assert [it for it in DIMENSIONS if counts[it] < 3] == []
 
 
 def test_a_seed_repeats_its_run():
