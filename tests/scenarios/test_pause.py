@@ -374,11 +374,13 @@ async def test_the_final_checkpoint_of_a_paused_task_is_found_after_its_end(worl
     assert (paused.stop_orders[0].final_checkpoint, paused.stop_orders[0].checkpoint_error) == ("final", None)
 
 
-async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the_clock_was_set_back(world):
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the_clock_was_set(world, seconds):
     job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
-    world.step_disk_clock(-3600)
+    world.step_disk_clock(seconds)
     await world.pause(job)
-    await world.wait_until(job, lambda it: it.held)
+    paused = await world.wait_until(job, lambda it: it.held)
+    assert paused.stop_orders[0].final_checkpoint == "final"
 
     await world.resume(job)
 
