@@ -145,7 +145,7 @@ def test_a_failed_commit_of_a_crossing_changes_nothing(case):
 @pytest.mark.parametrize("part", ["", "#1", ".side", "#1.side"])
 async def test_an_order_to_a_part_of_a_job_is_an_order_to_the_job(part):
     before = builders.job(status=Status.RUNNING)
-    order = builders.stop_order(user="ada")
+    order = builders.stop(user="ada")
     run_log = RunLog()
     record = record_of(ADMIN, at=NOON, resource=f"job/{before.id}{part}", outcome=DONE)
     changes = Changes(updated=(replace(before, stop_orders=(order,)),), audit_records=(record,))
