@@ -119,11 +119,9 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Job:
         number=len(job.attempts) + 1,
         environment=event.environment,
         placed_at=now,
-        containers=tuple(AttemptContainer(key=key) for key in job.spec.nodes.keys),
+        containers=tuple([AttemptContainer(key=key) for key in job.spec.nodes.containers]),
     )
-    return replace(
-        move_to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
-    )
+    return move_to(job, Status.STARTING, attempt=attempt, status_reason=None, blocked_at=None, promised_start=None)
 
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Job:
