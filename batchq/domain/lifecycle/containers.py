@@ -64,6 +64,10 @@ def change_container(job: Job, event: on.ContainerEvent, now: datetime) -> Job:
     raise IllegalTransition(f"{type(event).__name__} cannot happen to {named} of {with_history(job)}")
 
 
+#: Events that change neither the state nor the stop of a container: nothing follows from them.
+RECORDED = frozenset({on.ContainerCreated, on.ContainerDiscarded})
+
+
 def follow(before: Job, after: Job, now: datetime) -> Outcome:
     """The changed job with all that follows from the change, and the effects that all changes require."""
     if after is before or (before.attempt is None and after.attempt is None):

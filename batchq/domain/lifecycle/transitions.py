@@ -54,7 +54,8 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
         if job.attempt is None or job.attempt.number != event.attempt:
             return (stopping.see_late_checkpoint(job, event, now) if isinstance(event, on.CheckpointSeen) else job), ()
         if on.is_container_event(event):
-            return containers.follow(job, containers.change_container(job, event, now), now)
+            changed = containers.change_container(job, event, now)
+            return (changed, ()) if type(event) in containers.RECORDED else containers.follow(job, changed, now)
     rule = TRANSITIONS[job.status].get(type(event))
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to {with_history(job)}")
