@@ -86,6 +86,8 @@ class UnitOfWork:
     spending: tuple[Spending, ...] = ()
     #: The state of safe mode to be saved; None: unchanged.
     restoration: Restoration | None = None
+    #: The id of the container engine to be saved; None: unchanged.
+    engine_id: str | None = None
     #: When the last survey began, to be saved; None: unchanged.
     surveyed_at: datetime | None = None
     #: Whether more resources may be free than at the last placement pass.
@@ -106,8 +108,6 @@ class UnitOfWork:
         #: By `id()` of the message, why it was refused.
         self.refusals: dict[int, BatchqError] = {}
         self.submitted: dict[SubmissionKey, JobId] = {}
-        #: The id of the container engine to be saved; None: unchanged.
-        self.engine_id: str | None = None
         #: The containers without a job that a survey in safe mode found; None: no such survey was handled.
         self.unknown_containers: frozenset[Tag] | None = None
         #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
