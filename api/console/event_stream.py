@@ -41,11 +41,11 @@ class LiveQuery(RequestQuery):
 
 
 @pages.get("/live", Permission.SELF)
-async def live(context: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
+async def live(parts: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
     request = visit.http
     last = request.headers.get("Last-Event-ID", "")  # sent when a browser connects again, with the first query
     after = int(last) if last.isascii() and last.isdecimal() and len(last) <= len(str(MAX_NUMBER)) else None
-    with context.state(ConsoleState).hints.stream(
+    with parts.state(ConsoleState).hints.stream(
         visit.caller,
         session=visit.caller.key or request.remote or visit.caller.user,
         after=visit.input.after if after is None else after,
