@@ -35,7 +35,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_250,
     "compute/kubernetes": 3_050,
     "compute/simulated": 800,
-    "tests": 96_700,
+    "tests": 97_100,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
