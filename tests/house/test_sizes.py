@@ -24,7 +24,7 @@ MAX_PACKAGE_LINES = {
     "batchq/cli": 7_400,
     "batchq/doctor": 850,
     "batchq/domain": 11_350,
-    "batchq/engine": 7_300,
+    "batchq/engine": 7_350,
     "batchq/logs": 1_350,
     "batchq/ports": 2_400,
     "batchq/server": 1_000,
