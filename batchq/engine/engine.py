@@ -13,7 +13,6 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import JobOutcome
-from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import SchedulerState
 from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
@@ -21,6 +20,7 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import Cluster
+from batchq.domain.scheduling.machine_rooms import Machines
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
@@ -351,8 +351,8 @@ class Engine:
 
     def cluster(self) -> Cluster | None:
         """The total capacity of all compute environments, as last saved; None while the engine has not answered."""
-        host = self.loop.state.host
-        return None if host is None else self.loop.scheduler.cluster(host)
+        machines = self.loop.state.machines
+        return None if machines is None else self.loop.scheduler.cluster(machines)
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
@@ -366,9 +366,9 @@ class Engine:
         """The jobs that are STARTING or RUNNING, as last saved."""
         return self.loop.state.active.values()
 
-    def host(self) -> Resources | None:
-        """The machine's resources that jobs may use; None while the container engine does not answer."""
-        return self.loop.state.host
+    def machines(self) -> Machines | None:
+        """The machines of the container engine; None while it does not answer."""
+        return self.loop.state.machines
 
     @property
     def history_feed(self) -> HistoryFeed:
@@ -378,7 +378,7 @@ class Engine:
     @property
     def recovered(self) -> bool:
         """Whether the containers that existed at the start of the server are known."""
-        return self.loop.state.host is not None
+        return self.loop.state.machines is not None
 
     def health(self) -> Health:
         return Health(

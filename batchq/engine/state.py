@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.domain.ids import JobId, SubmissionKey, Tag
 from batchq.domain.job import Job
@@ -15,6 +14,8 @@ from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
+from batchq.domain.machines import Machine
+from batchq.domain.scheduling.machine_rooms import Machines
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
@@ -35,11 +36,13 @@ class EngineState:
     def __init__(self, catalog: CatalogView, engine_check: RuntimeCheck) -> None:
         #: Jobs that are STARTING or RUNNING, as last saved.
         self.active: dict[JobId, Job] = {}
-        #: The resources of the host that jobs may use; None while the container engine does not answer.
-        self.host: Resources | None = None
+        #: The machines as the last survey reported them.
+        self.surveyed_machines: tuple[Machine, ...] = ()
+        #: The machines of the container engine; None while it does not answer.
+        self.machines: Machines | None = None
         #: The jobs that had containers in the last survey, and their arrays.
         self.jobs_in_survey: frozenset[JobId] = frozenset()
-        #: Whether the catalog or the host's capacity has changed since the last placement pass.
+        #: Whether the catalog or the machines have changed since the last placement pass.
         self.catalog_changed = False
         #: `Job.order` of the next submitted job.
         self.next_order = 0
@@ -89,7 +92,7 @@ class EngineState:
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:
         """The jobs that had containers in the last survey; None without a valid survey."""
-        return None if self.host is None or self.safe_mode.active else self.jobs_in_survey
+        return None if self.machines is None or self.safe_mode.active else self.jobs_in_survey
 
     @property
     def safe_mode_reason(self) -> str | None:

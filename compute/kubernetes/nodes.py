@@ -17,6 +17,7 @@ from batchq.compute.kubernetes.pod_spec import ENVIRONMENT_LABEL, GPU, INSTANCE
 from batchq.compute.kubernetes.pods import Pod, is_bound, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.container import Resources
+from batchq.domain.machines import Machine, one_machine
 from batchq.errors import RuntimeUnknown
 from batchq.ports.clock import Clock
 
@@ -99,15 +100,17 @@ class ClusterNodes:
         """Read the nodes again before the next choice: a node has refused a pod."""
         self._read_at = None
 
-    async def capacity(self) -> Resources:
-        """What batchq's pods may use of all usable nodes together."""
+    async def capacity(self) -> tuple[Machine, ...]:
+        """What batchq's pods may use of all usable nodes together, as one machine."""
         self.read_again()
         await self._refresh()
         everything = sum_of(room.allocatable for room in self._nodes.values())
-        return Resources(
-            millicpus=max(0, everything.millicpus - self._foreign.millicpus),
-            memory_mib=max(0, everything.memory_mib - self._foreign.memory_mib),
-            gpus=max(0, everything.gpus - self._foreign.gpus),
+        return one_machine(
+            Resources(
+                millicpus=max(0, everything.millicpus - self._foreign.millicpus),
+                memory_mib=max(0, everything.memory_mib - self._foreign.memory_mib),
+                gpus=max(0, everything.gpus - self._foreign.gpus),
+            )
         )
 
     async def _refresh(self) -> None:

@@ -17,8 +17,8 @@ from batchq.compute.kubernetes.pods import Pod, Pods, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import NO_SECRETS, Secrets
-from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
+from batchq.domain.machines import Machine
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, StartImpossible
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
@@ -130,7 +130,7 @@ class KubernetesRuntime:
         async for line in lines:
             yield line
 
-    async def capacity(self) -> Resources:
+    async def machines(self) -> tuple[Machine, ...]:
         return await self._nodes.capacity()
 
     async def lost_before(self) -> datetime | None:

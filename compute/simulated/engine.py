@@ -19,6 +19,7 @@ from batchq.compute.shared import ended_with_host
 from batchq.compute.simulated.script import Script, read
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
+from batchq.domain.machines import Machine
 from batchq.errors import (
     ContainerGone,
     ContainerUnusable,
@@ -173,8 +174,10 @@ class PlannedCheckpoint(Struct, frozen=True):
 class SimulatedEngine:
     """A simulated engine. The methods named as those of the runtime port have the same meaning and errors."""
 
-    def __init__(self, now: Callable[[], datetime], network: Network) -> None:
+    def __init__(self, now: Callable[[], datetime], network: Network, machines: tuple[Machine, ...]) -> None:
         """`now` returns the current time; `network` is the default of launches."""
+        #: As the engine reports them.
+        self.machines = machines
         self._now = now
         self._network = network
         #: The ids of the pause containers of shared networks, by compute environment and account. Containers that have

@@ -16,8 +16,8 @@ from msgspec import Struct
 from batchq.compute.shared import EventQueue, SingleFlight
 from batchq.compute.simulated.engine import SimulatedContainer, SimulatedEngine
 from batchq.domain.catalog import Network
-from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
+from batchq.domain.machines import Machine
 from batchq.domain.training import CHECKPOINT_SIGNALS
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable, StartUnderWay
 from batchq.ports.clock import Clock
@@ -77,15 +77,19 @@ class SimulatedRuntime:
     """The runtime port on a simulated engine."""
 
     def __init__(
-        self, *, clock: Clock, capacity: Resources, network: Network = Network.SHARED, engine_id: str = "simulated"
+        self,
+        *,
+        clock: Clock,
+        machines: tuple[Machine, ...],
+        network: Network = Network.SHARED,
+        engine_id: str = "simulated",
     ) -> None:
         """`network` is the default of launches; `engine_id` is the id that `identity` returns."""
         self._identity = engine_id
         self.faults = Faults()
         self._clock = clock
-        self._capacity = capacity
         #: The engine, whose state tests change as operators and other clients of an engine do.
-        self.engine = SimulatedEngine(clock.now, network)
+        self.engine = SimulatedEngine(clock.now, network, machines)
         #: What `create` returned, until the start: a start never reaches a later container of the same name.
         self._created: dict[Tag, SimulatedContainer] = {}
         #: Delayed effects, each with the time at which it is executed.
@@ -158,8 +162,8 @@ class SimulatedRuntime:
             if line.at > after:
                 yield line
 
-    async def capacity(self) -> Resources:
-        return await self._call("capacity", None, lambda: self._capacity)
+    async def machines(self) -> tuple[Machine, ...]:
+        return await self._call("machines", None, lambda: self.engine.machines)
 
     async def lost_before(self) -> datetime | None:
         return await self._call("lost_before", None, lambda: self.engine.lost_before)

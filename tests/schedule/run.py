@@ -14,7 +14,7 @@ from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.domain.scheduling.capacity import usable
+from batchq.domain.machines import one_machine, usable
 from tests.support import builders, scripts
 from tests.support.builders import ADMIN, NOON, policy
 from tests.support.proxies import StatusChanges
@@ -207,7 +207,7 @@ async def run_workload(jobs: int, *, vcpus: int, seed: int) -> Metrics:
     """Run so many jobs on a host of so many vCPUs, in two compute environments that both queues use."""
     host = Resources(millicpus=1000 * vcpus, memory_mib=2560 * vcpus)
     environments = {"east": 500 * vcpus, "west": 500 * vcpus}
-    world = new_simulated(capacity=host, survey_interval=600.0)
+    world = new_simulated(machines=one_machine(host), survey_interval=600.0)
     recorder = MetricsRecorder(usable(host), environments, world.clock)
     world.store.after_commit = StatusChanges(recorder.record)
     await world.boot()

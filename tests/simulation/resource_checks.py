@@ -9,7 +9,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import Job
-from batchq.domain.scheduling.capacity import usable
+from batchq.domain.machines import usable
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes

@@ -13,6 +13,7 @@ from batchq.compute.simulated.engine import nanoseconds
 from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId
+from batchq.domain.machines import one_machine
 from batchq.domain.times import EPOCH
 from batchq.engine import bulk_stops, propagation
 from tests.simulation.checkpoints import ObservedCheckpoints
@@ -49,12 +50,16 @@ class World:
         self.invariants.checkpoints.shown_by_disk = self._shown_by_disk
         self.connection = database_in_memory()
         self.machine = FaultyEngine(
-            clock=self.clock, capacity=HOST, choices=self.choices, run_log=run_log, invariants=self.invariants
+            clock=self.clock,
+            machines=one_machine(HOST),
+            choices=self.choices,
+            run_log=run_log,
+            invariants=self.invariants,
         )
         # Another engine: too small for any job, so that none is begun there while no attempt is unfinished.
         self.other_engine = FaultyEngine(
             clock=self.clock,
-            capacity=Resources(millicpus=0, memory_mib=0),
+            machines=one_machine(Resources(millicpus=0, memory_mib=0)),
             choices=self.choices,
             run_log=run_log,
             invariants=self.invariants,

@@ -12,6 +12,7 @@ from datetime import timedelta
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, tags_under_way
+from batchq.domain.task import total
 from batchq.engine.mailbox import RuntimeLost, SurveyCompleted
 from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import Committed
@@ -87,14 +88,15 @@ class Watcher:
         expected, began_at = self._expected(), self._clock.now()
         try:
             found = await self._runtime.survey()
-            capacity = await self._runtime.capacity()
+            machines = await self._runtime.machines()
             lost_before = await self._runtime.lost_before()
             engine = await self._runtime.identity()
         except RuntimeUnknown as unknown:
             self._engine_lost(str(unknown))
             return
         if self.engine_failure is not None:
-            log.info("the container engine answers: %s", capacity)
+            resources = total(machine.resources for machine in machines)
+            log.info("the container engine answers: machines=%d %s", len(machines), resources)
         self.engine_failure = None
         seen = tuple(
             SurveyedContainer(
@@ -111,7 +113,7 @@ class Watcher:
                 containers=seen,
                 began_at=began_at,
                 expected=expected,
-                capacity=capacity,
+                machines=machines,
                 lost_before=lost_before,
             )
         )

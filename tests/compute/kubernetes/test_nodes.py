@@ -8,6 +8,7 @@ import pytest
 
 from batchq.compute.kubernetes.nodes import demand_of, node_room, quantity
 from batchq.domain.container import Resources
+from batchq.domain.machines import one_machine
 from batchq.errors import RuntimeUnknown
 from tests.compute.kubernetes.conftest import name_of
 from tests.support.containers import launch, launched
@@ -75,7 +76,7 @@ async def test_the_capacity_is_that_of_usable_nodes_without_what_others_reserve(
     ]
     await launched(runtime, launch(Script(seconds=None)))
 
-    assert await runtime.capacity() == Resources(millicpus=3500, memory_mib=1792)
+    assert await runtime.machines() == one_machine(Resources(millicpus=3500, memory_mib=1792))
 
 
 async def test_without_the_right_to_list_all_pods_only_the_own_namespace_counts(model):
@@ -87,7 +88,7 @@ async def test_without_the_right_to_list_all_pods_only_the_own_namespace_counts(
     first = await launched(runtime, launch(Script(seconds=None), resources=large))
 
     assert cluster.pods[name_of(first)]["spec"]["nodeName"] == "n1"
-    assert await runtime.capacity() == Resources(millicpus=2000, memory_mib=1024)
+    assert await runtime.machines() == one_machine(Resources(millicpus=2000, memory_mib=1024))
 
 
 async def test_the_room_of_an_ended_pod_is_free_at_once(model):
