@@ -1,14 +1,14 @@
 """The state of the loop beside the stored jobs: what surveys and requests change, safe mode, repeated submissions."""
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.enums import ACTIVE, QUEUED, Status
-from batchq.domain.ids import JobId, SubmissionKey, Tag
+from batchq.domain.ids import JobId, MachineName, SubmissionKey, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key
@@ -210,9 +210,10 @@ class SafeMode:
         """Handle a survey in safe mode."""
         present = {container.tag for container in seen}
         self._started = frozenset(container.tag for container in seen if container.started)
+        machines = {container.tag: container.machine for container in seen if container.machine is not None}
         for container in seen:
             if container.started:
-                self._resume_attempt(unit, container.tag, present)
+                self._resume_attempt(unit, container.tag, present, machines)
         known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
         found = reconcile(active=unit.active(), known=known, surveyed=seen, expected=())
         ended = {
@@ -266,7 +267,9 @@ class SafeMode:
         """The containers among `tags` that an operator chose to leave alone."""
         return frozenset(tag for tag in tags if tag in self.restoration.spared and not _is_recorded_as_ended(unit, tag))
 
-    def _resume_attempt(self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag]) -> None:
+    def _resume_attempt(
+        self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag], machines: Mapping[Tag, MachineName]
+    ) -> None:
         """Advance the job to the attempt of an existing container.
 
         The attempts in between count as lost. An attempt with a container that can still report its end stops this.
@@ -278,7 +281,7 @@ class SafeMode:
             if job.status in ACTIVE:
                 _lose(unit, job)
             else:
-                _place(unit, job, queue.environments[0])
+                _place(unit, job, queue.environments[0], _machines_of(job, tag, machines))
 
     def on_committed(self, committed: Committed) -> None:
         if committed.unit.unknown_containers is not None:
@@ -310,7 +313,19 @@ def _lose(unit: UnitOfWork, job: Job) -> None:
     unit.step(job.id, on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key))
 
 
-def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
+def _machines_of(job: Job, tag: Tag, machines: Mapping[Tag, MachineName]) -> tuple[MachineName, ...]:
+    """The machine of each node of the attempt; that of `tag` for nodes without a started container."""
+    if tag not in machines:
+        return ()
+    own = {
+        other.node: machine
+        for other, machine in machines.items()
+        if (other.job_id, other.attempt) == (tag.job_id, tag.attempt)
+    }
+    return tuple(own.get(node, machines[tag]) for node in range(job.spec.nodes.count))
+
+
+def _place(unit: UnitOfWork, job: Job, environment: str, machines: tuple[MachineName, ...]) -> None:
     """Place the job. Its container exists, so its dependencies had been met."""
     if job.status is not Status.RUNNABLE:
         unit.step(job.id, on.DependenciesMet())
@@ -318,7 +333,7 @@ def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
         unit.step(job.id, on.ReleaseRequested())
     if job.unschedulable:
         unit.step(job.id, on.FoundSchedulable())
-    unit.step(job.id, on.Placed(environment=environment))
+    unit.step(job.id, on.Placed(environment=environment, machines=machines))
 
 
 def _is_of_attempt_under_way(unit: UnitOfWork, tag: Tag) -> bool:

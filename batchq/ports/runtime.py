@@ -58,11 +58,13 @@ MAX_FAILURE = 1024  # characters
 class Inspection(Struct, frozen=True, kw_only=True):
     """A container of this instance, as the engine reports it.
 
-    A survey reports only `tag` and `state` reliably; all other fields need an inspection.
+    A survey reports only `tag`, `state` and `machine` reliably; all other fields need an inspection.
     """
 
     tag: Tag
     state: ContainerState
+    #: The machine on which it was started; None: the engine has only one, or it was not started.
+    machine: MachineName | None = None
     #: None for a container that has never run.
     started_at: datetime | None = None
     #: Never before `started_at`; None for a container that has not ended.

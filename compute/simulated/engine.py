@@ -108,14 +108,22 @@ class SimulatedContainer(Struct, kw_only=True):
         """The inspection of the container at `now`, without `host_lost`."""
         tag, end = self.launch.tag, self.end()
         if self.started_at is None or now < self.started_at:
-            return Inspection(tag=tag, state=ContainerState.CREATED)
+            machine = None if self.started_at is None else self.launch.machine
+            return Inspection(tag=tag, state=ContainerState.CREATED, machine=machine)
         if end is None or end.at > now:
             running = ContainerState.RUNNING
-            return Inspection(tag=tag, state=running, started_at=self.started_at, address=self.address)
+            return Inspection(
+                tag=tag,
+                state=running,
+                machine=self.launch.machine,
+                started_at=self.started_at,
+                address=self.address,
+            )
         has_failure_file = self.launch.spec.failure_file is not None
         return Inspection(
             tag=tag,
             state=ContainerState.EXITED,
+            machine=self.launch.machine,
             started_at=self.started_at,
             stopped_at=end.at,
             exit_code=end.exit_code,

@@ -112,6 +112,9 @@ class Choices:
         self.engine_kills = Random(f"{seed} engine ends")
         #: How often the engine is killed in a start.
         self.engine_kill_rate = self.engine_kills.choice([NONE, NONE, 0.03, 0.1])
+        self.machines = Random(f"{seed} machines")
+        #: How many machines the engine has.
+        self.machine_count = self.machines.choice([1, 1, 2, 3, 5])
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])

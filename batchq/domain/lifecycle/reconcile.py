@@ -16,7 +16,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import AttemptContainerState
-from batchq.domain.ids import JobId, Tag
+from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key
@@ -34,6 +34,8 @@ class SurveyedContainer(Struct, frozen=True, kw_only=True):
     running: bool
     #: Whether it was ever started; False: it was only created.
     started: bool = True
+    #: The machine on which it was started; None: the engine has only one, or it was not started.
+    machine: MachineName | None = None
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):

@@ -103,6 +103,7 @@ class Watcher:
                 tag=inspection.tag,
                 running=inspection.state is ContainerState.RUNNING,
                 started=inspection.state is not ContainerState.CREATED,
+                machine=inspection.machine,
             )
             for inspection in found
             if inspection.state is not ContainerState.GOING or inspection.tag in expected
