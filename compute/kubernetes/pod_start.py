@@ -25,14 +25,13 @@ from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_bound
 from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import Secrets
-from batchq.domain.ids import Tag
+from batchq.domain.ids import MachineName, Tag
 from batchq.errors import (
     ContainerGone,
     ContainerRuntimeError,
     ContainerUnusable,
     NameTaken,
     RuntimeUnknown,
-    StartHadNoEffect,
     StartRefused,
     StartUnderWay,
 )
@@ -73,8 +72,8 @@ class PodStarts:
         self._watch = watch
         self._nodes = nodes
         self._clock = clock
-        #: The pods that `create` returned, with the compute environments of their jobs.
-        self._created: dict[Tag, tuple[Pod, str]] = {}
+        #: The pods that `create` returned, with the machines of their jobs.
+        self._created: dict[Tag, tuple[Pod, MachineName | None]] = {}
 
     async def create(self, launch: LaunchSpec) -> Created:
         body = build_pod(launch, instance=self._instance, policy=self._policy)
@@ -88,18 +87,18 @@ class PodStarts:
             secret = build_secret(launch, instance=self._instance, uid=uid_of(pod), secrets=values)
             if secret is not None:
                 await self._pods.ensure_secret(secret)
-        self._created[launch.tag] = pod, launch.placed_on
+        self._created[launch.tag] = pod, launch.machine
         return created_of(uid_of(pod), state)
 
     async def start(self, tag: Tag) -> None:
         await self._watch.ensure_running()
-        pod, environment = self._created.get(tag, (None, ""))
+        pod, machine = self._created.get(tag, (None, None))
         pod = pod or await self._pods.get(tag)
         if pod is None:
             raise ContainerGone(f"no pod of {tag} exists")
         with self._watch.changes(tag) as changed:
             if not is_bound(pod):
-                await self._bind(tag, pod, environment)
+                await self._bind(tag, pod, machine)
             await self._wait_for_run(tag, uid_of(pod), changed)
         self.forget(tag)
 
@@ -142,12 +141,15 @@ class PodStarts:
         await self._pods.remove(pod, REMOVE)
         return None
 
-    async def _bind(self, tag: Tag, pod: Pod, environment: str) -> None:
-        """Bind the pod to a node, once. Raises ContainerGone; StartHadNoEffect."""
-        node = await self._nodes.choose(pod, environment)
-        if node is None:
-            raise StartHadNoEffect("start: no node has room for the pod")
-        reply = await self._pods.bind(pod, node)
+    async def _bind(self, tag: Tag, pod: Pod, machine: MachineName | None) -> None:
+        """Bind the pod to the node on which the job was placed, once.
+
+        Raises ContainerGone, and what `ClusterNodes.take` raises.
+        """
+        if machine is None:
+            raise StartRefused("CannotStartContainerError: the job was placed on no node of the cluster")
+        await self._nodes.take(pod, machine)
+        reply = await self._pods.bind(pod, machine)
         if reply.ok:
             return
         self._nodes.release(uid_of(pod))

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.log_reader import read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
@@ -118,7 +120,11 @@ class KubernetesRuntime:
         await self._verify_version()
         pods, _ = await self._pods.list()
         tagged = ((self._reader.tag_of(pod), pod) for pod in pods)
-        return tuple(self._reader.read(pod, tag).inspection for tag, pod in tagged if tag is not None)
+        return tuple(
+            replace(self._reader.read(pod, tag).inspection, machine=pod["spec"].get("nodeName"))
+            for tag, pod in tagged
+            if tag is not None
+        )
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         return self._watch.subscribe()
@@ -131,7 +137,7 @@ class KubernetesRuntime:
             yield line
 
     async def machines(self) -> tuple[Machine, ...]:
-        return await self._nodes.capacity()
+        return await self._nodes.machines()
 
     async def lost_before(self) -> datetime | None:
         """None: each pod shows by itself whether it was lost with its node."""

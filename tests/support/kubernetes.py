@@ -3,6 +3,7 @@
 from contextlib import asynccontextmanager
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import ClusterAccess, FixedToken
 from batchq.compute.kubernetes.pod_spec import PodPolicy
@@ -12,6 +13,15 @@ from batchq.system.clock import SystemClock
 from tests.support.kubernetes_api import ModelCluster
 
 INSTANCE = "i1"
+
+
+class PlacedRuntime(KubernetesRuntime):
+    """Places each container without a machine on `machine`, as the scheduler does in a server."""
+
+    machine = "n1"
+
+    async def create(self, launch):
+        return await super().create(launch if launch.machine else replace(launch, machine=self.machine))
 
 
 @asynccontextmanager
@@ -36,7 +46,7 @@ def runtime_at(url, **changes):
         "clock": SystemClock(),
         "policy": PodPolicy(privileged=Privileged.ALLOW),
     }
-    return KubernetesRuntime(**usual | changes)
+    return PlacedRuntime(**usual | changes)
 
 
 @asynccontextmanager

@@ -46,7 +46,9 @@ def node(name, allocatable=SMALL, *, ready=True, labels=None, taints=(), unsched
         "spec": {"taints": list(taints), "unschedulable": unschedulable},
         "status": {
             "allocatable": allocatable,
-            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+            "conditions": [
+                {"type": "Ready", "status": "True" if ready else "Unknown", "lastTransitionTime": stamp(now())}
+            ],
         },
     }
 
