@@ -18,6 +18,7 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, T
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.lifecycle.reconcile import is_on_absent_machine, tags_under_way
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import Cluster
 from batchq.domain.scheduling.machine_rooms import Machines
@@ -132,7 +133,7 @@ class Engine:
     def _create_executor(
         self, runtime: ContainerRuntime, capture_log: Callable[[Tag], Awaitable[bool]], read_metrics: ReadMetrics
     ) -> Executor:
-        verified = VerifiedRuntime(runtime, self._engine_check)
+        verified = VerifiedRuntime(runtime, self._engine_check, is_unreachable=self._is_unreachable)
 
         async def capture_verified(tag: Tag) -> bool:
             await verified.verify()
@@ -152,6 +153,13 @@ class Engine:
             saved_job=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is created later
             post=self.mailbox.post,
         )
+
+    def _is_unreachable(self, tag: Tag) -> bool:
+        """Whether the machine of a container under way did not answer in the last survey."""
+        job, machines = self.loop.state.active.get(tag.job_id), self.loop.state.machines
+        if job is None or machines is None or tag not in tags_under_way(job):
+            return False
+        return is_on_absent_machine(job, tag, machines.by_name)
 
     def _on_saved(self, job: Job) -> None:
         self._timers.set(job)

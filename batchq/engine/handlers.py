@@ -373,6 +373,7 @@ def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
         surveyed=message.containers,
         expected=message.expected,
         lost_before=message.lost_before,
+        machines={machine.name: machine for machine in message.machines},
     )
 
 

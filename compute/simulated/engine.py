@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from batchq.compute.shared import ended_with_host
 from batchq.compute.simulated.script import Script, read
 from batchq.domain.catalog import Network
-from batchq.domain.ids import Tag
+from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.errors import (
     ContainerGone,
@@ -87,6 +87,8 @@ class SimulatedContainer(Struct, kw_only=True):
     killed_at: datetime | None = None
     #: When its machine first went down after the start; None: never.
     crashed_at: datetime | None = None
+    #: Whether one machine of several went down, and not the engine.
+    lost_with_machine: bool = False
 
     def start(self, now: datetime) -> None:
         """Start the container at `now`. Raises StartRefused if the script refuses this start."""
@@ -186,6 +188,8 @@ class SimulatedEngine:
         """`now` returns the current time; `network` is the default of launches."""
         #: As the engine reports them.
         self.machines = machines
+        self._indexed: tuple[Machine, ...] = ()
+        self._away: dict[MachineName, datetime | None] = {}
         self._now = now
         self._network = network
         #: The ids of the pause containers of shared networks, by compute environment and account. Containers that have
@@ -246,6 +250,8 @@ class SimulatedEngine:
         container = self._existing(tag)
         if self._network_is_gone(container):
             raise RuntimeUnknown(f"the network that {tag} was to join does not exist any more")
+        if self.is_unreachable(tag):
+            raise StartUnderWay(f"machine {container.launch.machine} does not answer")
         if container.started_at is None:
             container.start(self._now())
             for name in container.script.checkpoints:
@@ -256,9 +262,67 @@ class SimulatedEngine:
     def inspect(self, tag: Tag) -> Inspection | None:
         if tag not in self.containers:
             return None
-        found = self.containers[tag].inspect(self._now())
-        lost = self._may_have_run(self.containers[tag]) or ended_with_host(found, self.lost_before)
+        return self._inspect(self.containers[tag])
+
+    def _inspect(self, container: SimulatedContainer) -> Inspection:
+        """What the engine reports of a container: of one on a machine that does not answer, what it knew before."""
+        since = self._away_since(container)
+        found = container.inspect(self._now() if since is None else since)
+        if since is not None and found.stopped_at is not None and found.stopped_at >= since:
+            return Inspection(
+                tag=found.tag,
+                state=ContainerState.RUNNING,
+                machine=found.machine,
+                started_at=found.started_at,
+                address=container.address,
+            )
+        crashed = container.lost_with_machine and found.stopped_at == container.crashed_at
+        lost = crashed or self._may_have_run(container) or ended_with_host(found, self.lost_before)
         return replace(found, host_lost=True) if lost else found
+
+    def disconnect(self, name: MachineName) -> None:
+        """Let a machine of several answer no more. Its containers continue."""
+        self._change_machine(name, away_since=self._now())
+
+    def power_off(self, name: MachineName) -> None:
+        """Let a machine of several lose its power, and with it every container that runs there."""
+        for container in self._on(name):
+            if container.started_at is not None and container.crashed_at is None:
+                end = container.end()
+                container.crashed_at = self._now()
+                container.lost_with_machine = end is None or end.at > self._now()
+        self._change_machine(name, away_since=self._now())
+
+    def reconnect(self, name: MachineName) -> None:
+        """Let a machine answer again. After `power_off` it does not start its containers again, on whatever disk."""
+        self._change_machine(name, away_since=None)
+
+    def remove_machine(self, name: MachineName) -> list[Tag]:
+        """Take a machine from the engine, with all its containers. Returns their tags."""
+        self.machines = tuple(machine for machine in self.machines if machine.name != name)
+        gone = [container.launch.tag for container in self._on(name)]
+        for tag in gone:
+            self.remove(tag)
+        return gone
+
+    def _change_machine(self, name: MachineName, *, away_since: datetime | None) -> None:
+        self.machines = tuple(
+            replace(machine, away_since=away_since) if machine.name == name else machine for machine in self.machines
+        )
+
+    def _on(self, name: MachineName) -> list[SimulatedContainer]:
+        return [container for container in self.containers.values() if container.launch.machine == name]
+
+    def _away_since(self, container: SimulatedContainer) -> datetime | None:
+        """Since when the machine of the container does not answer; None: it answers."""
+        if self._indexed is not self.machines:
+            self._indexed = self.machines
+            self._away = {machine.name: machine.away_since for machine in self.machines}
+        return None if container.launch.machine is None else self._away.get(container.launch.machine)
+
+    def is_unreachable(self, tag: Tag) -> bool:
+        """Whether the machine of the container does not answer."""
+        return tag in self.containers and self._away_since(self.containers[tag]) is not None
 
     def end(self, *, starting: Tag | None = None) -> None:
         """Kill the engine, which restarts with all its containers.
@@ -318,8 +382,7 @@ class SimulatedEngine:
         return container is not None and container.inspect(self._now()).state is ContainerState.RUNNING
 
     def survey(self) -> tuple[Inspection, ...]:
-        now = self._now()
-        return tuple(container.inspect(now) for container in self.containers.values())
+        return tuple(map(self._inspect, self.containers.values()))
 
     def lines(self, tag: Tag) -> list[LogLine]:
         container = self._existing(tag)

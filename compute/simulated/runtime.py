@@ -16,7 +16,7 @@ from msgspec import Struct
 from batchq.compute.shared import EventQueue, SingleFlight
 from batchq.compute.simulated.engine import SimulatedContainer, SimulatedEngine
 from batchq.domain.catalog import Network
-from batchq.domain.ids import Tag
+from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.training import CHECKPOINT_SIGNALS
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable, StartUnderWay
@@ -41,6 +41,10 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 NO_EFFECT, LOST_REPLY = Fault(takes_effect=False), Fault(takes_effect=True)
 KILLS_ENGINE = Fault(takes_effect=True, kills_engine=True)
+
+
+#: The calls that need the machine of the container; the engine itself answers the others.
+REACH_MACHINE = frozenset({"signal_stop", "kill", "remove", "logs"})
 
 
 class Faults:
@@ -188,6 +192,12 @@ class SimulatedRuntime:
         if tag in self._ends:
             self._ends.pop(tag)()
 
+    def remove_machine(self, name: MachineName) -> None:
+        """Take a machine from the engine, with all its containers."""
+        for tag in self.engine.remove_machine(name):
+            if tag in self._ends:
+                self._ends.pop(tag)()
+
     def restart_machine(self) -> None:
         """Restart the machine, which ends every running container and every subscription to deaths."""
         self.engine.restart_machine()
@@ -203,6 +213,8 @@ class SimulatedRuntime:
         self._run_due_effects()
         self.engine.write_checkpoints()
         fault = self.faults.next_fault(call, tag)
+        if fault is None and call in REACH_MACHINE and tag is not None and self.engine.is_unreachable(tag):
+            raise RuntimeUnknown(f"{call}: the machine of {tag} does not answer")
         if fault is None:
             return effect()
         if fault.kills_engine:
@@ -274,7 +286,8 @@ class SimulatedRuntime:
         while (left := (at - self._clock.now()).total_seconds()) > 0:
             await self._clock.sleep(left)
         self._ends.pop(tag, None)
-        self._report(tag)
+        if not self.engine.is_unreachable(tag):
+            self._report(tag)
 
     def _report(self, tag: Tag) -> None:
         inspects = self.faults.inspects_deaths and not self.faults.unreachable

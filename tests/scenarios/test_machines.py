@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from batchq.domain.container import Resources
 from batchq.domain.enums import Status
 from batchq.domain.machines import Machine
-from batchq.domain.status_reasons import TOO_LARGE_FOR_MACHINES
+from batchq.domain.status_reasons import HOST_TERMINATED, TOO_LARGE_FOR_MACHINES
 from tests.support.builders import NOON, gang, task
-from tests.support.scripts import LASTING, contained, spec
+from tests.support.scripts import LASTING, Script, contained, spec
 from tests.support.world import World
 
 CPUS = 4
@@ -155,3 +155,79 @@ async def test_the_room_of_a_machine_is_known_after_a_restart(simulated):
     job = await simulated.start(LASTING, queue="wide", millicpus=2000)
 
     assert await machines_of(simulated, job) == ["b"]
+
+
+async def test_a_job_on_a_machine_that_does_not_answer_may_still_run_and_keeps_its_room(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(Script(seconds=600), queue="wide", millicpus=3000, attempts=3)
+    simulated.runtime.runtime.engine.disconnect("a")
+    await simulated.sleep(30)
+
+    await simulated.wait_for_why(
+        job,
+        "RUNNING",
+        "Has run for * in wide. Machine a has not answered for *: the job may still run there. It keeps its room and "
+        "is not retried until the machine answers or has left.",
+        machine="a",
+    )
+    other = await simulated.start(LASTING, queue="wide", millicpus=3000)
+    await simulated.sleep(1200)
+
+    assert await machines_of(simulated, other) == ["b"]
+    assert (await simulated.job(job)).status is Status.RUNNING
+    simulated.runtime.runtime.engine.reconnect("a")
+    done = await simulated.wait_for(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+
+
+async def test_a_job_is_retried_when_a_machine_that_lost_its_power_is_back(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
+    simulated.runtime.runtime.engine.power_off("a")
+    await simulated.sleep(60)
+    assert (await simulated.job(job)).attempt.number == 1
+
+    simulated.runtime.runtime.engine.reconnect("a")
+
+    await simulated.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    first, _ = (await simulated.job(job)).all_attempts
+    assert (first.status_reason, first.exit_code) == (HOST_TERMINATED, 255)
+
+
+async def test_a_job_on_a_machine_that_has_left_is_lost_with_its_host(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
+
+    simulated.runtime.runtime.remove_machine("a")
+
+    await simulated.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    first, second = (await simulated.job(job)).all_attempts
+    assert first.status_reason == HOST_TERMINATED
+    assert [it.machine for it in second.containers] == ["b"]
+
+
+async def test_a_container_removed_while_its_machine_does_not_answer_may_still_run(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
+    simulated.runtime.runtime.engine.disconnect("a")
+    await simulated.sleep(30)
+    simulated.runtime.runtime.remove_externally((await simulated.job(job)).tag)
+
+    await simulated.sleep(120)
+
+    assert (await simulated.job(job)).attempt.number == 1
+    simulated.runtime.runtime.engine.reconnect("a")
+    await simulated.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+
+
+async def test_a_terminated_job_ends_when_its_machine_answers_again(simulated):
+    await on(simulated, machine("a"))
+    job = await simulated.start(LASTING, queue="wide")
+    simulated.runtime.runtime.engine.disconnect("a")
+
+    await simulated.terminate(job, "stop it")
+    await simulated.sleep(300)
+
+    assert (await simulated.job(job)).status is Status.RUNNING
+    simulated.runtime.runtime.engine.reconnect("a")
+    await simulated.wait_for(job, Status.FAILED, status_reason="stop it")

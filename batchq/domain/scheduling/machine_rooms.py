@@ -64,6 +64,7 @@ class Machines:
         self.machines = tuple(sorted(machines, key=_preference))
         #: The position of each machine.
         self.index = {machine.name: index for index, machine in enumerate(self.machines)}
+        self.by_name = {machine.name: machine for machine in self.machines}
         #: What jobs may use of each machine.
         self.capacity = tuple(_capacity(machine) for machine in self.machines)
         #: The sum of what jobs may reserve of all machines, open or not.

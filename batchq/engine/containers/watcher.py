@@ -194,9 +194,13 @@ class RuntimeCheck:
 class VerifiedRuntime:
     """Raises RuntimeUnknown from each call while an engine other than the known one answers."""
 
-    def __init__(self, runtime: ContainerRuntime, check: RuntimeCheck) -> None:
+    def __init__(
+        self, runtime: ContainerRuntime, check: RuntimeCheck, *, is_unreachable: Callable[[Tag], bool]
+    ) -> None:
         self._runtime = runtime
         self._check = check
+        #: Whether the machine of a container does not answer the engine.
+        self._is_unreachable = is_unreachable
 
     async def verify(self) -> None:
         """Raise RuntimeUnknown if another engine answers. Before the first survey this asks the engine for its id."""
@@ -220,11 +224,14 @@ class VerifiedRuntime:
         """The state of a container; None if it is absent.
 
         Absence is reported only after the engine's id was compared again: the engine may have been replaced in between.
+        A container that was removed while its machine does not answer may still run there, so its absence is not known.
         """
         await self.verify()
         found = await self._runtime.inspect(tag)
         if found is None:
             await self._compare_ids()
+            if self._is_unreachable(tag):
+                raise RuntimeUnknown(f"the machine of container {tag} does not answer: its program may still run")
         return found
 
     async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
