@@ -10,7 +10,7 @@ from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
 from batchq.domain.ids import JobId, MachineName
 from batchq.domain.job import Job
 from batchq.domain.scheduling.backfill import Ending, Reservations, latest_start
-from batchq.domain.scheduling.machine_forecast import Demand, plan_machines, reserved_rooms
+from batchq.domain.scheduling.machine_forecast import Demand, free_for_gang, plan_machines, reserved_rooms
 from batchq.domain.scheduling.machine_rooms import NOTHING, Kept, Machines, Room, minus
 from batchq.domain.scheduling.resources import GPUS, MEMORY, Amounts, Dimension, UsageSnapshot, held_rooms, vcpus
 from batchq.domain.task import NodeRun
@@ -71,17 +71,18 @@ class FreeMachines:
     ) -> tuple[int, ...] | None:
         """A machine for each node, by index, beside what is reserved (`kept`); None: there is no room now.
 
-        Empty if the engine has one machine. The search may miss the machines that are reserved for a gang of different
-        nodes, so they are tried too.
+        Empty if the engine has one machine. The search may miss machines that could hold a gang of different nodes. So
+        those with the least lack, and those that are reserved for it, are tried too.
         """
         if self._rooms is None:
             return ()
         found = self._rooms.find(runs, environment, kept)
-        if found is None and len(runs) > 1 and job_id in self._planned:
-            planned = self._known(job_id)
-            if planned and self._rooms.holds(reserved_rooms(runs, planned), environment, kept):
-                return planned
-        return found
+        if found is not None or len(runs) == 1:
+            return found
+        planned = self._known(job_id)
+        if planned and self._rooms.holds(reserved_rooms(runs, planned), environment, kept):
+            return planned
+        return free_for_gang(runs, environment, self._rooms, kept)
 
     def take(self, runs: Sequence[NodeRun], machines: Sequence[int]) -> Rooms:
         """Use the room on the machines that `find` returned. Returns what is free again when the job ends."""

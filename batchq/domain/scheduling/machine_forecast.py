@@ -22,6 +22,7 @@ from batchq.domain.scheduling.machine_rooms import (
     Kept,
     Room,
     covers,
+    lack_of,
     largest_first,
     minus,
     plus,
@@ -29,8 +30,6 @@ from batchq.domain.scheduling.machine_rooms import (
 )
 from batchq.domain.scheduling.resources import Amounts, Dimension, add_amounts, fits
 from batchq.domain.task import NodeRun
-
-_WHOLE = 1_000_000  # the lack of a machine without anything that a node requests in one dimension
 
 _at = attrgetter("at")
 
@@ -80,6 +79,15 @@ def plan_machines(demand: Demand, endings: Sequence[Ending], known: tuple[int, .
     if known and all(demand.free.is_open(index) for index in known):
         return MachinePlan(starts=None, machines=known)
     return MachinePlan(starts=None, machines=_least_lacking(demand))
+
+
+def free_for_gang(
+    runs: Sequence[NodeRun], environment: EnvironmentName, free: FreeRooms, kept: Kept
+) -> tuple[int, ...] | None:
+    """Machines with room for all nodes of a gang now, by another search than `FreeRooms.find`; None: not found."""
+    demand = Demand(runs=runs, amounts={environment: {}}, free=free, kept=kept, there={})
+    found = _gang_of_pools(demand, free.machines.pools(environment))
+    return found[1] if found is not None and found[0] == 0 else None
 
 
 def reserved_rooms(runs: Sequence[NodeRun], machines: Sequence[int]) -> dict[int, Room]:
@@ -140,7 +148,8 @@ def _least_lacking(demand: Demand) -> tuple[int, ...]:
     """
     machines = demand.free.machines
     environments = {tuple(machines.pools(name)): name for name in demand.amounts}
-    found = [plan for pools in environments if (plan := _of_pools(demand, pools)) is not None]
+    of_pools = _single_of_pools if demand.is_single else _gang_of_pools
+    found = [plan for pools in environments if (plan := of_pools(demand, pools)) is not None]
     if found:
         return min(found)[1]
     idle = FreeRooms(machines, {})
@@ -148,7 +157,15 @@ def _least_lacking(demand: Demand) -> tuple[int, ...]:
     return next((plan for plan in plans if plan is not None), ())
 
 
-def _of_pools(demand: Demand, pools: Sequence[range]) -> tuple[int, tuple[int, ...]] | None:
+def _single_of_pools(demand: Demand, pools: Sequence[range]) -> tuple[int, tuple[int, ...]] | None:
+    """As `_gang_of_pools`, for a job of one node."""
+    wanted = room_of(demand.runs[0].resources)
+    best = [found for pool in pools if (found := demand.free.least_lacking(wanted, pool, demand.kept)) is not None]
+    lack, index = min(best, default=(0, -1))
+    return None if index < 0 else (lack, (index,))
+
+
+def _gang_of_pools(demand: Demand, pools: Sequence[range]) -> tuple[int, tuple[int, ...]] | None:
     """What the machines lack that lack least, and one for each node; None: not all nodes could fit that way."""
     free, taken, total = demand.free, dict(demand.kept), 0
     capacity = list(free.machines.capacity)  # without what nodes of this job take
@@ -157,7 +174,7 @@ def _of_pools(demand: Demand, pools: Sequence[range]) -> tuple[int, tuple[int, .
     for first, run in largest_first(demand.runs):
         wanted = room_of(run.resources)
         rooms = ((index, minus(free.room(index), taken.get(index, NOTHING))) for index in eligible)
-        heap = [(_lack(room, wanted), index) for index, room in rooms if covers(capacity[index], wanted)]
+        heap = [(lack_of(room, wanted), index) for index, room in rooms if covers(capacity[index], wanted)]
         heapify(heap)
         for node in range(first, first + run.count):
             if not heap:
@@ -167,16 +184,7 @@ def _of_pools(demand: Demand, pools: Sequence[range]) -> tuple[int, tuple[int, .
             taken[index] = plus(taken.get(index, NOTHING), wanted)
             capacity[index] = minus(capacity[index], wanted)
             if covers(capacity[index], wanted):
-                heapreplace(heap, (_lack(minus(free.room(index), taken[index]), wanted), index))
+                heapreplace(heap, (lack_of(minus(free.room(index), taken[index]), wanted), index))
             else:
                 heappop(heap)
     return total, tuple(chosen)
-
-
-def _lack(free: Room, wanted: Room) -> int:
-    """How much is not free of what a node requests, as the sum of its parts in all dimensions."""
-    return sum(
-        (amount - there) * _WHOLE // amount
-        for amount, there in zip(wanted, free, strict=True)
-        if amount > 0 and there < amount
-    )
