@@ -21,7 +21,7 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.reconcile import is_on_absent_machine, tags_under_way
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import Cluster
-from batchq.domain.scheduling.machine_rooms import Machines
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
@@ -374,7 +374,7 @@ class Engine:
         """The jobs that are STARTING or RUNNING, as last saved."""
         return self.loop.state.active.values()
 
-    def machines(self) -> Machines | None:
+    def machines(self) -> MachineSet | None:
         """The machines of the container engine; None while it does not answer."""
         return self.loop.state.machines
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from batchq.compute.kubernetes.pod_spec import ENVIRONMENT_LABEL, GPU, INSTANCE
-from batchq.compute.kubernetes.pod_state import time_of
+from batchq.compute.kubernetes.pod_state import utc_of
 from batchq.compute.kubernetes.pods import Pod, is_bound, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.catalog import EnvironmentName
@@ -193,7 +193,7 @@ def node_room(node: Mapping[str, Any]) -> NodeRoom | None:
         demands={},
         foreign=[],
         is_cordoned=bool(spec.get("unschedulable")) or bool(taints) or ready.get("status") != "True",
-        away_since=time_of(ready.get("lastTransitionTime")) if ready.get("status") == "Unknown" else None,
+        away_since=utc_of(ready.get("lastTransitionTime")) if ready.get("status") == "Unknown" else None,
     )
 
 

@@ -14,7 +14,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from batchq.compute.shared import EventQueue, SingleFlight
-from batchq.compute.simulated.engine import SimulatedContainer, SimulatedEngine
+from batchq.compute.simulated.container import SimulatedContainer
+from batchq.compute.simulated.engine import SimulatedEngine
 from batchq.domain.catalog import Network
 from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine

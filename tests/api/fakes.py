@@ -17,7 +17,7 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.machines import LOCAL, Machine
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
-from batchq.domain.scheduling.machine_rooms import Machines
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
@@ -85,7 +85,7 @@ class FakeEngine:
         return Health(store=None, engine=None, safe_mode=None, loops={})
 
     def machines(self):
-        return Machines([Machine(name=LOCAL, resources=Resources(millicpus=4000, memory_mib=1024), is_enforced=True)])
+        return MachineSet([Machine(name=LOCAL, resources=Resources(millicpus=4000, memory_mib=1024), is_enforced=True)])
 
     def usage(self):
         return Usage(self.active_jobs()).after(())

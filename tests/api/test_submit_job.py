@@ -11,7 +11,7 @@ from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Director
 from batchq.domain.container import Resources
 from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.capacity import Cluster
-from batchq.domain.scheduling.machine_rooms import Machines
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from tests.api.conftest import ARN, CONTAINER
 from tests.support import builders
@@ -310,7 +310,7 @@ def capacity(server):
     """An environment with 4 vCPUs on a host with 16 GiB."""
     environments = {"local": builders.environment()}
     host = Resources(millicpus=8000, memory_mib=16_384)
-    server.engine.capacity = Cluster(environments=environments, machines=Machines(one_machine(host)), stocks={})
+    server.engine.capacity = Cluster(environments=environments, machines=MachineSet(one_machine(host)), stocks={})
 
 
 async def test_a_job_that_no_environment_can_hold_is_accepted_with_a_warning(server, boto, accepted, sleeper, capacity):

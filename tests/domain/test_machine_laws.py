@@ -12,7 +12,7 @@ from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient
-from batchq.domain.scheduling.machine_rooms import FreeRooms, Machines, covers, minus, room_of
+from batchq.domain.scheduling.machine_rooms import FreeRooms, MachineSet, covers, minus, room_of
 from batchq.domain.scheduling.resources import Usage
 from batchq.domain.task import NodeRange, NodeRun
 from tests.support.builders import NOON, attempt, environment, gang, job, job_id, task, task_container
@@ -42,15 +42,15 @@ machines = some.lists(
 )
 
 
-def named(fields) -> Machines:
-    return Machines(Machine(name=f"m{number}", is_enforced=True, **it) for number, it in enumerate(fields))
+def named(fields) -> MachineSet:
+    return MachineSet(Machine(name=f"m{number}", is_enforced=True, **it) for number, it in enumerate(fields))
 
 
 @dataclass
 class Cell:
     """Running jobs on machines, and a job that waits for them. Each job ends in a minute that the test knows."""
 
-    machines: Machines
+    machines: MachineSet
     minute: int = 0
     number: int = 0
     promised: dict = field(default_factory=dict)

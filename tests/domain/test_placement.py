@@ -20,7 +20,7 @@ from batchq.domain.scheduling.capacity import (
     Insufficient,
     Unschedulable,
 )
-from batchq.domain.scheduling.machine_rooms import Machines
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources, stop
 
@@ -29,7 +29,7 @@ HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
 
 
 def room(*environments, active=()):
-    site = Cluster(environments={it.name: it for it in environments}, machines=Machines(one_machine(HOST)), stocks={})
+    site = Cluster(environments={it.name: it for it in environments}, machines=MachineSet(one_machine(HOST)), stocks={})
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON)
 
 

@@ -8,7 +8,7 @@ from batchq.domain.enums import ACTIVE
 from batchq.domain.job import Job
 from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
-from batchq.domain.scheduling.machine_rooms import Machines
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks, Usage
 from batchq.engine.containers.watcher import RuntimeCheck
@@ -93,7 +93,7 @@ def site(catalog, host=HOST, quotas=NO_QUOTAS):
     """A cluster whose consumable resources are all left."""
     stocks = Stocks(catalog.consumables, {})
     return Cluster(
-        environments=catalog.environments, machines=Machines(one_machine(host)), stocks=stocks, quotas=quotas
+        environments=catalog.environments, machines=MachineSet(one_machine(host)), stocks=stocks, quotas=quotas
     )
 
 

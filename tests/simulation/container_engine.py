@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from batchq.compute.simulated.engine import PlannedCheckpoint, SimulatedEngine
+from batchq.compute.simulated.container import PlannedCheckpoint
+from batchq.compute.simulated.engine import SimulatedEngine
 from batchq.compute.simulated.runtime import KILLS_ENGINE, NO_EFFECT, Fault, SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag

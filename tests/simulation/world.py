@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
-from batchq.compute.simulated.engine import nanoseconds
+from batchq.compute.simulated.container import nanoseconds
 from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId, MachineName

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from aiohttp import WSMsgType, web
 
-from batchq.compute.simulated.engine import SimulatedContainer
+from batchq.compute.simulated.container import SimulatedContainer
 from batchq.compute.simulated.script import read
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import JobId, Tag

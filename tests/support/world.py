@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from batchq.compute.docker.create_request import SharedNetwork, shared_network_name
 from batchq.compute.docker.operation_pools import LIMITS, Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.simulated.engine import nanoseconds
+from batchq.compute.simulated.container import nanoseconds
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller

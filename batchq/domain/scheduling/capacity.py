@@ -29,7 +29,7 @@ from batchq.domain.scheduling.backfill import (
     latest_end_if_placed,
 )
 from batchq.domain.scheduling.free_machines import FreeMachines, Rooms, Waiting, never_fits_reason
-from batchq.domain.scheduling.machine_rooms import Machines
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.domain.scheduling.resources import (
     GPUS,
@@ -102,7 +102,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
     environments: Mapping[EnvironmentName, ComputeEnvironment]
     #: The machines of the engine. All environments share their memory and GPUs; vCPUs are each environment's too.
-    machines: Machines
+    machines: MachineSet
     stocks: Mapping[ConsumableName, Stock]
     #: The limits of accounts on vCPUs over all environments.
     quotas: Quotas = NO_QUOTAS

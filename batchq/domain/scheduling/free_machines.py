@@ -11,7 +11,7 @@ from batchq.domain.ids import JobId, MachineName
 from batchq.domain.job import Job
 from batchq.domain.scheduling.backfill import Ending, Reservations, latest_start
 from batchq.domain.scheduling.machine_forecast import Demand, free_for_gang, plan_machines, reserved_rooms
-from batchq.domain.scheduling.machine_rooms import NOTHING, Kept, Machines, Room, minus
+from batchq.domain.scheduling.machine_rooms import NOTHING, Kept, MachineSet, Room, minus
 from batchq.domain.scheduling.resources import GPUS, MEMORY, Amounts, Dimension, UsageSnapshot, held_rooms, vcpus
 from batchq.domain.task import NodeRun
 
@@ -44,7 +44,7 @@ class FreeMachines:
     """
 
     def __init__(
-        self, machines: Machines, usage: UsageSnapshot, planned: Mapping[JobId, Sequence[MachineName]]
+        self, machines: MachineSet, usage: UsageSnapshot, planned: Mapping[JobId, Sequence[MachineName]]
     ) -> None:
         self._machines = machines
         self._planned = planned

@@ -63,7 +63,7 @@ def lack_of(free: Room, wanted: Room) -> int:
     )
 
 
-class Machines:
+class MachineSet:
     """The machines of the engine in the order in which placement tries them. They do not change.
 
     The resources of each are those that jobs may reserve.
@@ -89,7 +89,7 @@ class Machines:
         self._idle: FreeRooms | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Machines) and self.machines == other.machines
+        return isinstance(other, MachineSet) and self.machines == other.machines
 
     def __hash__(self) -> int:
         return hash(self.machines)
@@ -120,7 +120,7 @@ class Machines:
 class FreeRooms:
     """What is free on each machine. Machines that are not open have no room."""
 
-    def __init__(self, machines: Machines, held: Mapping[MachineName, Room], *, ignores_state: bool = False) -> None:
+    def __init__(self, machines: MachineSet, held: Mapping[MachineName, Room], *, ignores_state: bool = False) -> None:
         """`held`: what active jobs hold, by machine. `ignores_state`: whether all machines count as open."""
         self.machines = machines
         self._size = 1

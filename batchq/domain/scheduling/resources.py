@@ -17,7 +17,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE
 from batchq.domain.ids import ConsumableName, JobId, MachineName
 from batchq.domain.job import ConsumableRequirement, Job
-from batchq.domain.scheduling.machine_rooms import NOTHING, FreeRooms, Machines, Room, minus, plus, room_of
+from batchq.domain.scheduling.machine_rooms import NOTHING, FreeRooms, MachineSet, Room, minus, plus, room_of
 
 Dimension = NewType("Dimension", str)
 
@@ -167,7 +167,7 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
         yield from (job for job_id, job in self.base.timed.items() if job_id not in self.changed)
         yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
 
-    def free_rooms(self, machines: Machines) -> FreeRooms:
+    def free_rooms(self, machines: MachineSet) -> FreeRooms:
         """What is free on each machine. The caller may change it."""
         free = self.base.free_rooms(machines).copy()
         for taken in self.rooms:
@@ -215,7 +215,7 @@ class Usage:
             rooms=[taken for taken in moved if taken],
         )
 
-    def free_rooms(self, machines: Machines) -> FreeRooms:
+    def free_rooms(self, machines: MachineSet) -> FreeRooms:
         """What is free on each machine, as last saved. It changes with this object; the caller may not change it."""
         if self._free is None or self._free.machines is not machines:
             self._free = FreeRooms(machines, self._rooms)
