@@ -29,9 +29,12 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m tests.schedule.packing", description=__doc__)
     options.add_argument("--machines", type=int, default=10)
     options.add_argument("--jobs", type=int, default=400, help="for each machine")
+    options.add_argument(
+        "--load", type=float, default=LOAD, help="of what the machines can do, while the work comes in"
+    )
     given = options.parse_args()
     for count in (1, given.machines):
-        used, waits = pack(count, total=given.machines, jobs=given.jobs * given.machines)
+        used, waits = pack(count, total=given.machines, jobs=given.jobs * given.machines, load=given.load)
         print(
             f"{count} of {given.machines * VCPUS // count} vCPUs: utilisation {used:.1%} while jobs wait, waits "
             f"{mean(waits):.0f} s on average, 95 % at most {quantiles(waits, n=20)[-1]:.0f} s, "
@@ -39,7 +42,7 @@ def main() -> None:
         )
 
 
-def pack(count: int, *, total: int, jobs: int) -> tuple[float, list[float]]:
+def pack(count: int, *, total: int, jobs: int, load: float) -> tuple[float, list[float]]:
     """The part of the vCPUs in use while jobs wait, and the wait of each job in seconds."""
     dice = Random(1)
     host = Resources(millicpus=1000 * VCPUS * total, memory_mib=MIB * total)
@@ -63,7 +66,7 @@ def pack(count: int, *, total: int, jobs: int) -> tuple[float, list[float]]:
             memory, timed = dice.choice([512, 1024, 4096]) * vcpus, dice.random() < 0.5
             queue.append((number, 1000 * vcpus, memory, seconds, 2 * seconds + 60 if timed else None, now))
             number += 1
-            came += vcpus * seconds / (VCPUS * total) / LOAD
+            came += vcpus * seconds / (VCPUS * total) / load
         at = NOON + timedelta(seconds=now)
         room = FreeCapacity(cluster=cluster, usage=usage.after(()), now=at, promised=promised, planned=planned)
         started, is_blocked = [], False
@@ -98,7 +101,7 @@ def pack(count: int, *, total: int, jobs: int) -> tuple[float, list[float]]:
         promised, planned = room.promises, room.plans
         for entry in started:
             queue.remove(entry)
-    return used / (waiting * host.millicpus), waits
+    return used / ((waiting or 1.0) * host.millicpus), waits
 
 
 if __name__ == "__main__":

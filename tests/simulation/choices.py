@@ -115,7 +115,7 @@ class Choices:
         self.machines = Random(f"{seed} machines")
         #: How many machines the engine has.
         self.machine_count = self.machines.choice([1, 1, 2, 3, 5])
-        #: How often a machine of several stops to answer, or loses its power.
+        #: How often a machine of several stops answering, or loses its power.
         self.machine_fault_rate = self.machines.choice([NONE, 0.3, 0.8]) if self.machine_count > 1 else NONE
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
