@@ -163,4 +163,4 @@ def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
         return ()
     pairs = zip(before.attempt.containers, attempt.containers, strict=True)
     begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
-    return tuple(replace(before.tag, container_key=key) for key in begun)
+    return tuple([replace(before.tag, container_key=key) for key in begun])
