@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from time import perf_counter
 from typing import TypeVar
 
-from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
+from batchq.domain.machines import Machine
 from batchq.errors import BatchqError, RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.observer import Observer
@@ -57,8 +57,8 @@ class ObservedRuntime:
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._runtime.logs(tag, after=after)
 
-    async def capacity(self) -> Resources:
-        return await self._measure("capacity", self._runtime.capacity())
+    async def machines(self) -> tuple[Machine, ...]:
+        return await self._measure("machines", self._runtime.machines())
 
     async def lost_before(self) -> datetime | None:
         return await self._measure("lost_before", self._runtime.lost_before())

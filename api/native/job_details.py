@@ -104,6 +104,7 @@ def _attempt(job: Job, attempt: Attempt) -> AttemptResponse:
     return AttemptResponse(
         number=attempt.number,
         compute_environment=attempt.environment,
+        machine=next((part.machine for part in attempt.containers if part.key == leading_key(job)), None),
         started_at=optional_milliseconds(attempt.started_at),
         stopped_at=optional_milliseconds(attempt.stopped_at),
         exit_code=attempt.exit_code,
@@ -121,6 +122,7 @@ def _attempt_container(job: Job, run: Attempt, container: AttemptContainer) -> A
     return AttemptContainerResponse(
         name=container.name,
         node=container.node,
+        machine=container.machine,
         state=container.state,
         started_at=optional_milliseconds(container.started_at),
         stopped_at=optional_milliseconds(container.stopped_at),

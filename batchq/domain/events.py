@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import UserName
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, MachineName
 
 
 class _AttemptEvent(Struct, frozen=True, kw_only=True):
@@ -105,6 +105,8 @@ class Placed(Struct, frozen=True, kw_only=True):
 
     #: The name of the environment.
     environment: str
+    #: The machine of each node; empty: the engine has only one.
+    machines: tuple[MachineName, ...] = ()
 
 
 class ContainerCreated(_ContainerEvent, frozen=True, kw_only=True):

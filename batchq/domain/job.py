@@ -10,7 +10,16 @@ from msgspec import Struct
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.enums import FINISHED, QUEUED, Action, AttemptContainerState, DependencyType, Status, StopKind
-from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag, name_of_key, node_of_key
+from batchq.domain.ids import (
+    ConsumableName,
+    DefinitionRef,
+    JobId,
+    MachineName,
+    QueueName,
+    Tag,
+    name_of_key,
+    node_of_key,
+)
 from batchq.domain.prices import Prices
 from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, SignalStep, StopOrder
 from batchq.domain.task import Nodes
@@ -140,6 +149,8 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The engine's id of the container, saved before the container is started; it is never created again. None until it
     #: is created.
     container_id: str | None = None
+    #: The machine on which its node was placed; None: the engine has only one.
+    machine: MachineName | None = None
     #: As the engine reports it; None until it runs.
     started_at: datetime | None = None
     #: As the engine reports it; None until it exits.

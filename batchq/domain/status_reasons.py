@@ -31,6 +31,11 @@ SAFE_MODE = (
     "`batchq leave-safe-mode`."
 )
 QUEUE_DRAINED = "DRAINED - The job queue accepts jobs, and starts none until an operator ends the drain."
+NO_MACHINE = (
+    "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for room on a machine: on each single one less vCPUs, "
+    "memory or GPUs are free, or they are reserved for a job before it."
+)
+TOO_LARGE_FOR_MACHINES = f"{TOO_LARGE} No machine, or not enough machines, could hold"
 NO_ENVIRONMENT = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
 KEPT_FOR_SHARES = (
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for vCPUs that the computeReservation of the scheduling "
@@ -68,6 +73,11 @@ def too_large(lacking: Iterable[tuple[str, int, int]]) -> str:
     """
     figures = (f"{requested} {unit} (there are {most})" for unit, requested, most in lacking)
     return f"{TOO_LARGE} It asks for {', '.join(figures)}."
+
+
+def too_large_for_machines(nodes: str) -> str:
+    """For a job that idle machines could not hold. `nodes`: what it requests."""
+    return f"{TOO_LARGE_FOR_MACHINES} {nodes}."
 
 
 def beyond_limit(account: str, requested: int, most: int) -> str:

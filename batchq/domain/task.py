@@ -95,6 +95,15 @@ class NodeRange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     task: Task
 
 
+class NodeRun(Struct, frozen=True, kw_only=True):
+    """Nodes next to each other that request the same."""
+
+    #: How many nodes there are.
+    count: int = 1
+    #: What each of them requests.
+    resources: Resources
+
+
 class DefinitionForm(StrEnum):
     """The member of a job definition in which the client described the containers. Answers have the same member."""
 
@@ -149,6 +158,18 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     def resources(self) -> Resources:
         """The sum of all nodes' resources."""
         return total(self.task(node).resources for node in range(self.count))
+
+    @cached_property
+    def runs(self) -> tuple[NodeRun, ...]:
+        """What the nodes request, in their order."""
+        found: list[NodeRun] = []
+        for node in range(self.count):
+            resources = self.task(node).resources
+            if found and found[-1].resources == resources:
+                found[-1] = NodeRun(count=found[-1].count + 1, resources=resources)
+            else:
+                found.append(NodeRun(resources=resources))
+        return tuple(found)
 
     @property
     def tasks(self) -> tuple[Task, ...]:

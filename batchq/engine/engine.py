@@ -13,14 +13,15 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import JobOutcome
-from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import SchedulerState
 from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.lifecycle.reconcile import is_on_absent_machine, tags_under_way
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.scheduling.capacity import Cluster
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
@@ -132,7 +133,7 @@ class Engine:
     def _create_executor(
         self, runtime: ContainerRuntime, capture_log: Callable[[Tag], Awaitable[bool]], read_metrics: ReadMetrics
     ) -> Executor:
-        verified = VerifiedRuntime(runtime, self._engine_check)
+        verified = VerifiedRuntime(runtime, self._engine_check, is_unreachable=self._is_unreachable)
 
         async def capture_verified(tag: Tag) -> bool:
             await verified.verify()
@@ -152,6 +153,13 @@ class Engine:
             saved_job=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is created later
             post=self.mailbox.post,
         )
+
+    def _is_unreachable(self, tag: Tag) -> bool:
+        """Whether the machine of a container under way did not answer in the last survey."""
+        job, machines = self.loop.state.active.get(tag.job_id), self.loop.state.machines
+        if job is None or machines is None or tag not in tags_under_way(job):
+            return False
+        return is_on_absent_machine(job, tag, machines.by_name)
 
     def _on_saved(self, job: Job) -> None:
         self._timers.set(job)
@@ -351,8 +359,8 @@ class Engine:
 
     def cluster(self) -> Cluster | None:
         """The total capacity of all compute environments, as last saved; None while the engine has not answered."""
-        host = self.loop.state.host
-        return None if host is None else self.loop.scheduler.cluster(host)
+        machines = self.loop.state.machines
+        return None if machines is None else self.loop.scheduler.cluster(machines)
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
@@ -366,9 +374,9 @@ class Engine:
         """The jobs that are STARTING or RUNNING, as last saved."""
         return self.loop.state.active.values()
 
-    def host(self) -> Resources | None:
-        """The machine's resources that jobs may use; None while the container engine does not answer."""
-        return self.loop.state.host
+    def machines(self) -> MachineSet | None:
+        """The machines of the container engine; None while it does not answer."""
+        return self.loop.state.machines
 
     @property
     def history_feed(self) -> HistoryFeed:
@@ -378,7 +386,7 @@ class Engine:
     @property
     def recovered(self) -> bool:
         """Whether the containers that existed at the start of the server are known."""
-        return self.loop.state.host is not None
+        return self.loop.state.machines is not None
 
     def health(self) -> Health:
         return Health(

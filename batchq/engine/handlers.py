@@ -18,8 +18,9 @@ from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.deadlines import bounded_deadlines, due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stopping import stop_state
-from batchq.domain.scheduling.capacity import usable
+from batchq.domain.machines import usable_machine
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.budgets import Budgets
 from batchq.engine.mailbox import (
     BudgetReached,
@@ -171,7 +172,7 @@ class MessageHandler:
     def _reconcile(self, unit: UnitOfWork, message: SurveyCompleted) -> None:
         """Compare a survey with the active jobs and request what is missing.
 
-        A changed capacity of the host counts as a change of the catalog.
+        A change of the machines counts as a change of the catalog.
         """
         tags = [container.tag for container in message.containers]
         self._state.engine_check.check_survey(message.engine.id, seen=tags, active=unit.active().values())
@@ -182,9 +183,9 @@ class MessageHandler:
             unit.update(job, bounded_deadlines(job, unit.now))
         self._state.sightings.record(unit, message.began_at, message.containers)
         self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
-        host = usable(message.capacity)
-        self._state.catalog_changed = self._state.catalog_changed or self._state.host != host
-        self._state.host = host
+        if self._state.machines is None or self._state.surveyed_machines != message.machines:
+            self._state.catalog_changed, self._state.surveyed_machines = True, message.machines
+            self._state.machines = MachineSet(map(usable_machine, message.machines))
         self._state.jobs_in_survey = frozenset(
             job_id for container in message.containers for job_id in _with_array(container.tag.job_id)
         )
@@ -216,13 +217,13 @@ class MessageHandler:
         unit.effects += ((do.CleanUpContainer(tag=tag), None) for tag in removable)
 
     def _refuse_engine(self) -> None:
-        if self._state.host is not None or self._logged_engine_error != self._state.engine_check.error:
+        if self._state.machines is not None or self._logged_engine_error != self._state.engine_check.error:
             log.warning("%s", self._state.engine_check.error)
         self._logged_engine_error = self._state.engine_check.error
         self._engine_is_away()
 
     def _engine_is_away(self) -> None:
-        self._state.host, self._state.sightings.engine_answers = None, False
+        self._state.machines, self._state.sightings.engine_answers = None, False
 
     def _leave_safe_mode(self, unit: UnitOfWork, message: LeaveSafeMode) -> None:
         """Accept the engine that answers, or else leave safe mode. Raises Invalid.
@@ -372,6 +373,7 @@ def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
         surveyed=message.containers,
         expected=message.expected,
         lost_before=message.lost_before,
+        machines={machine.name: machine for machine in message.machines},
     )
 
 

@@ -13,12 +13,12 @@ from functools import partial
 from time import perf_counter
 
 from batchq.domain import effects as do
-from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName, Tag
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import with_history
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.budgets import Budgets
@@ -205,9 +205,9 @@ class EngineLoop:
             await self.arrays.spawn_and_order(unit, self._store)
             await self._bulk_stops.stop_targets(unit)
             await self._propagate(unit)
-        host = self._host_for_placement(unit)
-        if host is not None:
-            await self._place(unit, host)
+        machines = self._machines_for_placement(unit)
+        if machines is not None:
+            await self._place(unit, machines)
             await self._propagate(unit)
         self.state.safe_mode.drop_starts(unit)
         unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
@@ -240,23 +240,24 @@ class EngineLoop:
                 unit.refusals[id(message)] = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
         unit.caller = None
 
-    def _host_for_placement(self, unit: UnitOfWork) -> Resources | None:
-        """The resources of the host if a placement pass is due and allowed, else None.
+    def _machines_for_placement(self, unit: UnitOfWork) -> MachineSet | None:
+        """The machines if a placement pass is due and allowed, else None.
 
         A pass that is due while the container engine does not answer stays due.
         """
         self._placement_due = self._placement_due or self.state.catalog_changed or self.scheduler.needs_pass(unit)
         self._search_due = self._search_due or unit.search_due
-        return self.state.host if (self._placement_due or self._search_due) and not self._placement_suspended else None
+        is_due = self._placement_due or self._search_due
+        return self.state.machines if is_due and not self._placement_suspended else None
 
-    async def _place(self, unit: UnitOfWork, host: Resources) -> None:
+    async def _place(self, unit: UnitOfWork, machines: MachineSet) -> None:
         all_rechecked = await self.scheduler.recheck_unschedulable(
-            unit, host, catalog_changed=self.state.catalog_changed
+            unit, machines, catalog_changed=self.state.catalog_changed
         )
         unit.search_due = self._search_due
         all_placed = await self.scheduler.place(
             unit,
-            host,
+            machines,
             skip=self._skip(unit),
             capacity_freed=self._placement_missed or self.state.catalog_changed or unit.placement_due,
         )
@@ -299,7 +300,7 @@ class EngineLoop:
 
     def _on_committed(self, unit: UnitOfWork) -> None:
         """Update the state in memory after the commit, log the transitions, then carry out the effects."""
-        if self.state.host is not None and not self._placement_suspended:
+        if self.state.machines is not None and not self._placement_suspended:
             self._placement_due = self._search_due = self._placement_missed = self.state.catalog_changed = False
         elif self._placement_due:
             self._placement_missed = True

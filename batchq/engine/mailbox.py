@@ -19,11 +19,11 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import Candidates, JobOutcome
-from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
+from batchq.domain.machines import Machine
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.training import MetricValue
 from batchq.ports.runtime import RuntimeIdentity
@@ -104,8 +104,8 @@ class SurveyCompleted(Struct, frozen=True, kw_only=True):
     began_at: datetime
     #: The containers that jobs were known to run when the survey began.
     expected: frozenset[Tag]
-    #: The total resources of the engine's host.
-    capacity: Resources
+    #: The machines of the engine.
+    machines: tuple[Machine, ...]
     #: Containers started before this time did not survive a restart of the engine or its host; None: not known.
     lost_before: datetime | None = None
 

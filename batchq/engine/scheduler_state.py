@@ -30,7 +30,7 @@ def scheduler_state(
     clock: Clock,
 ) -> SchedulerState:
     """The present state, as last saved. Its collections are views, valid until the next await."""
-    scheduler, host, now = loop.scheduler, loop.state.host, clock.now()
+    scheduler, machines, now = loop.scheduler, loop.state.machines, clock.now()
     return SchedulerState(
         now=now,
         obstacle=obstacle(loop, watcher),
@@ -39,7 +39,7 @@ def scheduler_state(
             if breaker.is_open
             else None
         ),
-        cluster=None if host is None else scheduler.cluster(host),
+        cluster=None if machines is None else scheduler.cluster(machines),
         queues=catalog.queues,
         policies=catalog.policies,
         usage=scheduler.usage(),

@@ -1,20 +1,21 @@
 """The state of the loop beside the stored jobs: what surveys and requests change, safe mode, repeated submissions."""
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, QUEUED, Status
-from batchq.domain.ids import JobId, SubmissionKey, Tag
+from batchq.domain.ids import JobId, MachineName, SubmissionKey, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
+from batchq.domain.machines import Machine
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
@@ -35,11 +36,13 @@ class EngineState:
     def __init__(self, catalog: CatalogView, engine_check: RuntimeCheck) -> None:
         #: Jobs that are STARTING or RUNNING, as last saved.
         self.active: dict[JobId, Job] = {}
-        #: The resources of the host that jobs may use; None while the container engine does not answer.
-        self.host: Resources | None = None
+        #: The machines as the last survey reported them.
+        self.surveyed_machines: tuple[Machine, ...] = ()
+        #: The machines of the container engine; None while it does not answer.
+        self.machines: MachineSet | None = None
         #: The jobs that had containers in the last survey, and their arrays.
         self.jobs_in_survey: frozenset[JobId] = frozenset()
-        #: Whether the catalog or the host's capacity has changed since the last placement pass.
+        #: Whether the catalog or the machines have changed since the last placement pass.
         self.catalog_changed = False
         #: `Job.order` of the next submitted job.
         self.next_order = 0
@@ -89,7 +92,7 @@ class EngineState:
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:
         """The jobs that had containers in the last survey; None without a valid survey."""
-        return None if self.host is None or self.safe_mode.active else self.jobs_in_survey
+        return None if self.machines is None or self.safe_mode.active else self.jobs_in_survey
 
     @property
     def safe_mode_reason(self) -> str | None:
@@ -207,9 +210,10 @@ class SafeMode:
         """Handle a survey in safe mode."""
         present = {container.tag for container in seen}
         self._started = frozenset(container.tag for container in seen if container.started)
+        machines = {container.tag: container.machine for container in seen if container.machine is not None}
         for container in seen:
             if container.started:
-                self._resume_attempt(unit, container.tag, present)
+                self._resume_attempt(unit, container.tag, present, machines)
         known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
         found = reconcile(active=unit.active(), known=known, surveyed=seen, expected=())
         ended = {
@@ -263,7 +267,9 @@ class SafeMode:
         """The containers among `tags` that an operator chose to leave alone."""
         return frozenset(tag for tag in tags if tag in self.restoration.spared and not _is_recorded_as_ended(unit, tag))
 
-    def _resume_attempt(self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag]) -> None:
+    def _resume_attempt(
+        self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag], machines: Mapping[Tag, MachineName]
+    ) -> None:
         """Advance the job to the attempt of an existing container.
 
         The attempts in between count as lost. An attempt with a container that can still report its end stops this.
@@ -275,7 +281,7 @@ class SafeMode:
             if job.status in ACTIVE:
                 _lose(unit, job)
             else:
-                _place(unit, job, queue.environments[0])
+                _place(unit, job, queue.environments[0], _machines_of(job, tag, machines))
 
     def on_committed(self, committed: Committed) -> None:
         if committed.unit.unknown_containers is not None:
@@ -307,7 +313,19 @@ def _lose(unit: UnitOfWork, job: Job) -> None:
     unit.step(job.id, on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key))
 
 
-def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
+def _machines_of(job: Job, tag: Tag, machines: Mapping[Tag, MachineName]) -> tuple[MachineName, ...]:
+    """The machine of each node of the attempt; that of `tag` for nodes without a started container."""
+    if tag not in machines:
+        return ()
+    own = {
+        other.node: machine
+        for other, machine in machines.items()
+        if (other.job_id, other.attempt) == (tag.job_id, tag.attempt)
+    }
+    return tuple(own.get(node, machines[tag]) for node in range(job.spec.nodes.count))
+
+
+def _place(unit: UnitOfWork, job: Job, environment: str, machines: tuple[MachineName, ...]) -> None:
     """Place the job. Its container exists, so its dependencies had been met."""
     if job.status is not Status.RUNNABLE:
         unit.step(job.id, on.DependenciesMet())
@@ -315,7 +333,7 @@ def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
         unit.step(job.id, on.ReleaseRequested())
     if job.unschedulable:
         unit.step(job.id, on.FoundSchedulable())
-    unit.step(job.id, on.Placed(environment=environment))
+    unit.step(job.id, on.Placed(environment=environment, machines=machines))
 
 
 def _is_of_attempt_under_way(unit: UnitOfWork, tag: Tag) -> bool:

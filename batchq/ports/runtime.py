@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
-from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.ids import Tag
+from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import MachineName, Tag
+from batchq.domain.machines import Machine
 from batchq.domain.task import TaskContainer
 from batchq.ports.logs import LogLine
 
@@ -58,11 +59,13 @@ MAX_FAILURE = 1024  # characters
 class Inspection(Struct, frozen=True, kw_only=True):
     """A container of this instance, as the engine reports it.
 
-    A survey reports only `tag` and `state` reliably; all other fields need an inspection.
+    A survey reports only `tag`, `state` and `machine` reliably; all other fields need an inspection.
     """
 
     tag: Tag
     state: ContainerState
+    #: The machine on which it was started; None: the engine has only one, or it was not started.
+    machine: MachineName | None = None
     #: None for a container that has never run.
     started_at: datetime | None = None
     #: Never before `started_at`; None for a container that has not ended.
@@ -113,6 +116,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     is_main_node: bool = True
     #: The compute environment.
     placed_on: str = "local"
+    #: The machine on which the container is to be started; None: the engine has only one.
+    machine: MachineName | None = None
     #: The account of the job; empty: no account.
     account: str = ""
     #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
@@ -204,8 +209,8 @@ class ContainerRuntime(ContainerCalls, Protocol):
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         """The container's output later than `after`, in nanoseconds since the epoch. Raises ContainerGone."""
 
-    async def capacity(self) -> Resources:
-        """All resources of the engine's machine."""
+    async def machines(self) -> tuple[Machine, ...]:
+        """The machines of the engine, also those that are cordoned or do not answer the engine. At least one."""
 
     async def lost_before(self) -> datetime | None:
         """Containers that started before this time ended with the engine or the machine; None if this is unknown."""

@@ -26,7 +26,9 @@ from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.secrets import Secrets, is_world_readable
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.access.accounts import Directory
+from batchq.domain.machines import one_machine
 from batchq.domain.prices import Prices
+from batchq.domain.task import total
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
@@ -176,7 +178,7 @@ async def open_runtime(
 def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
     """Raises StartImpossible for a kubeconfig that cannot be used."""
     if settings.runtime is Runtime.SIMULATED:
-        return SimulatedRuntime(clock=clock, capacity=host_resources(), network=settings.network)
+        return SimulatedRuntime(clock=clock, machines=one_machine(host_resources()), network=settings.network)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
     if settings.kubernetes is None:
         policy = make_policy(settings)
@@ -202,7 +204,7 @@ async def most_millicpus(settings: Settings, runtime: ContainerRuntime) -> int:
     """The vCPUs of the first compute environment: those of the machine, or of the cluster if it answers."""
     if settings.runtime is Runtime.KUBERNETES:
         with suppress(RuntimeUnknown):
-            return max(1000, (await runtime.capacity()).millicpus)
+            return max(1000, total(machine.resources for machine in await runtime.machines()).millicpus)
     return host_resources().millicpus
 
 

@@ -164,7 +164,8 @@ def _resources(parts: ServerParts) -> Iterator[Reading]:
     for name, environment in parts.catalog.environments.items():
         yield Reading(gauge="batchq_vcpus", value=environment.max_millicpus / 1000, labels=(name, "limit"))
         yield Reading(gauge="batchq_vcpus", value=usage.sums.get(vcpus(name), 0) / 1000, labels=(name, "reserved"))
-    host = parts.engine.loop.state.host
+    machines = parts.engine.machines()
+    host = None if machines is None else machines.total
     for gauge, limit, dimension, unit in (
         ("batchq_memory_bytes", None if host is None else host.memory_mib, MEMORY, MIB),
         ("batchq_gpus", None if host is None else host.gpus, GPUS, 1),

@@ -122,7 +122,7 @@ class OverviewService:
 
     async def overview(self, *, caller: Caller) -> Overview:
         """The overview at present, as far as the caller may see it. Raises StoreFailed."""
-        now, usage = self._clock.now(), self._engine.usage()
+        now, usage, machines = self._clock.now(), self._engine.usage(), self._engine.machines()
         state, sentence = self.state(caller=caller)
         obstacle = None if state is ServerState.OK else self._engine.scheduler_state().obstacle
         failures = await self._store.failures(now - FAILURE_PERIOD, visibility=caller.visibility)
@@ -133,7 +133,7 @@ class OverviewService:
             since=None if obstacle is None else obstacle.since,
             queues=await self.queues(caller=caller),
             environments=self.environments(),
-            host=self._engine.host(),
+            host=None if machines is None else machines.total,
             memory_mib=usage.sums.get(MEMORY, 0),
             gpus=usage.sums.get(GPUS, 0),
             longest_running=longest_running(self._engine.active_jobs(), lambda job: caller.reaches(job.spec.owner)),

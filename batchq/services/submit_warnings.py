@@ -47,7 +47,7 @@ class SubmitWarnings:
 
     def _fits(self, request: Hashable) -> bool:
         """Whether the request is remembered. Forgets all of them after a change."""
-        present = (self._catalog.version, self._engine.host(), self._engine.accounts.quotas())
+        present = (self._catalog.version, self._engine.machines(), self._engine.accounts.quotas())
         if present != self._valid_for:
             self._valid_for = present
             self._fitting.clear()

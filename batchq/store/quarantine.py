@@ -83,6 +83,7 @@ def quarantine_jobs(connection: Connection, orders: Iterable[int]) -> list[Job]:
         array = None if columns["parent_ord"] is None else _columns(connection, columns["parent_ord"])
         spec = _spec(connection, array or columns)
         job = _without_unreadable_requirements(connection, columns, _job(connection, columns, array, spec))
+        _rewrite_unreadable_runs(connection, columns, job)
         connection.execute(SQL["update_state"], rows.state_row(job, version=job.version))
         rebuilt.append(job)
     return rebuilt
@@ -228,6 +229,15 @@ def _without_unreadable_requirements(connection: Connection, job: Columns, state
         connection.execute(SQL["clear_consumable_requirements"], {"ord": job["ord"]})
         return state if state.status in FINISHED else replace(state, status_reason=status_reasons.UNREADABLE)
     return state
+
+
+def _rewrite_unreadable_runs(connection: Connection, job: Columns, state: Job) -> None:
+    """Write the column `node_runs`, which the placement pass reads, again if it is unreadable."""
+    try:
+        rows.node_runs(None if job["node_runs"] is None else _text(job["node_runs"]))
+    except rows.DECODE_ERRORS:
+        _insert(connection, job, "node_runs")
+        connection.execute(SQL["write_node_runs"], {"ord": job["ord"], "node_runs": rows.runs_column(state.spec)})
 
 
 def _text(raw: bytes | None) -> str:

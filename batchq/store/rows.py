@@ -30,6 +30,7 @@ from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import StopOrder
+from batchq.domain.task import NodeRun
 from batchq.domain.times import microseconds, milliseconds
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
@@ -41,7 +42,7 @@ from batchq.store.statements import Row
 HELD = 2  # the column `passed_over` of a held job
 
 JobRow = tuple[int, str, int, str, str, str]
-CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]
+CandidateRow = tuple[str, int, int, int, int, str | None, str | None, int | None, str | None, int, str]
 
 #: By kind.
 RESOURCES: Mapping[type[CatalogResource], Decoder[Any]] = {
@@ -54,6 +55,7 @@ CLOCK_ANCHOR = Decoder(ClockAnchor)
 _SPEC = Decoder(JobSpec)
 _STOP_ORDERS = Decoder(tuple[StopOrder, ...])
 _NEEDS = Decoder(tuple[ConsumableRequirement, ...])
+_NODE_RUNS = Decoder(tuple[NodeRun, ...])
 _SHARE_USE = Decoder(ShareUse)
 _ENCODER = Encoder()
 
@@ -84,6 +86,7 @@ def new_job_row(job: Job) -> Row:
         "millicpus": integer(resources.millicpus),
         "memory_mib": integer(resources.memory_mib),
         "gpus": integer(resources.gpus),
+        "node_runs": runs_column(spec),
         "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
         "consumable_requirements": as_json(spec.needs) if spec.needs else None,
@@ -158,11 +161,12 @@ def spec(json_text: str) -> JobSpec:
 
 
 def candidate_of_row(row: CandidateRow) -> Candidate:
-    job_id, order, millicpus, memory_mib, gpus, requirements, longest, share, rank, account = row
+    job_id, order, millicpus, memory_mib, gpus, runs, requirements, longest, share, rank, account = row
     return Candidate(
         job_id=JobId(job_id),
         order=order,
         resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
+        nodes=node_runs(runs),
         requirements=needs(requirements),
         timeout=None if longest is None else timedelta(microseconds=longest),
         share=share,
@@ -173,6 +177,15 @@ def candidate_of_row(row: CandidateRow) -> Candidate:
 
 def needs(json_text: str | None) -> tuple[ConsumableRequirement, ...]:
     return () if json_text is None else _NEEDS.decode(json_text)
+
+
+def node_runs(json_text: str | None) -> tuple[NodeRun, ...]:
+    return () if json_text is None else _NODE_RUNS.decode(json_text)
+
+
+def runs_column(spec: JobSpec) -> str | None:
+    """The column `node_runs` of a job."""
+    return as_json(spec.nodes.runs) if spec.nodes.count > 1 else None
 
 
 def stop_orders(json_text: str | None) -> tuple[StopOrder, ...]:

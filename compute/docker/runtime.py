@@ -26,8 +26,8 @@ from batchq.compute.docker.policy import STRICT_POLICY, ServerPolicy
 from batchq.compute.secrets import NO_SECRETS, Secrets
 from batchq.compute.shared import SingleFlight
 from batchq.domain.catalog import Network
-from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
+from batchq.domain.machines import Machine, one_machine
 from batchq.errors import RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
@@ -148,8 +148,8 @@ class DockerRuntime:
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._log_lines(tag, self._log_reader(tag, after=after))
 
-    async def capacity(self) -> Resources:
-        return await self._pools.run("survey", host.capacity)
+    async def machines(self) -> tuple[Machine, ...]:
+        return one_machine(await self._pools.run("survey", host.capacity))
 
     async def lost_before(self) -> datetime | None:
         return await self._pools.run("survey", lambda _: self._lost_before())

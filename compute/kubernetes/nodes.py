@@ -1,10 +1,10 @@
-"""The room on the nodes, and the choice of a node for a pod.
+"""The nodes of the cluster: as machines, on which batchq places jobs, and their room when a pod is bound.
 
 The kubelet refuses a pod for which its node has too little CPU or memory. It does not check GPUs, cordons and taints of
-the node, so batchq does.
+the node, so batchq does. The room is checked again before a pod is bound: pods of others may have come meanwhile.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from http import HTTPStatus
@@ -15,16 +15,22 @@ from msgspec import Struct
 
 from batchq.compute.kubernetes.pod_names import ENVIRONMENT_LABEL, INSTANCE
 from batchq.compute.kubernetes.pod_spec import GPU
+from batchq.compute.kubernetes.pod_state import utc_of
 from batchq.compute.kubernetes.pods import Pod, is_bound, uid_of
 from batchq.compute.kubernetes.rest import RestClient
+from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
-from batchq.errors import RuntimeUnknown
+from batchq.domain.ids import MachineName
+from batchq.domain.machines import Machine
+from batchq.domain.task import total
+from batchq.errors import RuntimeUnknown, StartHadNoEffect, StartInterrupted, StartRefused
 from batchq.ports.clock import Clock
 
 MAX_AGE = timedelta(seconds=10)  # of the knowledge about nodes and their pods
+#: Taints that Kubernetes sets for conditions of a node, which pass.
+CONDITIONS = "node.kubernetes.io/"
 EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 MIB = 2**20
-NOTHING = Resources(millicpus=0, memory_mib=0)
 _FACTORS = {
     "": Decimal(1),
     "n": Decimal("1e-9"),
@@ -36,7 +42,7 @@ _FACTORS = {
 
 
 class NodeRoom(Struct, kw_only=True):
-    """A node that can take pods."""
+    """A node that takes pods of jobs, at least at times."""
 
     name: str
     labels: Mapping[str, str]
@@ -45,10 +51,16 @@ class NodeRoom(Struct, kw_only=True):
     max_pods: int
     #: The demands of the pods on the node that have not ended, by uid.
     demands: dict[str, Resources]
+    #: The demands among them of pods that this instance did not create.
+    foreign: list[Resources]
+    #: Whether it takes no new pods, by a cordon or a condition.
+    is_cordoned: bool
+    #: Since when its kubelet does not answer; None: it answers.
+    away_since: datetime | None
 
     @property
     def free(self) -> Resources:
-        used = sum_of(self.demands.values())
+        used = total(self.demands.values())
         return Resources(
             millicpus=self.allocatable.millicpus - used.millicpus,
             memory_mib=self.allocatable.memory_mib - used.memory_mib,
@@ -58,10 +70,22 @@ class NodeRoom(Struct, kw_only=True):
     def takes(self, demand: Resources) -> bool:
         return _fits(demand, self.free) and len(self.demands) < self.max_pods
 
-    def serves(self, environment: str, selector: Mapping[str, str]) -> bool:
-        """Whether jobs of the environment may run here: a node with the label runs those of that environment only."""
-        label = self.labels.get(ENVIRONMENT_LABEL, environment)
-        return label == environment and all(self.labels.get(name) == value for name, value in selector.items())
+    def machine(self) -> Machine:
+        """The machine that batchq places jobs on, without what pods of others reserve."""
+        used, environment = total(self.foreign), self.labels.get(ENVIRONMENT_LABEL)
+        return Machine(
+            name=MachineName(self.name),
+            resources=Resources(
+                millicpus=max(0, self.allocatable.millicpus - used.millicpus),
+                memory_mib=max(0, self.allocatable.memory_mib - used.memory_mib),
+                gpus=max(0, self.allocatable.gpus - used.gpus),
+            ),
+            is_enforced=True,
+            max_nodes=max(0, self.max_pods - len(self.foreign)),
+            environment=None if environment is None else EnvironmentName(environment),
+            is_cordoned=self.is_cordoned,
+            away_since=self.away_since,
+        )
 
 
 class ClusterNodes:
@@ -75,20 +99,25 @@ class ClusterNodes:
         self._read_at: datetime | None = None
         #: The nodes of pods that were bound since the nodes were read, by uid.
         self._placed: dict[str, tuple[str, Resources]] = {}
-        #: The demands of pods that batchq did not create.
-        self._foreign = NOTHING
 
-    async def choose(self, pod: Pod, environment: str) -> str | None:
-        """The node with room for the pod that has the least left then; None: no node has room."""
+    async def take(self, pod: Pod, name: str) -> None:
+        """Reserve room for the pod on this node.
+
+        Raises StartInterrupted if the node has left; StartHadNoEffect if it has no room; StartRefused if it has another
+        platform than the pod requires.
+        """
         await self._refresh()
-        demand, selector = demand_of(pod), pod["spec"].get("nodeSelector") or {}
-        usable = [room for room in self._nodes.values() if room.serves(environment, selector) and room.takes(demand)]
-        if not usable:
-            return None
-        best = min(usable, key=lambda room: (room.free.gpus, room.free.memory_mib, room.free.millicpus, room.name))
-        best.demands[uid_of(pod)] = demand
-        self._placed[uid_of(pod)] = best.name, demand
-        return best.name
+        node, demand = self._nodes.get(name), demand_of(pod)
+        if node is None:
+            raise StartInterrupted(f"node {name} is no longer in the cluster")
+        selector = pod["spec"].get("nodeSelector") or {}
+        wrong = [f"{key}={node.labels.get(key)}" for key, value in selector.items() if node.labels.get(key) != value]
+        if wrong:
+            raise StartRefused(f"CannotStartContainerError: node {name} has {', '.join(wrong)}")
+        if not node.takes(demand):
+            raise StartHadNoEffect(f"start: node {name} has no room for the pod")
+        node.demands[uid_of(pod)] = demand
+        self._placed[uid_of(pod)] = name, demand
 
     def release(self, uid: str) -> None:
         """The pod does not need its node any more."""
@@ -100,16 +129,11 @@ class ClusterNodes:
         """Read the nodes again before the next choice: a node has refused a pod."""
         self._read_at = None
 
-    async def capacity(self) -> Resources:
-        """What batchq's pods may use of all usable nodes together."""
+    async def machines(self) -> tuple[Machine, ...]:
+        """The nodes as machines, without those whose taints exclude jobs for ever."""
         self.read_again()
         await self._refresh()
-        everything = sum_of(room.allocatable for room in self._nodes.values())
-        return Resources(
-            millicpus=max(0, everything.millicpus - self._foreign.millicpus),
-            memory_mib=max(0, everything.memory_mib - self._foreign.memory_mib),
-            gpus=max(0, everything.gpus - self._foreign.gpus),
-        )
+        return tuple(node.machine() for node in self._nodes.values())
 
     async def _refresh(self) -> None:
         now = self._clock.now()
@@ -119,8 +143,9 @@ class ClusterNodes:
         items = reply.body.get("items")
         if not isinstance(items, list):
             raise RuntimeUnknown(f"list nodes: {reply.message}")
-        nodes = {room.name: room for room in map(node_room, items) if room is not None}
-        seen, foreign = set(), []
+        rooms = map(node_room, items)
+        nodes = {room.name: room for room in rooms if room is not None}
+        seen = set()
         for pod in await self._pods():
             seen.add(uid_of(pod))
             if not is_bound(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
@@ -129,12 +154,12 @@ class ClusterNodes:
             if name in nodes:
                 nodes[name].demands[uid_of(pod)] = demand_of(pod)
                 if (pod["metadata"].get("labels") or {}).get(INSTANCE) != self._instance:
-                    foreign.append(demand_of(pod))
+                    nodes[name].foreign.append(demand_of(pod))
         self._placed = {uid: value for uid, value in self._placed.items() if uid not in seen}
         for uid, (name, demand) in self._placed.items():
             if name in nodes:
                 nodes[name].demands[uid] = demand
-        self._nodes, self._read_at, self._foreign = nodes, now, sum_of(foreign)
+        self._nodes, self._read_at = nodes, now
 
     async def _pods(self) -> list[Pod]:
         """The pods of all namespaces; without the right to list them only those of the jobs' namespace."""
@@ -149,15 +174,13 @@ class ClusterNodes:
 
 
 def node_room(node: Mapping[str, Any]) -> NodeRoom | None:
-    """The room of a node; None: it is not ready, cordoned, or has a taint that pods of jobs do not tolerate."""
+    """The room of a node; None: it has a taint that pods of jobs do not tolerate."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-    ready = any(
-        condition.get("type") == "Ready" and condition.get("status") == "True"
-        for condition in status.get("conditions") or ()
-    )
-    is_tainted = any(taint.get("effect") in EFFECTS for taint in spec.get("taints") or ())
-    if not ready or spec.get("unschedulable") or is_tainted:
+    taints = [str(taint.get("key")) for taint in spec.get("taints") or () if taint.get("effect") in EFFECTS]
+    if any(not key.startswith(CONDITIONS) for key in taints):
         return None
+    conditions = status.get("conditions") or ()
+    ready: Mapping[str, Any] = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
     allocatable = status.get("allocatable") or {}
     return NodeRoom(
         name=metadata["name"],
@@ -169,31 +192,22 @@ def node_room(node: Mapping[str, Any]) -> NodeRoom | None:
         ),
         max_pods=int(quantity(allocatable.get("pods") or "110")),
         demands={},
+        foreign=[],
+        is_cordoned=bool(spec.get("unschedulable")) or bool(taints) or ready.get("status") != "True",
+        away_since=utc_of(ready.get("lastTransitionTime")) if ready.get("status") == "Unknown" else None,
     )
 
 
 def demand_of(pod: Pod) -> Resources:
     """What the kubelet reserves for the pod."""
     spec = pod["spec"]
-    running = sum_of(map(_requests, spec.get("containers") or ()))
+    running = total(map(_requests, spec.get("containers") or ()))
     largest = [_requests(container) for container in spec.get("initContainers") or ()]
     return Resources(
         millicpus=max([running.millicpus, *(resources.millicpus for resources in largest)]),
         memory_mib=max([running.memory_mib, *(resources.memory_mib for resources in largest)]),
         gpus=max([running.gpus, *(resources.gpus for resources in largest)]),
     )
-
-
-def sum_of(demands: Iterable[Resources]) -> Resources:
-    """The sum of resources."""
-    millicpus = memory_mib = gpus = 0
-    for resources in demands:
-        millicpus, memory_mib, gpus = (
-            millicpus + resources.millicpus,
-            memory_mib + resources.memory_mib,
-            gpus + resources.gpus,
-        )
-    return Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus)
 
 
 def _fits(demand: Resources, free: Resources) -> bool:

@@ -30,14 +30,13 @@ from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_bound
 from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import Secrets
-from batchq.domain.ids import Tag
+from batchq.domain.ids import MachineName, Tag
 from batchq.errors import (
     ContainerGone,
     ContainerRuntimeError,
     ContainerUnusable,
     NameTaken,
     RuntimeUnknown,
-    StartHadNoEffect,
     StartInterrupted,
     StartRefused,
     StartUnderWay,
@@ -178,14 +177,14 @@ class PodStarts:
         """
         if not is_shared(pod):
             if not is_bound(pod):
-                await self._bind(tag, pod, launch.placed_on)
+                await self._bind(tag, pod, launch.machine)
             return
         async with self._locks.setdefault(self._pods.name_of(tag), asyncio.Lock()):
             current = await self._pods.get(tag)
             if current is None or uid_of(current) != uid_of(pod):
                 raise ContainerGone(f"the pod of {tag} does not exist any more")
             if not is_bound(current):
-                await self._bind(tag, current, launch.placed_on)
+                await self._bind(tag, current, launch.machine)
         if mark_of(current, name_in_pod(tag)) != ContainerMark.CREATED:
             return
         state = self._reader.read(current, tag)
@@ -200,12 +199,15 @@ class PodStarts:
         if mark_of(current, name_in_pod(tag)) == ContainerMark.CREATED:
             raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON])
 
-    async def _bind(self, tag: Tag, pod: Pod, environment: str) -> None:
-        """Bind the pod to a node, once. Raises ContainerGone; StartHadNoEffect."""
-        node = await self._nodes.choose(pod, environment)
-        if node is None:
-            raise StartHadNoEffect("start: no node has room for the pod")
-        reply = await self._pods.bind(pod, node)
+    async def _bind(self, tag: Tag, pod: Pod, machine: MachineName | None) -> None:
+        """Bind the pod to the node on which the job was placed, once.
+
+        Raises ContainerGone, and what `ClusterNodes.take` raises.
+        """
+        if machine is None:
+            raise StartRefused("CannotStartContainerError: the job was placed on no node of the cluster")
+        await self._nodes.take(pod, machine)
+        reply = await self._pods.bind(pod, machine)
         if reply.ok:
             return
         self._nodes.release(uid_of(pod))

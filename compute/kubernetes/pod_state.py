@@ -142,7 +142,7 @@ def mount_refusal(events: Mapping[str, Any]) -> StartRefused | None:
 
 def accepted_at(pod: Mapping[str, Any]) -> datetime:
     """When the kubelet accepted the pod, or else when the pod was created. Raises RuntimeUnknown."""
-    at = _time((pod.get("status") or {}).get("startTime")) or _time(pod["metadata"].get("creationTimestamp"))
+    at = utc_of((pod.get("status") or {}).get("startTime")) or utc_of(pod["metadata"].get("creationTimestamp"))
     if at is None:
         raise RuntimeUnknown("invalid reply: a pod without a creation time")
     return at
@@ -225,7 +225,7 @@ def _terminated(
             return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
         if _deleted_for(pod):
             return _exited(tag, accepted_at(pod), KILLED, now)
-    started, finished = _started_at(pod, end, seen, now), _time(end.get("finishedAt"))
+    started, finished = _started_at(pod, end, seen, now), utc_of(end.get("finishedAt"))
     stopped = now if finished is None else min(finished + WHOLE_SECOND, now)
     exited = _exited(tag, started, code, seen.stopped_at if seen is not None and seen.stopped_at else stopped)
     return replace(
@@ -254,7 +254,7 @@ def _started_at(pod: Mapping[str, Any], state: Mapping[str, Any], seen: SeenRun 
     """The start of the container: at most a second late, never before it, and equal in all reports."""
     if seen is not None:
         return seen.started_at
-    started = _time(state.get("startedAt"))
+    started = utc_of(state.get("startedAt"))
     return accepted_at(pod) if started is None else min(started + WHOLE_SECOND, now)
 
 
@@ -353,7 +353,7 @@ def _reason(kind: str, message: str) -> str:
     return f"{kind}: {' '.join(message.split())}"[:MAX_REASON]
 
 
-def _time(text: object) -> datetime | None:
+def utc_of(text: object) -> datetime | None:
     """A time of the API, UTC; None for null and for the start of the epoch, which stands for no time."""
     if not isinstance(text, str):
         return None

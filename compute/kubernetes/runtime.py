@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.log_reader import read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
@@ -18,8 +20,8 @@ from batchq.compute.kubernetes.pods import Pod, Pods, is_shared, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import NO_SECRETS, Secrets
-from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
+from batchq.domain.machines import Machine
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, StartImpossible
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
@@ -125,7 +127,11 @@ class KubernetesRuntime:
             # The server ended between the removal of the last container and that of the pod.
             if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
                 await self._remove_pod(pod)
-        return tuple(self._reader.read(pod, tag).inspection for pod in pods for tag in self._reader.tags_of(pod))
+        return tuple(
+            replace(self._reader.read(pod, tag).inspection, machine=pod["spec"].get("nodeName"))
+            for pod in pods
+            for tag in self._reader.tags_of(pod)
+        )
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         return self._watch.subscribe()
@@ -137,8 +143,8 @@ class KubernetesRuntime:
         async for line in lines:
             yield line
 
-    async def capacity(self) -> Resources:
-        return await self._nodes.capacity()
+    async def machines(self) -> tuple[Machine, ...]:
+        return await self._nodes.machines()
 
     async def lost_before(self) -> datetime | None:
         """None: each pod shows by itself whether it was lost with its node."""

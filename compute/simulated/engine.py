@@ -4,9 +4,7 @@ The state of a container at any time is computed from its script and the times o
 without being observed, as a real container does while batchq is not running.
 """
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 from itertools import count
@@ -16,9 +14,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.compute.shared import ended_with_host
-from batchq.compute.simulated.script import Script, read
+from batchq.compute.simulated.container import PlannedCheckpoint, SimulatedContainer, environment_of
+from batchq.compute.simulated.script import read
 from batchq.domain.catalog import Network
-from batchq.domain.ids import Tag
+from batchq.domain.ids import MachineName, Tag
+from batchq.domain.machines import Machine
 from batchq.errors import (
     ContainerGone,
     ContainerUnusable,
@@ -30,11 +30,8 @@ from batchq.errors import (
     StartUnderWay,
 )
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import MAX_FAILURE, ContainerState, Created, Inspection, LaunchSpec
+from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
 
-KILLED = 137
-CRASHED = 255  # Docker's exit code of a container that ended with its machine
-NOT_FOUND, FAILED = 127, 128  # Docker's exit codes of a command that does not exist, and of other failed starts
 FIRST_ADDRESS = IPv4Address("10.224.0.0")
 
 
@@ -47,134 +44,15 @@ class AttemptNetwork(Struct, frozen=True, kw_only=True):
     members: set[Tag] = field(default_factory=set)
 
 
-class End(Struct, frozen=True, kw_only=True):
-    """The end of a container."""
-
-    at: datetime
-    exit_code: int
-    out_of_memory: bool = False
-    #: The content of its failure file; None: there is none.
-    failure: str | None = None
-
-
-class SimulatedContainer(Struct, kw_only=True):
-    """A container and what happened to it."""
-
-    #: The engine's id of the container, which is never used again.
-    id: str
-    launch: LaunchSpec
-    script: Script
-    #: The IP address of its node on the network of its attempt; None: the attempt has a single container.
-    address: str | None = None
-    #: The id of the pause container whose network it is to join; None: it is not on a shared network.
-    pause_container: str | None = None
-    #: The number of refused starts.
-    refused_starts: int = 0
-    #: The run of the engine in which the container was created.
-    engine_run: int = 0
-    #: How often its program ran without a saved start, so that the state is CREATED.
-    unsaved_runs: int = 0
-    #: When it was started; None: never.
-    started_at: datetime | None = None
-    #: When the first stop signal was sent; None: never.
-    stop_requested_at: datetime | None = None
-    #: The time until SIGKILL that came with the first stop signal; None: no time came with it.
-    stop_grace: timedelta | None = None
-    #: When the first checkpoint signal was sent; None: never.
-    requested_at: datetime | None = None
-    #: When it was first killed; None: never.
-    killed_at: datetime | None = None
-    #: When its machine first went down after the start; None: never.
-    crashed_at: datetime | None = None
-
-    def start(self, now: datetime) -> None:
-        """Start the container at `now`. Raises StartRefused if the script refuses this start."""
-        script = self.script
-        if script.refuse is not None and (script.refusals is None or self.refused_starts < script.refusals):
-            self.refused_starts += 1
-            raise StartRefused(
-                f"CannotStartContainerError: {script.refuse}",
-                exit_code=NOT_FOUND if script.refuse_certain else FAILED,
-                certain=script.refuse_certain,
-            )
-        self.started_at = now + timedelta(seconds=script.pull_delay)
-
-    def end(self) -> End | None:
-        """The end that the script and the calls so far lead to; None: it runs for ever, or was not started."""
-        return min(self._ends(), key=lambda end: end.at, default=None)
-
-    def inspect(self, now: datetime) -> Inspection:
-        """The inspection of the container at `now`, without `host_lost`."""
-        tag, end = self.launch.tag, self.end()
-        if self.started_at is None or now < self.started_at:
-            return Inspection(tag=tag, state=ContainerState.CREATED)
-        if end is None or end.at > now:
-            running = ContainerState.RUNNING
-            return Inspection(tag=tag, state=running, started_at=self.started_at, address=self.address)
-        has_failure_file = self.launch.spec.failure_file is not None
-        return Inspection(
-            tag=tag,
-            state=ContainerState.EXITED,
-            started_at=self.started_at,
-            stopped_at=end.at,
-            exit_code=end.exit_code,
-            out_of_memory=end.out_of_memory,
-            failure=end.failure.strip()[:MAX_FAILURE] if end.failure and end.exit_code and has_failure_file else None,
-        )
-
-    def lines(self) -> list[LogLine]:
-        """Its whole output, written at the start: the stamps of successive lines differ by one nanosecond."""
-        script = self.script
-        if self.started_at is None or not (script.output or script.prints_environment):
-            return []
-        environment = environment_of(self.launch)
-        printed = (environment.get(name, "") for name in script.prints_environment)
-        at = nanoseconds(self.started_at)
-        return [LogLine(at=at + after, message=text) for after, text in enumerate([*script.output, *printed])]
-
-    def _ends(self) -> list[End]:
-        script, ends = self.script, []
-        if self.started_at is not None and script.seconds is not None:
-            at = self.started_at + timedelta(seconds=script.seconds)
-            ends.append(
-                End(at=at, exit_code=script.exit_code, out_of_memory=script.out_of_memory, failure=script.failure)
-            )
-        if self.stop_requested_at is not None and script.on_term is not None:
-            ends.append(End(at=self.stop_requested_at + timedelta(seconds=script.term_delay), exit_code=script.on_term))
-        if self.requested_at is not None and script.request_exit is not None:
-            at = self.requested_at + timedelta(seconds=script.request_delay)
-            ends.append(End(at=at, exit_code=script.request_exit))
-        if self.killed_at is not None:
-            ends.append(End(at=self.killed_at + timedelta(seconds=script.kill_delay), exit_code=KILLED))
-        if self.crashed_at is not None:
-            ends.append(End(at=self.crashed_at, exit_code=CRASHED))
-        return ends
-
-
-class PlannedCheckpoint(Struct, frozen=True):
-    """A checkpoint that a container writes if it runs until then."""
-
-    container: SimulatedContainer
-    path: Path
-    at: datetime
-
-    def write(self) -> bool:
-        """Write the checkpoint. Returns False if the container ended before, or the directory does not exist."""
-        end = self.container.end()
-        if end is not None and end.at < self.at:
-            return False
-        with suppress(FileNotFoundError):
-            self.path.write_text(f"{self.at}\n")
-            os.utime(self.path, ns=(nanoseconds(self.at),) * 2)
-            return True
-        return False
-
-
 class SimulatedEngine:
     """A simulated engine. The methods named as those of the runtime port have the same meaning and errors."""
 
-    def __init__(self, now: Callable[[], datetime], network: Network) -> None:
+    def __init__(self, now: Callable[[], datetime], network: Network, machines: tuple[Machine, ...]) -> None:
         """`now` returns the current time; `network` is the default of launches."""
+        #: As the engine reports them.
+        self.machines = machines
+        self._indexed: tuple[Machine, ...] = ()
+        self._away: dict[MachineName, datetime | None] = {}
         self._now = now
         self._network = network
         #: The ids of the pause containers of shared networks, by compute environment and account. Containers that have
@@ -235,6 +113,8 @@ class SimulatedEngine:
         container = self._existing(tag)
         if self._network_is_gone(container):
             raise RuntimeUnknown(f"the network that {tag} was to join does not exist any more")
+        if self.is_unreachable(tag):
+            raise StartUnderWay(f"machine {container.launch.machine} does not answer")
         if container.started_at is None:
             container.start(self._now())
             for name in container.script.checkpoints:
@@ -245,9 +125,67 @@ class SimulatedEngine:
     def inspect(self, tag: Tag) -> Inspection | None:
         if tag not in self.containers:
             return None
-        found = self.containers[tag].inspect(self._now())
-        lost = self._may_have_run(self.containers[tag]) or ended_with_host(found, self.lost_before)
+        return self._inspect(self.containers[tag])
+
+    def _inspect(self, container: SimulatedContainer) -> Inspection:
+        """What the engine reports of a container: of one on a machine that does not answer, what it knew before."""
+        since = self._away_since(container)
+        found = container.inspect(self._now() if since is None else since)
+        if since is not None and found.stopped_at is not None and found.stopped_at >= since:
+            return Inspection(
+                tag=found.tag,
+                state=ContainerState.RUNNING,
+                machine=found.machine,
+                started_at=found.started_at,
+                address=container.address,
+            )
+        crashed = container.lost_with_machine and found.stopped_at == container.crashed_at
+        lost = crashed or self._may_have_run(container) or ended_with_host(found, self.lost_before)
         return replace(found, host_lost=True) if lost else found
+
+    def disconnect(self, name: MachineName) -> None:
+        """Let a machine of several answer no more. Its containers continue."""
+        self._change_machine(name, away_since=self._now())
+
+    def power_off(self, name: MachineName) -> None:
+        """Let a machine of several lose its power, and with it every container that runs there."""
+        for container in self._on(name):
+            if container.started_at is not None and container.crashed_at is None:
+                end = container.end()
+                container.crashed_at = self._now()
+                container.lost_with_machine = end is None or end.at > self._now()
+        self._change_machine(name, away_since=self._now())
+
+    def reconnect(self, name: MachineName) -> None:
+        """Let a machine answer again. After `power_off` it does not start its containers again, on whatever disk."""
+        self._change_machine(name, away_since=None)
+
+    def remove_machine(self, name: MachineName) -> list[Tag]:
+        """Take a machine from the engine, with all its containers. Returns their tags."""
+        self.machines = tuple(machine for machine in self.machines if machine.name != name)
+        gone = [container.launch.tag for container in self._on(name)]
+        for tag in gone:
+            self.remove(tag)
+        return gone
+
+    def _change_machine(self, name: MachineName, *, away_since: datetime | None) -> None:
+        self.machines = tuple(
+            replace(machine, away_since=away_since) if machine.name == name else machine for machine in self.machines
+        )
+
+    def _on(self, name: MachineName) -> list[SimulatedContainer]:
+        return [container for container in self.containers.values() if container.launch.machine == name]
+
+    def _away_since(self, container: SimulatedContainer) -> datetime | None:
+        """Since when the machine of the container does not answer; None: it answers."""
+        if self._indexed is not self.machines:
+            self._indexed = self.machines
+            self._away = {machine.name: machine.away_since for machine in self.machines}
+        return None if container.launch.machine is None else self._away.get(container.launch.machine)
+
+    def is_unreachable(self, tag: Tag) -> bool:
+        """Whether the machine of the container does not answer."""
+        return tag in self.containers and self._away_since(self.containers[tag]) is not None
 
     def end(self, *, starting: Tag | None = None) -> None:
         """Kill the engine, which restarts with all its containers.
@@ -307,8 +245,7 @@ class SimulatedEngine:
         return container is not None and container.inspect(self._now()).state is ContainerState.RUNNING
 
     def survey(self) -> tuple[Inspection, ...]:
-        now = self._now()
-        return tuple(container.inspect(now) for container in self.containers.values())
+        return tuple(map(self._inspect, self.containers.values()))
 
     def lines(self, tag: Tag) -> list[LogLine]:
         container = self._existing(tag)
@@ -382,13 +319,3 @@ class SimulatedEngine:
         if container.inspect(self._now()).state is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         return container
-
-
-def environment_of(launch: LaunchSpec) -> dict[str, str]:
-    """The environment of the container: batchq's variables take precedence over the job's."""
-    return dict(launch.spec.environment) | dict(launch.environment)
-
-
-def nanoseconds(at: datetime) -> int:
-    """Nanoseconds since the epoch."""
-    return (at - datetime.fromtimestamp(0, tz=at.tzinfo)) // timedelta(microseconds=1) * 1000

@@ -14,10 +14,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from batchq.compute.shared import EventQueue, SingleFlight
-from batchq.compute.simulated.engine import SimulatedContainer, SimulatedEngine
+from batchq.compute.simulated.container import SimulatedContainer
+from batchq.compute.simulated.engine import SimulatedEngine
 from batchq.domain.catalog import Network
-from batchq.domain.container import Resources
-from batchq.domain.ids import Tag
+from batchq.domain.ids import MachineName, Tag
+from batchq.domain.machines import Machine
 from batchq.domain.training import CHECKPOINT_SIGNALS
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable, StartUnderWay
 from batchq.ports.clock import Clock
@@ -41,6 +42,10 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 NO_EFFECT, LOST_REPLY = Fault(takes_effect=False), Fault(takes_effect=True)
 KILLS_ENGINE = Fault(takes_effect=True, kills_engine=True)
+
+
+#: The calls that need the machine of the container; the engine itself answers the others.
+REACH_MACHINE = frozenset({"signal_stop", "kill", "remove", "logs"})
 
 
 class Faults:
@@ -77,15 +82,19 @@ class SimulatedRuntime:
     """The runtime port on a simulated engine."""
 
     def __init__(
-        self, *, clock: Clock, capacity: Resources, network: Network = Network.SHARED, engine_id: str = "simulated"
+        self,
+        *,
+        clock: Clock,
+        machines: tuple[Machine, ...],
+        network: Network = Network.SHARED,
+        engine_id: str = "simulated",
     ) -> None:
         """`network` is the default of launches; `engine_id` is the id that `identity` returns."""
         self._identity = engine_id
         self.faults = Faults()
         self._clock = clock
-        self._capacity = capacity
         #: The engine, whose state tests change as operators and other clients of an engine do.
-        self.engine = SimulatedEngine(clock.now, network)
+        self.engine = SimulatedEngine(clock.now, network, machines)
         #: What `create` returned, until the start: a start never reaches a later container of the same name.
         self._created: dict[Tag, SimulatedContainer] = {}
         #: Delayed effects, each with the time at which it is executed.
@@ -158,8 +167,8 @@ class SimulatedRuntime:
             if line.at > after:
                 yield line
 
-    async def capacity(self) -> Resources:
-        return await self._call("capacity", None, lambda: self._capacity)
+    async def machines(self) -> tuple[Machine, ...]:
+        return await self._call("machines", None, lambda: self.engine.machines)
 
     async def lost_before(self) -> datetime | None:
         return await self._call("lost_before", None, lambda: self.engine.lost_before)
@@ -184,6 +193,12 @@ class SimulatedRuntime:
         if tag in self._ends:
             self._ends.pop(tag)()
 
+    def remove_machine(self, name: MachineName) -> None:
+        """Take a machine from the engine, with all its containers."""
+        for tag in self.engine.remove_machine(name):
+            if tag in self._ends:
+                self._ends.pop(tag)()
+
     def restart_machine(self) -> None:
         """Restart the machine, which ends every running container and every subscription to deaths."""
         self.engine.restart_machine()
@@ -199,6 +214,8 @@ class SimulatedRuntime:
         self._run_due_effects()
         self.engine.write_checkpoints()
         fault = self.faults.next_fault(call, tag)
+        if fault is None and call in REACH_MACHINE and tag is not None and self.engine.is_unreachable(tag):
+            raise RuntimeUnknown(f"{call}: the machine of {tag} does not answer")
         if fault is None:
             return effect()
         if fault.kills_engine:
@@ -270,7 +287,8 @@ class SimulatedRuntime:
         while (left := (at - self._clock.now()).total_seconds()) > 0:
             await self._clock.sleep(left)
         self._ends.pop(tag, None)
-        self._report(tag)
+        if not self.engine.is_unreachable(tag):
+            self._report(tag)
 
     def _report(self, tag: Tag) -> None:
         inspects = self.faults.inspects_deaths and not self.faults.unreachable

@@ -15,7 +15,9 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import PendingArrayOrders
+from batchq.domain.machines import LOCAL, Machine
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
@@ -82,8 +84,8 @@ class FakeEngine:
     def health(self):
         return Health(store=None, engine=None, safe_mode=None, loops={})
 
-    def host(self):
-        return Resources(millicpus=4000, memory_mib=1024)
+    def machines(self):
+        return MachineSet([Machine(name=LOCAL, resources=Resources(millicpus=4000, memory_mib=1024), is_enforced=True)])
 
     def usage(self):
         return Usage(self.active_jobs()).after(())
@@ -256,7 +258,7 @@ class Backend:
             audit=AuditRecordService(audit=self.audit, jobs=self.jobs),
             clock=self.clock,
             account=ACCOUNT,
-            capacity=self.engine.host,
+            capacity=lambda: self.engine.machines().total,
             runtime_answers=lambda: True,
             states={ModelArtsSettings: modelarts.SETTINGS},
         )

@@ -3,6 +3,7 @@
 import pytest
 
 from batchq.api.native import job_search
+from batchq.domain import events as on
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName
 from batchq.domain.enums import Status
 from batchq.ports.jobs import Changes
@@ -108,6 +109,16 @@ async def test_a_job_has_its_details(server, submit, get_job):
     assert run["logStreamName"] == f"sleeper/default/{first}"
     assert found["dependents"] == [{"jobId": then, "jobName": "then", "status": "SUBMITTED"}]
     assert waiting["dependsOn"] == [{"jobId": first}]
+
+
+async def test_an_attempt_names_the_machine_on_which_it_was_placed(server, submit, get_job):
+    here, there = await submit("here"), await submit("there")
+    await server.runs(here)
+    placed = on.Placed(environment="local", machines=("n1",))
+    await server.engine.happens(there, on.DependenciesMet(), placed)
+
+    assert "machine" not in (await get_job(here))["attempts"][0]
+    assert (await get_job(there))["attempts"][0]["machine"] == "n1"
 
 
 async def test_a_node_is_a_job_with_its_own_containers(server, http, submit, get_job):

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.domain.container import Resources
+from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.capacity import Cluster
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from tests.api.conftest import ARN, CONTAINER
 from tests.support import builders
@@ -308,7 +310,7 @@ def capacity(server):
     """An environment with 4 vCPUs on a host with 16 GiB."""
     environments = {"local": builders.environment()}
     host = Resources(millicpus=8000, memory_mib=16_384)
-    server.engine.capacity = Cluster(environments=environments, host=host, stocks={})
+    server.engine.capacity = Cluster(environments=environments, machines=MachineSet(one_machine(host)), stocks={})
 
 
 async def test_a_job_that_no_environment_can_hold_is_accepted_with_a_warning(server, boto, accepted, sleeper, capacity):

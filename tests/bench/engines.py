@@ -12,6 +12,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED, State, Status
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job, JobSpec
+from batchq.domain.machines import one_machine
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import CloudWatchLogs
@@ -89,7 +90,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """An engine with room for `at_once` jobs of a vCPU, which writes its log to `log`. `state`: of its environment."""
     clock, store = SystemClock(), await SqliteStore.open(data)
-    runtime = SimulatedRuntime(clock=clock, capacity=HOST)
+    runtime = SimulatedRuntime(clock=clock, machines=one_machine(HOST))
     with closing(LogFiles(data / "logs")) as archive, _logging_to(log):
         logs = CloudWatchLogs(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         at_work = Running(store, runtime, clock, queue=queue, vcpus=at_once, capture_log=logs.capture, state=state)

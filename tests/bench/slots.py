@@ -15,6 +15,7 @@ from batchq.compute.simulated.script import Script
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.domain.job import JobSpec
+from batchq.domain.machines import one_machine
 from tests.bench.engines import Running
 from tests.support import builders, scripts
 from tests.support.clock import TimerLoop, VirtualClock
@@ -41,7 +42,7 @@ async def run(jobs: int, slots: int) -> float:
     """Run the jobs. Returns the simulated hours until the last one has ended."""
     clock = VirtualClock()
     host = Resources(millicpus=1000 * slots, memory_mib=1024 * slots)
-    runtime = SimulatedRuntime(clock=clock, capacity=host)
+    runtime = SimulatedRuntime(clock=clock, machines=one_machine(host))
     at_work = Running(InlineStore(), runtime, clock, vcpus=slots, capture_log=_keep_nothing, survey_interval=600.0)
     await at_work.engine.start()
     over = asyncio.create_task(at_work.wait_for_ends(jobs))

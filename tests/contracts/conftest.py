@@ -4,6 +4,7 @@ import pytest
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
+from batchq.domain.machines import one_machine
 from batchq.system.clock import SystemClock
 from tests.support.containers import docker_runtime
 from tests.support.inline import InlineStore
@@ -38,7 +39,7 @@ async def runtime(request):
             cluster.missing_images |= {NO_IMAGE: "not found", NO_REGISTRY: "connection refused"}
             yield runtime
     else:
-        runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
+        runtime = SimulatedRuntime(clock=SystemClock(), machines=one_machine(HOST))
         runtime.engine.missing_images[NO_IMAGE] = None
         runtime.engine.missing_images[NO_REGISTRY] = "connection refused"
         yield runtime

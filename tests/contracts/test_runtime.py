@@ -421,11 +421,11 @@ async def test_an_engine_has_one_id(runtime):
     assert first.time <= again.time
 
 
-async def test_the_host_has_resources(runtime):
-    capacity = await runtime.capacity()
+async def test_each_machine_has_a_name_and_resources(runtime):
+    machines = await runtime.machines()
 
-    assert capacity.millicpus >= 1000
-    assert capacity.memory_mib > 0
+    assert len({it.name for it in machines}) == len(machines) >= 1
+    assert all(it.is_open and it.resources.millicpus >= 1000 and it.resources.memory_mib > 0 for it in machines)
 
 
 async def test_closing_the_runtime_leaves_the_containers_running(runtime):

@@ -8,8 +8,10 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
 from batchq.domain.job import ConsumableRequirement
+from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.backfill import START_ALLOWANCE, STOP_ALLOWANCE
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Stock, Usage
 from tests.domain.lives import after, at, running, terminate
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
@@ -25,7 +27,7 @@ numbers = count(1)
 def room(*active, environments=None, now=NOON, promised=None, **stocks):
     """By default an environment with four vCPUs."""
     by_name = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
-    site = Cluster(environments=by_name, host=HOST, stocks=stocks)
+    site = Cluster(environments=by_name, machines=MachineSet(one_machine(HOST)), stocks=stocks)
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=now, promised=promised)
 
 

@@ -10,14 +10,16 @@ from hypothesis import strategies as some
 
 from batchq.domain.container import Resources
 from batchq.domain.enums import Status
+from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
 
 HOST = Resources(millicpus=0, memory_mib=10, gpus=1)
 ENVIRONMENTS = {"a": environment("a", max_millicpus=8), "b": environment("b", max_millicpus=6)}
-SITE = Cluster(environments=ENVIRONMENTS, host=HOST, stocks={})
+SITE = Cluster(environments=ENVIRONMENTS, machines=MachineSet(one_machine(HOST)), stocks={})
 NAMES = ["a", "b"]
 MINUTE = timedelta(minutes=1)
 HEAD = job_id(0)

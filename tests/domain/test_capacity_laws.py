@@ -7,8 +7,10 @@ from hypothesis import strategies as some
 
 from batchq.domain.container import Resources
 from batchq.domain.enums import State, Status
+from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.backfill import Reservation, Reservations
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from tests.domain.lives import at
 from tests.support.builders import NOON, attempt, environment, job, job_id
@@ -50,7 +52,7 @@ def offers(draw):
     """Active jobs, and then one candidate after another."""
     by_name = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
-    site = Cluster(environments=by_name, host=HOST, stocks={})
+    site = Cluster(environments=by_name, machines=MachineSet(one_machine(HOST)), stocks={})
     room = FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):

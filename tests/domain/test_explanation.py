@@ -33,6 +33,8 @@ EXPLAINED = {
     "WAITS_FOR_VCPUS": {"no_room"},
     "WAITS_FOR_MEMORY": {"no_room"},
     "WAITS_FOR_GPUS": {"no_room"},
+    "WAITS_FOR_MACHINE": {"NO_MACHINE"},
+    "TOO_LARGE_FOR_MACHINES": {"too_large_for_machines", "TOO_LARGE_FOR_MACHINES"},
     "WAITS_FOR_UNITS": {"no_room"},
     "NOT_EXITING": {"UNKILLABLE"},
     "EXIT_CODE": {"EXITED", "ALGORITHM_ERROR"},

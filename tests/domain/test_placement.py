@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from batchq.domain import status_reasons
 from batchq.domain.enums import State, Status
 from batchq.domain.job import ConsumableRequirement
+from batchq.domain.machines import one_machine, usable
 from batchq.domain.scheduling.capacity import (
     Candidate,
     Cluster,
@@ -18,8 +19,8 @@ from batchq.domain.scheduling.capacity import (
     FreeCapacity,
     Insufficient,
     Unschedulable,
-    usable,
 )
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources, stop
 
@@ -28,7 +29,7 @@ HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
 
 
 def room(*environments, active=()):
-    site = Cluster(environments={it.name: it for it in environments}, host=HOST, stocks={})
+    site = Cluster(environments={it.name: it for it in environments}, machines=MachineSet(one_machine(HOST)), stocks={})
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON)
 
 

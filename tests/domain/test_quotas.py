@@ -8,7 +8,9 @@ from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Director
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
 from batchq.domain.job import ArrayChild, ArrayState
+from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import ClosedAccounts, Quotas, created_jobs, queued_jobs, quota_exceeded
 from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
@@ -106,7 +108,12 @@ def quotas(vcpus):
 
 
 def room(limited, active=(), *, at_once=100_000):
-    site = Cluster(environments={"local": environment(max_millicpus=at_once)}, host=HOST, stocks={}, quotas=limited)
+    site = Cluster(
+        environments={"local": environment(max_millicpus=at_once)},
+        machines=MachineSet(one_machine(HOST)),
+        stocks={},
+        quotas=limited,
+    )
     return FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
 
 

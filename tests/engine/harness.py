@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
 from batchq.domain.enums import ACTIVE
 from batchq.domain.job import Job
+from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks, Usage
 from batchq.engine.containers.watcher import RuntimeCheck
@@ -90,7 +92,9 @@ async def run_placement(unit, store, catalog, host=HOST, *, skip=NOTHING, uses=N
 def site(catalog, host=HOST, quotas=NO_QUOTAS):
     """A cluster whose consumable resources are all left."""
     stocks = Stocks(catalog.consumables, {})
-    return Cluster(environments=catalog.environments, host=host, stocks=stocks, quotas=quotas)
+    return Cluster(
+        environments=catalog.environments, machines=MachineSet(one_machine(host)), stocks=stocks, quotas=quotas
+    )
 
 
 def unit_with(job, **changes):
@@ -101,7 +105,7 @@ def unit_with(job, **changes):
 
 
 ONE, TWO = job_id(1_000_000), job_id(1_000_001)
-SURVEYED = SurveyCompleted(containers=(), began_at=NOON, expected=frozenset(), capacity=HOST)
+SURVEYED = SurveyCompleted(containers=(), began_at=NOON, expected=frozenset(), machines=one_machine(HOST))
 
 
 class LoopHarness:

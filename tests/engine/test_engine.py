@@ -10,6 +10,7 @@ from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.container import Resources
 from batchq.domain.enums import Outcome, StopKind
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.machines import one_machine
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
@@ -147,7 +148,7 @@ def unstarted(mailbox):
         mailbox=mailbox,
         store=InlineStore(),
         catalog=None,
-        runtime=SimulatedRuntime(clock=clock, capacity=Resources(millicpus=1000, memory_mib=1024)),
+        runtime=SimulatedRuntime(clock=clock, machines=one_machine(Resources(millicpus=1000, memory_mib=1024))),
         accounts=NO_ACCOUNTS,
         checkpoints=temporary_checkpoints(clock.now),
         checkpoint_retention=None,

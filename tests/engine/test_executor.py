@@ -13,6 +13,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
+from batchq.domain.machines import one_machine
 from batchq.domain.task import one_task
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.executor import MAX_LOG_REFUSALS, SIGNAL_RETRY_INTERVAL, Executor
@@ -40,7 +41,7 @@ class ExecutorHarness:
 
     def __init__(self, *, logging=NO_DRIVER, **container):
         self.clock = clock = VirtualClock()
-        self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
+        self.simulated = SimulatedRuntime(clock=clock, machines=one_machine(HOST))
         self.engine = RecordingRuntime(self.simulated)
         self.events, self.low_priority, self.timer_messages, self.tasks = [], [], 0, Supervisor(clock)
         self.saved, self.created, self.disk_full, self.saving = {}, [], False, asyncio.Event()

@@ -11,6 +11,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
+from batchq.domain.machines import one_machine
 from batchq.domain.training import CheckpointRules
 from batchq.engine.containers.executor import SIGNAL_RETRY_INTERVAL
 from batchq.engine.containers.translation import events_of_inspection, is_urgent
@@ -334,8 +335,8 @@ class Engine:
         removing = [Inspection(tag=it, state=ContainerState.GOING) for it in (EXPECTED, OTHER)]
         return [*removing, Inspection(tag=RUNS, state=ContainerState.RUNNING)]
 
-    async def capacity(self):
-        return resources()
+    async def machines(self):
+        return one_machine(resources())
 
     async def lost_before(self):
         return None

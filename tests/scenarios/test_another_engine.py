@@ -7,6 +7,7 @@ import pytest
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
+from batchq.domain.machines import one_machine
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
@@ -23,7 +24,7 @@ def world(simulated):
 def exchange_engine(world, engine=None, *, engine_id="another"):
     """Let another engine answer from now on, a new one by default. Returns the engine that the jobs run on."""
     before = world.machine
-    world.machine = engine or SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id=engine_id)
+    world.machine = engine or SimulatedRuntime(clock=world.clock, machines=one_machine(HOST), engine_id=engine_id)
     world.runtime.runtime = world.machine
     return before
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
+from batchq.domain.machines import one_machine
 from tests.support.builders import task
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, InlineStore
@@ -42,7 +43,7 @@ class Stamped:
 async def world(request):
     """Its engine's clock is set by an hour with `set_clock`."""
     clock = VirtualClock()
-    stamped = Stamped(SimulatedRuntime(clock=clock, capacity=HOST))
+    stamped = Stamped(SimulatedRuntime(clock=clock, machines=one_machine(HOST)))
     world = World(store=InlineStore(), runtime=stamped, archive=InlineLogFiles(), clock=clock, survey_interval=10.0)
     world.set_clock = lambda: setattr(stamped, "wrong_by", request.param)
     async with running(world):

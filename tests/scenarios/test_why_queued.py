@@ -13,6 +13,7 @@ from batchq.domain.enums import DependencyType, State, Status
 from batchq.domain.ids import ConsumableName, QueueName, child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Dependency
+from batchq.domain.machines import one_machine
 from batchq.errors import NotFound
 from batchq.ports.jobs import Changes, Restoration
 from tests.support import builders
@@ -198,7 +199,7 @@ async def test_on_another_container_engine_no_job_starts(world):
     await world.start()
     await world.crash()
     known = world.machine
-    world.runtime.runtime = SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
+    world.runtime.runtime = SimulatedRuntime(clock=world.clock, machines=one_machine(HOST), engine_id="another")
     await world.boot()
     job = await world.submit(LASTING)
     await world.wait_for(job, Status.RUNNABLE)
@@ -398,7 +399,7 @@ async def test_jobs_of_other_users_are_counted_and_not_named(world):
 
 async def test_the_first_job_of_a_queue_waits_for_memory(world):
     await world.wait_until_idle()
-    host = world.engine.loop.state.host.memory_mib
+    host = world.engine.machines().total.memory_mib
     await world.start(name="filler", millicpus=250, memory_mib=host - 100)
     job = await world.submit(LASTING, memory_mib=200)
 
@@ -412,7 +413,7 @@ async def test_the_first_job_of_a_queue_waits_for_memory(world):
 async def test_the_first_job_of_a_queue_waits_for_gpus(world):
     if not world.virtual:
         pytest.skip("the machines that run the tests have no GPU")
-    world.runtime.runtime._capacity = Resources(millicpus=4000, memory_mib=4096, gpus=1)
+    world.runtime.runtime.engine.machines = one_machine(Resources(millicpus=4000, memory_mib=4096, gpus=1))
     await world.restart()
     await world.start(gpus=1, name="filler")
 

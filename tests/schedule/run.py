@@ -11,10 +11,10 @@ from batchq.compute.simulated.script import Script
 from batchq.domain.catalog import ShareWeight
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, FINISHED, Status
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, MachineName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.domain.scheduling.capacity import usable
+from batchq.domain.machines import Machine, one_machine, usable
 from tests.support import builders, scripts
 from tests.support.builders import ADMIN, NOON, policy
 from tests.support.proxies import StatusChanges
@@ -203,12 +203,12 @@ LOAD = 1.2  # of what the machine can do, while the work comes in
 TIMEOUT = timedelta(days=7)
 
 
-async def run_workload(jobs: int, *, vcpus: int, seed: int) -> Metrics:
-    """Run so many jobs on a host of so many vCPUs, in two compute environments that both queues use."""
+async def run_workload(jobs: int, *, vcpus: int, seed: int, machines: int = 1) -> Metrics:
+    """Run so many jobs on equal machines with so many vCPUs together, in two compute environments of both queues."""
     host = Resources(millicpus=1000 * vcpus, memory_mib=2560 * vcpus)
     environments = {"east": 500 * vcpus, "west": 500 * vcpus}
-    world = new_simulated(capacity=host, survey_interval=600.0)
-    recorder = MetricsRecorder(usable(host), environments, world.clock)
+    world = new_simulated(machines=machines_of(host, machines), survey_interval=600.0)
+    recorder = MetricsRecorder(usable(host) if machines == 1 else host, environments, world.clock)
     world.store.after_commit = StatusChanges(recorder.record)
     await world.boot()
     await _make_catalog(world, environments)
@@ -221,6 +221,16 @@ async def run_workload(jobs: int, *, vcpus: int, seed: int) -> Metrics:
         await world.sleep(60)
     await world.engine.stop()
     return recorder.metrics()
+
+
+def machines_of(host: Resources, count: int) -> tuple[Machine, ...]:
+    """The resources of the host, shared out to equal machines."""
+    if count == 1:
+        return one_machine(host)
+    each = Resources(millicpus=host.millicpus // count, memory_mib=host.memory_mib // count)
+    return tuple(
+        Machine(name=MachineName(f"m{number:04}"), resources=each, is_enforced=True) for number in range(count)
+    )
 
 
 async def _make_catalog(world: World, environments: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from posixpath import basename
 from random import Random
 
-from batchq.compute.simulated.engine import PlannedCheckpoint
+from batchq.compute.simulated.container import PlannedCheckpoint
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job

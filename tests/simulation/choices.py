@@ -112,6 +112,11 @@ class Choices:
         self.engine_kills = Random(f"{seed} engine ends")
         #: How often the engine is killed in a start.
         self.engine_kill_rate = self.engine_kills.choice([NONE, NONE, 0.03, 0.1])
+        self.machines = Random(f"{seed} machines")
+        #: How many machines the engine has.
+        self.machine_count = self.machines.choice([1, 1, 2, 3, 5])
+        #: How often a machine of several stops answering, or loses its power.
+        self.machine_fault_rate = self.machines.choice([NONE, 0.3, 0.8]) if self.machine_count > 1 else NONE
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])

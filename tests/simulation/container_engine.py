@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from batchq.compute.simulated.engine import PlannedCheckpoint, SimulatedEngine
+from batchq.compute.simulated.container import PlannedCheckpoint
+from batchq.compute.simulated.engine import SimulatedEngine
 from batchq.compute.simulated.runtime import KILLS_ENGINE, NO_EFFECT, Fault, SimulatedRuntime
 from batchq.domain.catalog import Network
-from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
+from batchq.domain.machines import Machine
 from batchq.errors import BatchqError, RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
@@ -26,8 +27,8 @@ from tests.support.proxies import RuntimeProxy
 class ObservedEngine(SimulatedEngine):
     """Reports what containers really do to the invariants."""
 
-    def __init__(self, now, invariants: Invariants) -> None:
-        super().__init__(now, Network.SHARED)
+    def __init__(self, now, machines, invariants: Invariants) -> None:
+        super().__init__(now, Network.SHARED, machines)
         self._invariants = invariants
 
     def create(self, launch: LaunchSpec) -> Created:
@@ -75,14 +76,14 @@ class FaultyEngine:
         self,
         *,
         clock: Clock,
-        capacity: Resources,
+        machines: tuple[Machine, ...],
         choices: Choices,
         run_log: RunLog,
         invariants: Invariants,
         engine_id: str = "theirs",
     ) -> None:
-        self.runtime = SimulatedRuntime(clock=clock, capacity=capacity, engine_id=engine_id)
-        self.engine = self.runtime.engine = ObservedEngine(clock.now, invariants)
+        self.runtime = SimulatedRuntime(clock=clock, machines=machines, engine_id=engine_id)
+        self.engine = self.runtime.engine = ObservedEngine(clock.now, machines, invariants)
         self.runtime.faults.decide = self._choose_fault
         self._clock = clock
         self._choices = choices

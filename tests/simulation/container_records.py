@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from batchq.compute.simulated.engine import End, SimulatedContainer
+from batchq.compute.simulated.container import End, SimulatedContainer
 from batchq.domain.ids import JobId, Tag
 
 

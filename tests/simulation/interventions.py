@@ -38,6 +38,7 @@ class Interventions:
             self._world.spawn(self._pause_and_resume(), "pauses"),
             self._world.spawn(self._restart_machine_in_pauses(), "restarts of the machine"),
             self._world.spawn(self._disconnect_engine(), "absences of the engine"),
+            self._world.spawn(self._disturb_machines(), "faults of machines"),
             self._world.spawn(self._leave_safe_mode_now_and_then(), "the operator after a restore"),
         ]
 
@@ -46,6 +47,8 @@ class Interventions:
         for task in self._tasks:
             task.cancel()
         self._world.machine.runtime.faults.unreachable = False
+        for machine in self._world.machine.engine.machines:
+            self._world.machine.engine.reconnect(machine.name)
         while self._in_safe_mode():
             await self._leave_safe_mode()
             await self._world.clock.sleep(1)
@@ -109,6 +112,21 @@ class Interventions:
             rng.choice([vanish, vanish, self._world.machine.runtime.restart_machine, nothing])()
             await self._world.clock.sleep(rng.uniform(1, 20))
             faults.unreachable = False
+
+    async def _disturb_machines(self) -> None:
+        """Let one machine of several answer no more, with or without its power, until it is back."""
+        rng, engine = self._choices.machines, self._world.machine.engine
+        while self._choices.machine_fault_rate:
+            await self._world.clock.sleep(rng.uniform(1, 30))
+            name = rng.choice(engine.machines).name
+            if rng.random() < self._choices.machine_fault_rate:
+                fault = rng.choice([engine.disconnect, engine.disconnect, engine.power_off])
+                self._run_log.write(f"{name}: {fault.__name__}")
+                self._run_log.counts[f"machines: {fault.__name__}"] += 1
+                fault(name)
+                await self._world.clock.sleep(rng.choice([1, 15, 60]))
+                self._run_log.write(f"{name} is back")
+                engine.reconnect(name)
 
     def _remove_running_container(self) -> None:
         jobs = self._world.invariants.jobs

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, ResourceKind
-from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import Job
-from batchq.domain.scheduling.capacity import usable
+from batchq.domain.machines import Machine, usable_machine
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
@@ -27,7 +26,8 @@ class ResourceChecks(Checks):
         self._audit = AuditChecks(jobs=jobs, run_log=run_log)
         self._sizes: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
         self._kinds: dict[ConsumableName, ResourceKind] = {}
-        self.host: Resources | None = None
+        #: The machines of the engine.
+        self.machines: tuple[Machine, ...] = ()
         self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
@@ -44,9 +44,8 @@ class ResourceChecks(Checks):
         team = sum(it.spec.resources.millicpus for it in self._active() if is_limited(it.spec.owner))
         if self.account_limit is not None and team > self.account_limit * 1000:
             self.run_log.fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
-        memory = sum(it.spec.resources.memory_mib for it in self._active())
-        if memory > usable(self.host).memory_mib:
-            self.run_log.fail("I10 no more than there is", f"memory: {memory}")
+        for machine in self.machines:
+            self._check_machine(machine)
         for need in job.spec.needs:
             if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE:
                 self.used_up[need.resource] += need.quantity
@@ -76,6 +75,24 @@ class ResourceChecks(Checks):
                 self.run_log.fail(
                     "I10 the usage of a share is what its jobs hold", f"{key} {use}, and it is {active} {held}"
                 )
+
+    def _check_machine(self, machine: Machine) -> None:
+        """No machine has less than the nodes of jobs on it hold. An engine with one machine does not name it."""
+        expected = machine.name if machine.is_enforced else None
+        nodes = {
+            (it.id, container.node): it.spec.nodes.task(container.node).resources
+            for it in self._active()
+            for container in it.attempt.containers
+            if container.machine == expected
+        }
+        millicpus, memory = (sum(getattr(it, name) for it in nodes.values()) for name in ("millicpus", "memory_mib"))
+        most = usable_machine(machine).resources
+        if memory > most.memory_mib or (machine.is_enforced and millicpus > most.millicpus):
+            self.run_log.fail("I10 no more than there is", f"{machine}: {millicpus} and {memory} MiB")
+        names = {known.name for known in self.machines}
+        unnamed = [it.tag for it in self._active() if it.attempt.containers[0].machine not in names]
+        if machine.is_enforced and unnamed:
+            self.run_log.fail("I10 each attempt names its machine", unnamed)
 
     def _active(self) -> list[Job]:
         return [it for it in self.jobs.values() if it.attempt is not None]

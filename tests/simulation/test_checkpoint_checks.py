@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.simulated.engine import PlannedCheckpoint, SimulatedContainer
+from batchq.compute.simulated.container import PlannedCheckpoint, SimulatedContainer
 from batchq.compute.simulated.script import Script
 from batchq.domain.enums import AttemptContainerState, Status, StopKind
 from batchq.domain.ids import Tag

@@ -9,11 +9,12 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
-from batchq.compute.simulated.engine import nanoseconds
+from batchq.compute.simulated.container import nanoseconds
 from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, MachineName
 from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint
+from batchq.domain.machines import Machine, one_machine
 from batchq.domain.times import EPOCH
 from batchq.engine import bulk_stops, propagation
 from tests.simulation.checkpoints import ObservedCheckpoints
@@ -30,6 +31,17 @@ from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, database_in_memory, temporary_checkpoints
 
 HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
+SMALL = Resources(millicpus=2000, memory_mib=1024)
+
+
+def machines_of(count: int) -> tuple[Machine, ...]:
+    """So many machines. One could hold every job; the others, which placement fills first, only small ones."""
+    if count == 1:
+        return one_machine(HOST)
+    sizes = [HOST] + [SMALL] * (count - 1)
+    return tuple(
+        Machine(name=MachineName(f"m{number}"), resources=size, is_enforced=True) for number, size in enumerate(sizes)
+    )
 
 
 class World:
@@ -40,7 +52,8 @@ class World:
         self.invariants = Invariants(now=self.clock.now, run_log=run_log)
         if self.choices.clock_set_rate:
             self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
-        self.invariants.resources.host = HOST
+        machines = machines_of(self.choices.machine_count)
+        self.invariants.resources.machines = machines
         self.invariants.resources.account_limit = choices.account_limit
         #: How far the clock of the checkpoints' disk is ahead of that of the machine.
         self._disk_clock = MachineClock(self.clock.now, timedelta())
@@ -50,12 +63,16 @@ class World:
         self.invariants.checkpoints.shown_by_disk = self._shown_by_disk
         self.connection = database_in_memory()
         self.machine = FaultyEngine(
-            clock=self.clock, capacity=HOST, choices=self.choices, run_log=run_log, invariants=self.invariants
+            clock=self.clock,
+            machines=machines,
+            choices=self.choices,
+            run_log=run_log,
+            invariants=self.invariants,
         )
         # Another engine: too small for any job, so that none is begun there while no attempt is unfinished.
         self.other_engine = FaultyEngine(
             clock=self.clock,
-            capacity=Resources(millicpus=0, memory_mib=0),
+            machines=one_machine(Resources(millicpus=0, memory_mib=0)),
             choices=self.choices,
             run_log=run_log,
             invariants=self.invariants,

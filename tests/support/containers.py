@@ -213,6 +213,6 @@ RUNTIME_CALLS = {
     "remove_silent": lambda runtime: runtime.remove_silent(new_tag()),
     "inspect": lambda runtime: runtime.inspect(new_tag()),
     "survey": lambda runtime: runtime.survey(),
-    "capacity": lambda runtime: runtime.capacity(),
+    "machines": lambda runtime: runtime.machines(),
     "logs": lambda runtime: output(runtime, new_tag()),
 }

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 
 import yaml
 from aiohttp import web
+from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import ClusterAccess, FixedToken
 from batchq.compute.kubernetes.pod_policy import PodPolicy
@@ -13,6 +14,15 @@ from batchq.system.clock import SystemClock
 from tests.support.kubernetes_api import ModelCluster
 
 INSTANCE = "i1"
+
+
+class PlacedRuntime(KubernetesRuntime):
+    """Places each container without a machine on `machine`, as the scheduler does in a server."""
+
+    machine = "n1"
+
+    async def create(self, launch):
+        return await super().create(launch if launch.machine else replace(launch, machine=self.machine))
 
 
 @asynccontextmanager
@@ -49,7 +59,7 @@ def runtime_at(url, **changes):
         "clock": SystemClock(),
         "policy": PodPolicy(privileged=Privileged.ALLOW),
     }
-    return KubernetesRuntime(**usual | changes)
+    return PlacedRuntime(**usual | changes)
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from aiohttp import WSMsgType, web
 
-from batchq.compute.simulated.engine import SimulatedContainer
+from batchq.compute.simulated.container import SimulatedContainer
 from batchq.compute.simulated.script import read
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import JobId, Tag
@@ -49,7 +49,9 @@ def node(name, allocatable=SMALL, *, ready=True, labels=None, taints=(), unsched
         "spec": {"taints": list(taints), "unschedulable": unschedulable},
         "status": {
             "allocatable": allocatable,
-            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+            "conditions": [
+                {"type": "Ready", "status": "True" if ready else "Unknown", "lastTransitionTime": stamp(now())}
+            ],
         },
     }
 

@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from batchq.domain.container import Resources
 from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
+from batchq.domain.machines import Machine
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
 from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.logs import LogLine
@@ -129,8 +129,8 @@ class RuntimeProxy:
     async def survey(self) -> tuple[Inspection, ...]:
         return await self.call("survey", None, self.runtime.survey)
 
-    async def capacity(self) -> Resources:
-        return await self.call("capacity", None, self.runtime.capacity)
+    async def machines(self) -> tuple[Machine, ...]:
+        return await self.call("machines", None, self.runtime.machines)
 
     async def lost_before(self) -> datetime | None:
         return await self.call("lost_before", None, self.runtime.lost_before)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from batchq.compute.docker.create_request import SharedNetwork, shared_network_name
 from batchq.compute.docker.operation_pools import LIMITS, Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.simulated.engine import nanoseconds
+from batchq.compute.simulated.container import nanoseconds
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
@@ -36,6 +36,7 @@ from batchq.domain.job import ConsumableRequirement, Dependency, Job, RetryStrat
 from batchq.domain.job_request import JobRequest
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.stopping import next_step_at
+from batchq.domain.machines import Machine, one_machine
 from batchq.domain.prices import Prices
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.task import Nodes, Task
@@ -600,13 +601,16 @@ def check(why: Explanation, code: str, sentence: str) -> Explanation:
 
 
 def new_simulated(
-    *, capacity: Resources = HOST, survey_interval: float = 10.0, new_job_id: Callable[[], JobId] | None = None
+    *,
+    machines: tuple[Machine, ...] = one_machine(HOST),
+    survey_interval: float = 10.0,
+    new_job_id: Callable[[], JobId] | None = None,
 ) -> World:
     """A world of simulated containers, the real store in memory, and the virtual clock. It is not booted."""
     clock = VirtualClock()
     return World(
         store=InlineStore(),
-        runtime=SimulatedRuntime(clock=clock, capacity=capacity),
+        runtime=SimulatedRuntime(clock=clock, machines=machines),
         archive=InlineLogFiles(),
         clock=clock,
         survey_interval=survey_interval,

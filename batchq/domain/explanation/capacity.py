@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from batchq.domain import status_reasons, wording
 from batchq.domain.access.accounts import AccountName
@@ -15,10 +16,12 @@ from batchq.domain.explanation.capacity_reasons import (
     ReservedForOthersReason,
     ReservedForSharesReason,
     ResourceMissingReason,
+    TooLargeForMachinesReason,
     TooLargeReason,
     TooManyUnitsReason,
     TooManyVcpusReason,
     WaitsForGpusReason,
+    WaitsForMachineReason,
     WaitsForMemoryReason,
     WaitsForUnitsReason,
     WaitsForVcpusReason,
@@ -92,7 +95,7 @@ def blocked(
         return _kept_for_shares(job, queue, state)
     shortage = _shortage(job, queue, cluster, state)
     if shortage is None:
-        return _reserved(job, queue, neighbours, state, reader)
+        return _no_machine(job, queue, cluster, state) or _reserved(job, queue, neighbours, state, reader)
     return _short(shortage, state, reader)
 
 
@@ -123,6 +126,9 @@ def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Re
         most = _largest(queue, cluster)
         figures = {} if most is None else {"required": Figure.vcpus(size.millicpus), "limit": Figure.vcpus(most)}
         return Blocked(reason=TooManyVcpusReason, figures=figures)
+    if reason.startswith(status_reasons.TOO_LARGE_FOR_MACHINES):
+        machines = {} if cluster is None else {"machines": Figure(len(cluster.machines.machines))}
+        return Blocked(reason=TooLargeForMachinesReason, figures={"required": _required(job)} | machines)
     return Blocked(reason=TooLargeReason, figures={} if cluster is None else _host_figures(job, cluster))
 
 
@@ -226,12 +232,19 @@ def _shortages(job: Job, environment: EnvironmentName, cluster: Cluster, state: 
         return Shortage(reason=reason, dimension=dimension, required=required, free=free, limit=limit, names=names)
 
     limit = cluster.environments[environment].max_millicpus
+    cpus = shortage(
+        WaitsForVcpusReason, vcpus(environment), size.millicpus, limit, computeEnvironment=Figure.text(environment)
+    )
+    memory = shortage(WaitsForMemoryReason, MEMORY, size.memory_mib, cluster.host.memory_mib)
+    gpus = shortage(WaitsForGpusReason, GPUS, size.gpus, cluster.host.gpus)
+    if not cluster.machines.is_one:
+        rooms, most = state.usage.free_rooms(cluster.machines), cluster.machines.millicpus(environment)
+        cpus = replace(cpus, free=min(cpus.free, rooms.free_millicpus(environment)), limit=min(limit, most))
+        memory, gpus = replace(memory, free=rooms.free_memory_mib), replace(gpus, free=rooms.free_gpus)
     shortages = [
-        shortage(
-            WaitsForVcpusReason, vcpus(environment), size.millicpus, limit, computeEnvironment=Figure.text(environment)
-        ),
-        shortage(WaitsForMemoryReason, MEMORY, size.memory_mib, cluster.host.memory_mib),
-        shortage(WaitsForGpusReason, GPUS, size.gpus, cluster.host.gpus),
+        cpus,
+        memory,
+        gpus,
         *(_unit_shortage(need.resource, need.quantity, cluster, state) for need in job.spec.needs),
     ]
     return [shortage for shortage in shortages if shortage.required > shortage.free]
@@ -321,6 +334,32 @@ def _reserved(
         "reservedFor": Figure(_named([other_job for _, other_job in seen]), wording.joined(parts)),
     }
     return Blocked(reason=ReservedForOthersReason, figures=figures)
+
+
+def _no_machine(job: Job, queue: JobQueue, cluster: Cluster, state: SchedulerState) -> Blocked | None:
+    """No machine has the room, although all together have; None: the machines have room for each node."""
+    if cluster.machines.is_one:
+        return None
+    rooms, runs = state.usage.free_rooms(cluster.machines), job.spec.nodes.runs
+    if any(rooms.find(runs, name, {}) is not None for name in cluster.enabled(queue.environments)):
+        return None
+    machines = cluster.machines.machines
+    closed = sum(not machine.is_open for machine in machines)
+    figures = {"required": _required(job)}
+    if closed < len(machines):
+        figures["machines"] = Figure.count(len(machines), "machine")
+    if closed:
+        figures["closed"] = Figure.count(closed)
+    return Blocked(reason=WaitsForMachineReason, figures=figures)
+
+
+def _required(job: Job) -> Figure:
+    """What each node of the job requests."""
+    nodes = job.spec.nodes
+    if nodes.count == 1:
+        return Figure(job.spec.resources.millicpus / 1000, _requirements(job.spec.resources))
+    parts = [f"{wording.counted(run.count, 'node')} with {_requirements(run.resources)}" for run in nodes.runs]
+    return Figure(job.spec.resources.millicpus / 1000, wording.joined(parts))
 
 
 def _requirements(size: Resources) -> str:

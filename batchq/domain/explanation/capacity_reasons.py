@@ -35,6 +35,15 @@ class TooLargeReason(RunnableReason):
     fact_names = ("jobQueue", "requiredMemoryMiB", "memoryMiB", "requiredGpus", "gpus")
 
 
+class TooLargeForMachinesReason(RunnableReason):
+    """The job requests more than one machine has, or a gang more than all machines can hold."""
+
+    code = "TOO_LARGE_FOR_MACHINES"
+    sentences = ("Cannot start: the machines, if they were idle, could not hold {required}.",)
+    more = ("A node of a job runs on one machine.",)
+    fact_names = ("jobQueue", "required", "machines")
+
+
 class AboveAccountLimitReason(RunnableReason):
     """The job requests more vCPUs than its account may ever use."""
 
@@ -137,6 +146,21 @@ class WaitsForGpusReason(WaitsReason):
 
     code = "WAITS_FOR_GPUS"
     sentences = ("First in queue {jobQueue}: requires {required}, {free} of {limit} are free.",)
+
+
+class WaitsForMachineReason(RunnableReason):
+    """The first job of a queue waits for room on one machine. The free resources are spread over several."""
+
+    code = "WAITS_FOR_MACHINE"
+    sentences = (
+        (
+            "First in queue {jobQueue}: requires {required}. That is free on {machines} together, and not on a single "
+            "one for each node of the job."
+        ),
+        "First in queue {jobQueue}: requires {required}, and no machine is open for new jobs.",
+    )
+    more = ("{closed} of them are cordoned or do not answer.", ATTEMPT)
+    fact_names = ("jobQueue", "required", "machines", "closed", *ATTEMPT_FACTS)
 
 
 class WaitsForUnitsReason(WaitsReason):

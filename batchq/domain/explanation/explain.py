@@ -24,6 +24,7 @@ from batchq.domain.explanation.started_reasons import (
     StartRefusedReason,
 )
 from batchq.domain.job import Attempt, Job
+from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end
@@ -73,10 +74,27 @@ def explain_running(job: Job, state: SchedulerState) -> Explanation:
         figures["endsBy"] = Figure(end, wording.duration_words(since + job.spec.timeout - state.now))
     if state.obstacle is not None and state.obstacle.reason is EngineUnavailableReason and state.obstacle.since:
         figures["away"] = _length(state.obstacle.since, state)
+    figures |= _absent_machine(job, state)
     cancel = job.cancel
     if cancel is None:
         return RunningReason(since=since, figures=figures)
     return NoRetryReason(since=cancel.ordered_at, figures=figures | order_figures(job, cancel, state.now))
+
+
+def _absent_machine(job: Job, state: SchedulerState) -> Figures:
+    """The first machine of the job that does not answer; empty if all answer."""
+    if state.cluster is None or job.attempt is None:
+        return {}
+    machines = state.cluster.machines.by_name
+    for tag in tags_under_way(job):
+        name = container_with_key(job, tag.container_key).machine
+        if name is not None and name in machines and (since := machines[name].away_since) is not None:
+            return {
+                "machine": Figure.text(name),
+                "machineAwaySince": Figure(since),
+                "machineAway": Figure(words=wording.duration_words(state.now - since)),
+            }
+    return {}
 
 
 def explain_starting(job: Job, state: SchedulerState, reader: Reader) -> Explanation:

@@ -17,6 +17,10 @@ STOP_FACTS = (
     "killedAt",
 )
 _AWAY = "The container engine has not answered for {away}: an end of the job is seen when it does."
+_MACHINE_AWAY = (
+    "Machine {machine} has not answered for {machineAway}: the job may still run there. It keeps its room and is not "
+    "retried until the machine answers or has left."
+)
 _LIMIT = "Its time limit of {timeLimitSeconds} has passed"
 _NEXT_STEP = "{signal} {signalled}, {next} follows in {left}."
 _KILLED = "SIGKILL was sent {killed} ago."
@@ -100,8 +104,8 @@ class RunningReason(ActiveReason):
 
     code = "RUNNING"
     sentences = ("Has run for {length} in {computeEnvironment}.",)
-    more = ("Its time limit ends it in {endsBy}.", _AWAY)
-    fact_names = ("computeEnvironment", "startedAt", "endsBy", "attempt", "attempts")
+    more = ("Its time limit ends it in {endsBy}.", _AWAY, _MACHINE_AWAY)
+    fact_names = ("computeEnvironment", "startedAt", "endsBy", "attempt", "attempts", "machine", "machineAwaySince")
 
 
 class NoRetryReason(ActiveReason):

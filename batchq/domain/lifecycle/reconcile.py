@@ -16,14 +16,16 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import AttemptContainerState
-from batchq.domain.ids import JobId, Tag
+from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key
 from batchq.domain.lifecycle.containers import ended_keys, removable
 from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.machines import Machine
 
 _RUNNING = (AttemptContainerState.RUNNING,)
+NO_MACHINES: Mapping[MachineName, Machine] = {}
 
 
 class SurveyedContainer(Struct, frozen=True, kw_only=True):
@@ -34,6 +36,8 @@ class SurveyedContainer(Struct, frozen=True, kw_only=True):
     running: bool
     #: Whether it was ever started; False: it was only created.
     started: bool = True
+    #: The machine on which it was started; None: the engine has only one, or it was not started.
+    machine: MachineName | None = None
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
@@ -54,6 +58,7 @@ def reconcile(
     surveyed: Sequence[SurveyedContainer],
     expected: Collection[Tag],
     lost_before: datetime | None = None,
+    machines: Mapping[MachineName, Machine] = NO_MACHINES,
 ) -> Reconciled:
     """Compare the active jobs with a survey.
 
@@ -61,14 +66,17 @@ def reconcile(
     `expected`: the containers that were running when the survey began, as far as batchq knew.
     `lost_before`: a lost container that started before this moment was lost because the engine or the machine went
     down, and its attempt gets AWS's reason of a terminated host; None: not known to have gone down.
+    `machines`: those of the engine, by name. A container whose machine has left is lost with its host. One whose
+    machine does not answer is not lost: it may still run there.
     """
     there = {container.tag: container for container in surveyed}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
     kept = {tag for job in active.values() for tag in tags_to_keep(job)}
-    lost = [tag for tag in under_way if tag in expected and tag not in there]
+    absent = [tag for tag in under_way if tag in expected and tag not in there]
+    lost = [tag for tag in absent if not is_on_absent_machine(under_way[tag], tag, machines)]
     leftovers = [tag for tag in there if tag not in under_way and tag not in kept]
     return Reconciled(
-        events=tuple((tag.job_id, _lost(under_way[tag], tag, lost_before)) for tag in lost),
+        events=tuple((tag.job_id, _lost(under_way[tag], tag, lost_before, machines)) for tag in lost),
         effects=(
             *(effect for tag, job in under_way.items() for effect in effects_for(job, tag, there.get(tag))),
             *(do.CleanUpContainer(tag=tag) for tag in leftovers if tag.job_id in known),
@@ -77,9 +85,16 @@ def reconcile(
     )
 
 
-def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
-    began = container_with_key(job, tag.container_key).started_at
-    if before is None or began is None or began >= before:
+def is_on_absent_machine(job: Job, tag: Tag, machines: Mapping[MachineName, Machine]) -> bool:
+    """Whether the machine of the container does not answer."""
+    name = container_with_key(job, tag.container_key).machine
+    return name is not None and name in machines and machines[name].away_since is not None
+
+
+def _lost(job: Job, tag: Tag, before: datetime | None, machines: Mapping[MachineName, Machine]) -> on.ContainerLost:
+    container = container_with_key(job, tag.container_key)
+    began, has_left = container.started_at, container.machine is not None and container.machine not in machines
+    if not has_left and (before is None or began is None or began >= before):
         return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key)
     return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key, reason=status_reasons.HOST_TERMINATED)
 

@@ -15,7 +15,8 @@ from msgspec import Struct, field
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import BEGUN
 from batchq.domain.lifecycle.escalation import latest_kill
-from batchq.domain.scheduling.resources import Amounts, Dimension, fits
+from batchq.domain.scheduling.machine_rooms import NOTHING, Kept, Room, plus
+from batchq.domain.scheduling.resources import Amounts, Dimension, add_amounts, fits
 
 START_ALLOWANCE = timedelta(minutes=1)  # from the placement to the container's start
 STOP_ALLOWANCE = timedelta(minutes=2)  # from a timeout to the container's end: AWS's longest stopTimeout
@@ -26,6 +27,8 @@ class Ending(Struct, frozen=True, kw_only=True):
 
     at: datetime
     amounts: Amounts
+    #: What it returns on machines, by their index.
+    rooms: Sequence[tuple[int, Room]] = ()
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
@@ -37,6 +40,8 @@ class Reservation(Struct, frozen=True, kw_only=True):
     starts: datetime | None
     #: What no other job may use: vCPUs of its accounts' limits, and units that are not returned.
     reserved: Amounts = field(default_factory=dict)
+    #: What other jobs may use of machines, by their index, only if they end before `starts`.
+    rooms: Kept = field(default_factory=dict)
 
 
 class Reservations:
@@ -48,15 +53,17 @@ class Reservations:
         self._of_unknown: dict[Dimension, int] = {}
         self._of_all: dict[Dimension, int] = {}
         self._reserved: dict[Dimension, int] = {}
+        self._rooms_of_unknown: dict[int, Room] = {}
 
     def add(self, reservation: Reservation) -> None:
         """Add a reservation. The cost is that of a sorted insertion."""
         for amounts in (reservation.amounts, reservation.reserved):
-            _add(self._of_all, amounts)
-        _add(self._reserved, reservation.reserved)
+            add_amounts(self._of_all, amounts)
+        add_amounts(self._reserved, reservation.reserved)
         if reservation.starts is None:
             self._unknown += 1
-            _add(self._of_unknown, reservation.amounts)
+            add_amounts(self._of_unknown, reservation.amounts)
+            _add_rooms(self._rooms_of_unknown, reservation.rooms)
         else:
             insort(self._known, reservation, key=_start)
 
@@ -76,7 +83,14 @@ class Reservations:
             return self._of_all
         kept = self._of_unknown | self._reserved
         for reservation in self._known[: count - self._unknown]:
-            _add(kept, reservation.amounts)
+            add_amounts(kept, reservation.amounts)
+        return kept
+
+    def rooms_for(self, count: int) -> Kept:
+        """The `rooms` of the first `count` reservations, in the order of `reserved_for`."""
+        kept = self._rooms_of_unknown.copy()
+        for reservation in self._known[: count - self._unknown]:
+            _add_rooms(kept, reservation.rooms)
         return kept
 
 
@@ -119,12 +133,12 @@ def latest_start(
     return None
 
 
+def _add_rooms(kept: dict[int, Room], rooms: Kept) -> None:
+    """Add `rooms` to the sums in place."""
+    for index, room in rooms.items():
+        kept[index] = plus(kept.get(index, NOTHING), room)
+
+
 def _start(reservation: Reservation) -> datetime:
     assert reservation.starts is not None, "a reservation with an unknown start is not sorted"
     return reservation.starts
-
-
-def _add(kept: dict[Dimension, int], amounts: Amounts) -> None:
-    """Add `amounts` to the sums in place."""
-    for of, amount in amounts.items():
-        kept[of] = kept.get(of, 0) + amount

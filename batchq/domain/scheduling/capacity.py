@@ -1,7 +1,8 @@
 """Placement: which RUNNABLE jobs start now, and on which compute environment. Pure.
 
 The scheduler offers jobs to `FreeCapacity` in the order in which they should start. A job is placed on the first
-enabled environment of its queue that has enough free resources; nothing is overcommitted. The first job of a queue that
+enabled environment of its queue that has enough free resources, on machines with room for each of its nodes; nothing is
+overcommitted. The first job of a queue that
 does not fit now is the head of the queue. The resources that a head needs are reserved, and later jobs start only if
 they do not delay it (`backfill`), so smaller jobs cannot starve a large one. A job that could never fit is
 unschedulable, and delays no other job.
@@ -12,14 +13,13 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import ROOT, AccountName
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.enums import State, Status
-from batchq.domain.ids import ConsumableName, JobId
+from batchq.domain.ids import ConsumableName, JobId, MachineName
 from batchq.domain.job import ConsumableRequirement, Job
 from batchq.domain.scheduling.backfill import (
     Ending,
@@ -27,8 +27,9 @@ from batchq.domain.scheduling.backfill import (
     Reservations,
     latest_end,
     latest_end_if_placed,
-    latest_start,
 )
+from batchq.domain.scheduling.free_machines import FreeMachines, Rooms, Waiting, never_fits_reason
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.domain.scheduling.resources import (
     GPUS,
@@ -44,6 +45,7 @@ from batchq.domain.scheduling.resources import (
     vcpus,
     vcpus_of,
 )
+from batchq.domain.task import NodeRun
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -52,7 +54,10 @@ class Candidate(Struct, frozen=True, kw_only=True):
     job_id: JobId
     #: The order of submission.
     order: int
+    #: The sum of all nodes.
     resources: Resources
+    #: What each node requests; empty: the job has one node.
+    nodes: tuple[NodeRun, ...] = ()
     #: Consumable resources.
     requirements: tuple[ConsumableRequirement, ...] = ()
     #: The timeout; None: none.
@@ -63,11 +68,18 @@ class Candidate(Struct, frozen=True, kw_only=True):
     priority: int = 0
     account: AccountName = ROOT
 
+    @property
+    def runs(self) -> tuple[NodeRun, ...]:
+        """What each node requests."""
+        return self.nodes or (NodeRun(resources=self.resources),)
+
 
 class Fits(Struct, frozen=True, kw_only=True):
     """The job is placed on this environment."""
 
     environment: EnvironmentName
+    #: The machine of each node; empty: the engine has only one.
+    machines: tuple[MachineName, ...] = ()
 
 
 class Insufficient(Struct, frozen=True, kw_only=True):
@@ -89,11 +101,16 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """The total capacity of all compute environments, in use or not."""
 
     environments: Mapping[EnvironmentName, ComputeEnvironment]
-    #: What jobs may reserve of the host. Memory and GPUs are shared by all environments; vCPUs are each environment's.
-    host: Resources
+    #: The machines of the engine. All environments share their memory and GPUs; vCPUs are each environment's too.
+    machines: MachineSet
     stocks: Mapping[ConsumableName, Stock]
     #: The limits of accounts on vCPUs over all environments.
     quotas: Quotas = NO_QUOTAS
+
+    @property
+    def host(self) -> Resources:
+        """What jobs may reserve of all machines together."""
+        return self.machines.total
 
     def enabled(self, names: Sequence[EnvironmentName]) -> list[EnvironmentName]:
         """The environments of `names` that exist and are ENABLED, in the same order."""
@@ -115,6 +132,7 @@ def candidate_of_job(job: Job) -> Candidate:
         job_id=job.id,
         order=job.order,
         resources=job.spec.resources,
+        nodes=job.spec.nodes.runs if job.spec.nodes.count > 1 else (),
         requirements=job.spec.needs,
         timeout=job.spec.timeout,
         share=job.spec.share_identifier,
@@ -128,25 +146,28 @@ def is_queued_for_placement(job: Job) -> bool:
     return job.status is Status.RUNNABLE and not job.unschedulable and job.hold is None
 
 
-def usable(machine: Resources) -> Resources:
-    """What jobs may reserve of a machine: all but a tenth of its memory, at most 2 GiB, for the system itself."""
-    return replace(machine, memory_mib=machine.memory_mib - min(machine.memory_mib // 10, 2048))
-
-
 class FreeCapacity:
     """The free capacity of the cluster during one placement pass: each placed job and each reservation reduces it.
 
     `usage`: the resources in use when the pass begins. `promised`: the latest start of each blocked job that earlier
-    passes stored. `promises`: the latest starts that this pass found; none is later than the stored one.
+    passes stored. `promises`: the latest starts that this pass found; none is later than the stored one. `planned`: the
+    machines that earlier passes reserved for blocked jobs. `plans`: those that this pass reserved.
     """
 
     def __init__(
-        self, *, cluster: Cluster, usage: UsageSnapshot, now: datetime, promised: Mapping[JobId, datetime] | None = None
+        self,
+        *,
+        cluster: Cluster,
+        usage: UsageSnapshot,
+        now: datetime,
+        promised: Mapping[JobId, datetime] | None = None,
+        planned: Mapping[JobId, Sequence[MachineName]] | None = None,
     ) -> None:
         self._cluster = cluster
         self._usage = usage
         self._now = now
         self._promised = promised or {}
+        self._machines = FreeMachines(cluster.machines, usage, planned or {})
         self._total = cluster.amounts()
         self._consumed: set[Dimension] = set()
         self._free = dict(self._total)
@@ -154,10 +175,12 @@ class FreeCapacity:
         self._refused: dict[tuple[object, ...], str] = {}  # reasons by shape: within a pass capacity only shrinks
         self._endings: list[Ending] = []  # of the jobs placed in this pass
         self.promises: dict[JobId, datetime] = {}
+        self.plans = self._machines.plans
         self._count(usage.needed)
         self._add_ending(self._returning(usage.sums), until=None)
         for account, millicpus in usage.accounts.items():
             self._add_ending({vcpus_of(name): millicpus for name in cluster.quotas.on_millicpus(account)}, until=None)
+        self._free |= self._machines.sums()
 
     @property
     def quotas(self) -> Quotas:
@@ -177,19 +200,24 @@ class FreeCapacity:
         """As `place_or_reserve`, without a reservation: for a job behind a waiting head, which it must not delay."""
         until = latest_end_if_placed(job.timeout, self._now)
         before = self._reservations.before(until)
-        shape = (job.resources, job.requirements, tuple(names), self._cluster.quotas.on_millicpus(job.account), before)
+        quotas = self._cluster.quotas.on_millicpus(job.account)
+        shape = (job.resources, job.nodes, job.requirements, tuple(names), quotas, before)
         known = self._refused.get(shape)
         if known is not None:
             return Insufficient(reason=known, known=True)
         able = self._demands(job, names)
         if not able:
             return self._why_never(job, names)
-        there = self._unreserved(before)
+        there, kept = self._unreserved(before), self._machines.reserved(self._reservations, before)
         for name, wanted in able.items():
             if fits(wanted, there):
-                self._take(wanted, until)
-                return Fits(environment=name)
-        reason = self._refused[shape] = status_reasons.no_room(*shortfalls(next(iter(able.values())), there))
+                machines = self._machines.find(job.job_id, job.runs, name, kept)
+                if machines is not None:
+                    self._take(wanted, until, self._machines.take(job.runs, machines))
+                    return Fits(environment=name, machines=self._machines.names(machines))
+        lacking = shortfalls(next(iter(able.values())), there)
+        reason = status_reasons.no_room(*lacking) if lacking else status_reasons.NO_MACHINE
+        self._refused[shape] = reason
         return Insufficient(reason=reason)
 
     def at_limit(self, job: Candidate, names: Sequence[EnvironmentName]) -> AccountName | None:
@@ -206,12 +234,19 @@ class FreeCapacity:
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether not even the smallest and shortest job could start on one of these environments now."""
-        there = self._unreserved(self._reservations.before(self._now))
-        return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._cluster.enabled(names))
+        before = self._reservations.before(self._now)
+        there = self._unreserved(before)
+        enabled = self._cluster.enabled(names)
+        if there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in enabled):
+            return True
+        return self._machines.is_full(enabled, self._machines.reserved(self._reservations, before))
 
     def full(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether all memory, or all vCPUs of these environments, are in use. Reservations do not count as use."""
-        return self._free[MEMORY] <= 0 or all(self._free[vcpus(name)] <= 0 for name in self._cluster.enabled(names))
+        enabled = self._cluster.enabled(names)
+        if self._free[MEMORY] <= 0 or all(self._free[vcpus(name)] <= 0 for name in enabled):
+            return True
+        return self._machines.is_full(enabled)
 
     def could_hold(self, job: Candidate, names: Sequence[EnvironmentName]) -> bool:
         """Whether one of these environments is enabled and could hold the job if nothing else ran."""
@@ -222,7 +257,11 @@ class FreeCapacity:
         if job.requirements:
             self._count(need.resource for need in job.requirements)
         wanted = {name: self._demand(job, name) for name in self._cluster.enabled(names)}
-        return {name: amounts for name, amounts in wanted.items() if fits(amounts, self._total)}
+        return {
+            name: amounts
+            for name, amounts in wanted.items()
+            if fits(amounts, self._total) and self._cluster.machines.could_hold(job.runs, name)
+        }
 
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
         wanted = demand(job.resources, job.requirements, environment)
@@ -252,15 +291,19 @@ class FreeCapacity:
             return
         there = self._unreserved(self._reservations.before(None))
         endings = [*self._known_endings, *self._endings]
-        known = (latest_start(list(able.values()), there, endings), self._promised.get(job.job_id))
+        waiting = Waiting(job_id=job.job_id, runs=job.runs, able=able, there=there, endings=endings)
+        starts, rooms = self._machines.plan(waiting, self._reservations)
+        known = (starts, self._promised.get(job.job_id))
         promise = min((moment for moment in known if moment is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
-        amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
+        environments = self._cluster.environments
+        each = [self._machines.beside(environments[name], wanted) for name, wanted in able.items()]
+        amounts = {of: amount for wanted in each for of, amount in wanted.items()}
         limits = {vcpus_of(name) for name in self._cluster.quotas.on_millicpus(job.account)}
         reserved = {of: amounts.pop(of) for of in (limits | self._consumed) & amounts.keys()}
         self._refused.clear()  # its keys contain a number of reservations, which now stands for others
-        self._reservations.add(Reservation(amounts=amounts, starts=promise, reserved=reserved))
+        self._reservations.add(Reservation(amounts=amounts, starts=promise, reserved=reserved, rooms=rooms))
 
     def _why_never(self, job: Candidate, names: Sequence[EnvironmentName]) -> Insufficient | Unschedulable:
         """Why no environment can hold the job. If none is enabled, that is not known and the job waits."""
@@ -281,13 +324,15 @@ class FreeCapacity:
         for need in job.requirements:
             if (of := units(need.resource)) in wanting:
                 return Unschedulable(reason=status_reasons.too_many_units(need.resource, *wanting[of]))
+        if not self._machines.is_one:
+            return Unschedulable(reason=never_fits_reason(job.runs))
         hosts = {MEMORY: "MiB of memory", GPUS: "GPUs"}
         return Unschedulable(
             reason=status_reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting)
         )
 
-    def _take(self, wanted: Amounts, until: datetime | None) -> None:
-        """Use the resources until `until`; None: the end is not known.
+    def _take(self, wanted: Amounts, until: datetime | None, rooms: Rooms) -> None:
+        """Use the resources until `until`; None: the end is not known. `rooms`: what is returned on machines.
 
         Units that are not returned also reduce the total capacity.
         """
@@ -296,14 +341,14 @@ class FreeCapacity:
             self._refused.clear()
             self._free[of] -= wanted[of]
             self._total[of] -= wanted[of]
-        self._add_ending(returning, until=until)
+        self._add_ending(returning, until=until, rooms=rooms)
 
-    def _add_ending(self, amounts: Amounts, *, until: datetime | None) -> None:
+    def _add_ending(self, amounts: Amounts, *, until: datetime | None, rooms: Rooms = ()) -> None:
         for of, amount in amounts.items():
             if of in self._free:  # a deleted environment's last jobs may still run
                 self._free[of] -= amount
         if until is not None:
-            self._endings.append(Ending(at=until, amounts=amounts))
+            self._endings.append(Ending(at=until, amounts=amounts, rooms=rooms))
 
     @cached_property
     def _known_endings(self) -> list[Ending]:
@@ -313,7 +358,7 @@ class FreeCapacity:
             at = latest_end(job, self._now)
             if at is not None and job.attempt is not None:
                 wanted = self._demand(candidate_of_job(job), EnvironmentName(job.attempt.environment))
-                endings.append(Ending(at=at, amounts=self._returning(wanted)))
+                endings.append(Ending(at=at, amounts=self._returning(wanted), rooms=self._machines.held_by(job)))
         return endings
 
     def _returning(self, wanted: Amounts) -> Amounts:

@@ -6,17 +6,18 @@ not all jobs. Jobs whose latest end is known, because they have a timeout or a s
 for backfill.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NewType, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import ConsumableResource, EnvironmentName, ResourceKind
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE
-from batchq.domain.ids import ConsumableName, JobId
+from batchq.domain.ids import ConsumableName, JobId, MachineName
 from batchq.domain.job import ConsumableRequirement, Job
+from batchq.domain.scheduling.machine_rooms import NOTHING, FreeRooms, MachineSet, Room, minus, plus, room_of
 
 Dimension = NewType("Dimension", str)
 
@@ -62,6 +63,12 @@ def shortfalls(wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
     return tuple([of for of, amount in wanted.items() if amount > there.get(of, 0)])
 
 
+def add_amounts(to: dict[Dimension, int], amounts: Amounts) -> None:
+    """Add `amounts` to the sums in place."""
+    for of, amount in amounts.items():
+        to[of] = to.get(of, 0) + amount
+
+
 class Stock(Struct, frozen=True, kw_only=True):
     """The units of a consumable resource that jobs may hold."""
 
@@ -105,7 +112,39 @@ def newly_consumed(before: Job | None, after: Job) -> tuple[ConsumableRequiremen
     return after.spec.needs if after.attempt.number != under_way else ()
 
 
-T = TypeVar("T")
+class Held(Struct, frozen=True, kw_only=True):
+    """Sums of what jobs hold. Sums of zero are left out: environments and resources are created and deleted often."""
+
+    sums: dict[Dimension, int] = field(default_factory=dict)
+    #: Thousandths of a vCPU in use, by account.
+    accounts: dict[AccountName, int] = field(default_factory=dict)
+    #: By consumable resource, how many active jobs need it.
+    needed: dict[ConsumableName, int] = field(default_factory=dict)
+
+    def copy(self) -> "Held":
+        """A copy that changes independently."""
+        return Held(sums=self.sums.copy(), accounts=self.accounts.copy(), needed=self.needed.copy())
+
+    def move(self, before: Job | None, after: Job) -> dict[MachineName, Room]:
+        """Replace what a job holds. Returns what the change takes on machines; what it returns there is negative."""
+        rooms: dict[MachineName, Room] = {}
+        if before is not None and _holds_as(before, after):
+            return rooms
+        for job, sign in ((before, -1), (after if after.status in ACTIVE else None, 1)):
+            if job is not None:
+                self._count(job, sign)
+                for machine, room in held_rooms(job):
+                    rooms[machine] = (plus if sign > 0 else minus)(rooms.get(machine, NOTHING), room)
+        return rooms
+
+    def _count(self, job: Job, sign: int) -> None:
+        assert job.attempt is not None, f"{job.id} is active and has no attempt"
+        held = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+        for of, amount in held.items():
+            _count(self.sums, of, sign * amount)
+        _count(self.accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
+        for need in job.spec.needs:
+            _count(self.needed, need.resource, sign)
 
 
 class UsageSnapshot(Struct, frozen=True, kw_only=True):
@@ -120,11 +159,20 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
     base: "Usage"
     #: The jobs that the unit of work changed, as it leaves them.
     changed: Mapping[JobId, Job]
+    #: What each of those changes takes on machines; what it returns there is negative.
+    rooms: Sequence[Mapping[MachineName, Room]]
 
     def timed(self) -> Iterator[Job]:
         """The active jobs with a timeout or a stop order."""
         yield from (job for job_id, job in self.base.timed.items() if job_id not in self.changed)
         yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
+
+    def free_rooms(self, machines: MachineSet) -> FreeRooms:
+        """What is free on each machine. The caller may change it."""
+        free = self.base.free_rooms(machines).copy()
+        for taken in self.rooms:
+            _take(free, taken)
+        return free
 
 
 class Usage:
@@ -133,9 +181,10 @@ class Usage:
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
         self.timed: dict[JobId, Job] = {}
         self._jobs: dict[JobId, Job] = {}
-        self._sums: dict[Dimension, int] = {}
-        self._accounts: dict[AccountName, int] = {}
-        self._needed: dict[ConsumableName, int] = {}
+        self._held = Held()
+        self._rooms: dict[MachineName, Room] = {}
+        #: What is free on the machines of the last call of `free_rooms`; None before the first call.
+        self._free: FreeRooms | None = None
         self.update(jobs)
 
     def update(self, jobs: Iterable[Job]) -> None:
@@ -144,7 +193,9 @@ class Usage:
             if not self._concerns(job):
                 continue
             self.timed.pop(job.id, None)
-            _move(self._sums, self._accounts, self._needed, self._jobs.pop(job.id, None), job)
+            taken = self._held.move(self._jobs.pop(job.id, None), job)
+            if taken:
+                self._take_rooms(taken)
             if job.status in ACTIVE:
                 self._jobs[job.id] = job
                 if _is_timed(job):
@@ -153,10 +204,30 @@ class Usage:
     def after(self, jobs: Iterable[Job]) -> UsageSnapshot:
         """The usage with these jobs in place of the saved ones. This object does not change."""
         changed = {job.id: job for job in jobs if self._concerns(job)}
-        sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
-        for job in changed.values():
-            _move(sums, accounts, needed, self._jobs.get(job.id), job)
-        return UsageSnapshot(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
+        held = self._held.copy()
+        moved = [held.move(self._jobs.get(job.id), job) for job in changed.values()]
+        return UsageSnapshot(
+            sums=held.sums,
+            accounts=held.accounts,
+            needed=held.needed,
+            base=self,
+            changed=changed,
+            rooms=[taken for taken in moved if taken],
+        )
+
+    def free_rooms(self, machines: MachineSet) -> FreeRooms:
+        """What is free on each machine, as last saved. It changes with this object; the caller may not change it."""
+        if self._free is None or self._free.machines is not machines:
+            self._free = FreeRooms(machines, self._rooms)
+        return self._free
+
+    def _take_rooms(self, taken: Mapping[MachineName, Room]) -> None:
+        for machine, room in taken.items():
+            self._rooms[machine] = plus(self._rooms.get(machine, NOTHING), room)
+            if self._rooms[machine] == NOTHING:
+                del self._rooms[machine]
+        if self._free is not None:
+            _take(self._free, taken)
 
     def _concerns(self, job: Job) -> bool:
         """Whether the job holds resources, or did as last saved."""
@@ -167,35 +238,45 @@ def _holds_as(before: Job, after: Job) -> bool:
     """Whether both versions hold the same, by a cheap check for the common case. False if that is not certain."""
     if before.attempt is None or after.attempt is None or before.spec is not after.spec:
         return False
-    return before.attempt.environment == after.attempt.environment
+    return before.attempt.number == after.attempt.number and before.attempt.environment == after.attempt.environment
+
+
+def held_rooms(job: Job) -> Sequence[tuple[MachineName, Room]]:
+    """What an active job holds on each of its machines; empty if its engine has one machine.
+
+    A node holds its room until the attempt ends.
+    """
+    assert job.attempt is not None, f"{job.id} is active and has no attempt"
+    containers = job.attempt.containers
+    first = containers[0].machine
+    if first is None:
+        return ()
+    nodes = job.spec.nodes
+    if nodes.count == 1:
+        return ((first, room_of(nodes.resources)),)
+    of_node = {container.node: container.machine for container in containers}
+    return tuple(
+        (machine, room_of(nodes.task(node).resources)) for node, machine in of_node.items() if machine is not None
+    )
 
 
 def _is_timed(job: Job) -> bool:
     return job.stop is not None or job.spec.timeout is not None
 
 
-def _move(
-    sums: dict[Dimension, int],
-    accounts: dict[AccountName, int],
-    needed: dict[ConsumableName, int],
-    before: Job | None,
-    after: Job,
-) -> None:
-    if before is not None and _holds_as(before, after):
-        return
-    for job, sign in ((before, -1), (after if after.status in ACTIVE else None, 1)):
-        if job is not None:
-            assert job.attempt is not None, f"{job.id} is active and has no attempt"
-            held = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
-            for of, amount in held.items():
-                _count(sums, of, sign * amount)
-            _count(accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
-            for need in job.spec.needs:
-                _count(needed, need.resource, sign)
+def _take(free: FreeRooms, rooms: Mapping[MachineName, Room]) -> None:
+    """Take what jobs hold from the free room. A machine may have left with its last jobs."""
+    for machine, room in rooms.items():
+        index = free.machines.index.get(machine)
+        if index is not None:
+            free.add(index, minus(NOTHING, room))
+
+
+T = TypeVar("T")
 
 
 def _count(sums: dict[T, int], of: T, by: int) -> None:
-    """Add to a sum, and remove it at zero: environments and resources are created and deleted all the time."""
+    """Add to a sum, and remove it at zero."""
     left = sums.get(of, 0) + by
     if left:
         sums[of] = left

@@ -22,11 +22,13 @@ NEVER_RAN = "Container state lost"
 def launch_spec(job: Job, tag: Tag, network: Network | None = None, *, oci_runtime: str | None = None) -> LaunchSpec:
     """How to create a container of the current attempt. `network` and `oci_runtime` are those of its environment."""
     task = job.spec.nodes.task(tag.node)
+    container = container_with_key(job, tag.container_key)
     return LaunchSpec(
         tag=tag,
         spec=numbered(task.container(tag.container).spec, tag.node),
         environment=tuple(_environment(job, tag).items()),
-        container_id=container_with_key(job, tag.container_key).container_id,
+        container_id=container.container_id,
+        machine=container.machine,
         placed_on=attempt_of(job).environment,
         network=network,
         oci_runtime=oci_runtime,

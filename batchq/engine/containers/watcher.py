@@ -12,6 +12,7 @@ from datetime import timedelta
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, tags_under_way
+from batchq.domain.task import total
 from batchq.engine.mailbox import RuntimeLost, SurveyCompleted
 from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import Committed
@@ -87,20 +88,22 @@ class Watcher:
         expected, began_at = self._expected(), self._clock.now()
         try:
             found = await self._runtime.survey()
-            capacity = await self._runtime.capacity()
+            machines = await self._runtime.machines()
             lost_before = await self._runtime.lost_before()
             engine = await self._runtime.identity()
         except RuntimeUnknown as unknown:
             self._engine_lost(str(unknown))
             return
         if self.engine_failure is not None:
-            log.info("the container engine answers: %s", capacity)
+            resources = total(machine.resources for machine in machines)
+            log.info("the container engine answers: machines=%d %s", len(machines), resources)
         self.engine_failure = None
         seen = tuple(
             SurveyedContainer(
                 tag=inspection.tag,
                 running=inspection.state is ContainerState.RUNNING,
                 started=inspection.state is not ContainerState.CREATED,
+                machine=inspection.machine,
             )
             for inspection in found
             if inspection.state is not ContainerState.GOING or inspection.tag in expected
@@ -111,7 +114,7 @@ class Watcher:
                 containers=seen,
                 began_at=began_at,
                 expected=expected,
-                capacity=capacity,
+                machines=machines,
                 lost_before=lost_before,
             )
         )
@@ -191,9 +194,13 @@ class RuntimeCheck:
 class VerifiedRuntime:
     """Raises RuntimeUnknown from each call while an engine other than the known one answers."""
 
-    def __init__(self, runtime: ContainerRuntime, check: RuntimeCheck) -> None:
+    def __init__(
+        self, runtime: ContainerRuntime, check: RuntimeCheck, *, is_unreachable: Callable[[Tag], bool]
+    ) -> None:
         self._runtime = runtime
         self._check = check
+        #: Whether the machine of a container does not answer the engine.
+        self._is_unreachable = is_unreachable
 
     async def verify(self) -> None:
         """Raise RuntimeUnknown if another engine answers. Before the first survey this asks the engine for its id."""
@@ -217,11 +224,14 @@ class VerifiedRuntime:
         """The state of a container; None if it is absent.
 
         Absence is reported only after the engine's id was compared again: the engine may have been replaced in between.
+        A container that was removed while its machine does not answer may still run there, so its absence is not known.
         """
         await self.verify()
         found = await self._runtime.inspect(tag)
         if found is None:
             await self._compare_ids()
+            if self._is_unreachable(tag):
+                raise RuntimeUnknown(f"the machine of container {tag} does not answer: its program may still run")
         return found
 
     async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:

@@ -277,8 +277,8 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         """
         offer = self.capacity.place_or_reserve if cursor.head is None else self.capacity.place_if_no_delay
         match offer(job, cursor.queue.environments):
-            case Fits(environment=name):
-                self.decisions.append((job.job_id, on.Placed(environment=name)))
+            case Fits(environment=name, machines=machines):
+                self.decisions.append((job.job_id, on.Placed(environment=name, machines=machines)))
                 if cursor.reservation is not None:
                     cursor.reservation.held += job.resources.millicpus
             case Unschedulable(reason=reason):

@@ -11,12 +11,12 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import BlockedHead
-from batchq.domain.ids import ConsumableName, JobId, QueueName
+from batchq.domain.ids import ConsumableName, JobId, MachineName, QueueName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.capacity import Candidate, Cluster, FreeCapacity, is_queued_for_placement
 from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, active_shares, can_open_share
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
@@ -83,6 +83,7 @@ class PassMemo:
 
 
 NO_PROMISES: Mapping[JobId, datetime] = {}
+NO_PLANS: Mapping[JobId, tuple[MachineName, ...]] = {}
 
 
 class PlacementState(Struct, frozen=True, kw_only=True):
@@ -90,6 +91,8 @@ class PlacementState(Struct, frozen=True, kw_only=True):
 
     #: The latest start time of each blocked head.
     promises: Mapping[JobId, datetime] = NO_PROMISES
+    #: The machines that are reserved for each blocked head.
+    plans: Mapping[JobId, tuple[MachineName, ...]] = NO_PLANS
     #: Where searches behind blocked heads continue.
     searches: Searches = NO_SEARCH
     #: The order after which unschedulable jobs must be examined again; None: all are examined.
@@ -168,7 +171,7 @@ class Scheduler:
         """Whether the changes so far may let a job start or change a queue's head."""
         return unit.placement_due or self._pass_memo.needs_pass(unit.changed_queues)
 
-    async def recheck_unschedulable(self, unit: UnitOfWork, host: Resources, *, catalog_changed: bool) -> bool:
+    async def recheck_unschedulable(self, unit: UnitOfWork, machines: MachineSet, *, catalog_changed: bool) -> bool:
         """After a change of the catalog, examine a page of unschedulable jobs again; False if more remain."""
         if catalog_changed:
             self.time_limits.schedule_scan(unit.now)
@@ -176,14 +179,14 @@ class Scheduler:
         if self._saved.unschedulable_after is None:
             return True
         _, used_up = self._share_usage_after(unit, unit.job_changes())
-        room = FreeCapacity(cluster=self._cluster(host, used_up), usage=Usage().after(()), now=unit.now)
+        room = FreeCapacity(cluster=self._cluster(machines, used_up), usage=Usage().after(()), now=unit.now)
         after = await recheck_unschedulable(
             unit, self._store, self._catalog, capacity=room, after=self._saved.unschedulable_after
         )
         self._staged = replace(self._staged, unschedulable_after=after)
         return after is None
 
-    async def place(self, unit: UnitOfWork, host: Resources, *, skip: Exclusions, capacity_freed: bool) -> bool:
+    async def place(self, unit: UnitOfWork, machines: MachineSet, *, skip: Exclusions, capacity_freed: bool) -> bool:
         """Place the jobs that fit; False if another pass must follow.
 
         That is so if the pass stopped at a limit of the unit of work, placed many jobs, or a head has failed meanwhile.
@@ -193,29 +196,28 @@ class Scheduler:
         changes = unit.job_changes()
         open_queues = [name for name, queue in self._catalog.queues.items() if not queue.drained]
         if self._pass_memo.nothing_queued(open_queues, changes):
-            result, promises = NOTHING_QUEUED, NO_PROMISES
+            result, promises, plans = NOTHING_QUEUED, NO_PROMISES, NO_PLANS
         else:
             uses, used_up = self._share_usage_after(unit, changes)
             held = self._resource_usage.after([change.after for change in changes])
-            site = self._cluster(host, used_up)
+            site = self._cluster(machines, used_up)
             new = partial(new_pass, unit, self.queue_cache, self._catalog, usage=uses, skip=skip)
             if not self._promises_read:
                 heads = await new(capacity=FreeCapacity(cluster=site, usage=held, now=unit.now)).place_all()
                 ids = [head.job_id for head in heads.values()]
                 self._saved = replace(self._saved, promises=await read_promises(unit, self.queue_cache, ids))
                 self._promises_read = True
-            room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=self._saved.promises)
+            saved = self._saved
+            room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=saved.promises, planned=saved.plans)
             placement = new(capacity=room, empty_queues=self._pass_memo.empty_queues)
-            result, promises = (
-                await placement.run(self._saved.searches if unit.search_due else NO_SEARCH),
-                room.promises,
-            )
+            result = await placement.run(saved.searches if unit.search_due else NO_SEARCH)
+            promises, plans = room.promises, room.plans
         self._pass_memo.stage(result)
         searches = self._next_searches(unit, result, capacity_freed=capacity_freed)
         self._staged = replace(self._staged, searches=searches)
         if result.finished:
             marks = await self._blocked_jobs.mark(unit, self.queue_cache, result.heads, promises)
-            self._staged = replace(self._staged, promises=promises)
+            self._staged = replace(self._staged, promises=promises, plans=plans)
             return not result.repeat and len(marks) == len(result.heads)
         return False
 
@@ -285,9 +287,9 @@ class Scheduler:
         """The vCPUs that the jobs of each share hold, in thousandths, as last saved; shares without any are omitted."""
         return {(key.queue, key.share): use.millicpus for key, use in self._share_usage.shares.items() if use.millicpus}
 
-    def cluster(self, host: Resources) -> Cluster:
+    def cluster(self, machines: MachineSet) -> Cluster:
         """The total capacity, as last saved."""
-        return self._cluster(host, self._share_usage.used_up)
+        return self._cluster(machines, self._share_usage.used_up)
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
@@ -329,8 +331,8 @@ class Scheduler:
         """The usage of shares and of consumable resources as the unit of work leaves it so far."""
         return self._share_usage.with_changes(self._share_usage.usage_changes(changes, unit.now))
 
-    def _cluster(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Cluster:
+    def _cluster(self, machines: MachineSet, used_up: Mapping[ConsumableName, int]) -> Cluster:
         """A copy of the present catalog: it may change while the store is read."""
         stocks = Stocks(dict(self._catalog.consumables), used_up)
         quotas = self._accounts.quotas()
-        return Cluster(environments=dict(self._catalog.environments), host=host, stocks=stocks, quotas=quotas)
+        return Cluster(environments=dict(self._catalog.environments), machines=machines, stocks=stocks, quotas=quotas)

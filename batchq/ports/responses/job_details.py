@@ -63,6 +63,8 @@ class AttemptContainerResponse(Struct, frozen=True, kw_only=True, omit_defaults=
     name: str
     #: The index of its node.
     node: int
+    #: The machine of its node; absent if the container engine has only one.
+    machine: str | None = None
     state: AttemptContainerState
     #: Milliseconds since 1970, as are all times.
     started_at: int | None = None
@@ -80,6 +82,8 @@ class AttemptResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     #: From 1.
     number: int
     compute_environment: str
+    #: The machine of the container; absent if the container engine has only one.
+    machine: str | None = None
     #: When its first container began to run.
     started_at: int | None = None
     stopped_at: int | None = None

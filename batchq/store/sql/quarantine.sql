@@ -4,7 +4,7 @@
 -- Text columns as BLOBs, so that invalid UTF-8 is quarantined byte by byte.
 SELECT
     ord, id, version, queue, status, created_at, owner, account, name, definition, revision, share_identifier, rank,
-    millicpus, memory_mib, gpus, parent_ord, array_size,
+    millicpus, memory_mib, gpus, parent_ord, array_size, CAST(node_runs AS BLOB) AS node_runs,
     CAST(consumable_requirements AS BLOB) AS consumable_requirements, CAST(state AS BLOB) AS state,
     (SELECT CAST(spec AS BLOB) FROM job_specs WHERE job_specs.ord = coalesce(parent_ord, jobs.ord)) AS spec
 FROM jobs WHERE ord = :ord;
@@ -22,6 +22,9 @@ WHERE ord = :ord;
 
 -- clear_consumable_requirements
 UPDATE jobs SET consumable_requirements = NULL WHERE ord = :ord;
+
+-- write_node_runs
+UPDATE jobs SET node_runs = :node_runs WHERE ord = :ord;
 
 -- statuses_of_children
 SELECT status FROM jobs WHERE ord BETWEEN :first AND :last ORDER BY ord;

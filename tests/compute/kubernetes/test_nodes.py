@@ -43,14 +43,15 @@ def test_an_invalid_quantity_is_no_answer(text):
 
 
 @pytest.mark.parametrize("version", ["1.20.2", "1.36.2"])
-def test_a_recorded_node_has_room_unless_it_is_away(version):
+def test_a_recorded_node_is_a_machine_that_is_open_or_away(version):
     present, away = (json.loads((RECORDED / version / f"{it}.json").read_text()) for it in ("node", "node-away"))
 
     room = node_room(present)
 
     assert (room.name, room.allocatable.millicpus, room.max_pods) == ("bq-n1", 2000, 110)
     assert room.allocatable.memory_mib > 20_000
-    assert node_room(away) is None
+    assert room.machine().is_open
+    assert node_room(away).machine().away_since is not None
 
 
 def test_the_demand_of_a_pod_is_the_larger_of_its_containers_and_its_init_containers():
@@ -62,9 +63,9 @@ def test_the_demand_of_a_pod_is_the_larger_of_its_containers_and_its_init_contai
     assert demand_of(pod) == Resources(millicpus=1000, memory_mib=64)
 
 
-async def test_the_capacity_is_that_of_usable_nodes_without_what_others_reserve(model):
+async def test_machines_have_what_pods_of_others_leave(model):
     runtime, cluster = model
-    cluster.nodes = {"n1": node("n1", TWO), "n2": node("n2", TWO), "away": node("away", TWO, ready=False)}
+    cluster.nodes = {"n1": node("n1", TWO), "n2": node("n2", TWO, labels={"batchq.environment": "wide"})}
     request = {"cpu": "500m", "memory": "256Mi"}
     cluster.others = [
         {
@@ -75,7 +76,37 @@ async def test_the_capacity_is_that_of_usable_nodes_without_what_others_reserve(
     ]
     await launched(runtime, launch(Script(seconds=None)))
 
-    assert await runtime.capacity() == Resources(millicpus=3500, memory_mib=1792)
+    first, second = await runtime.machines()
+
+    assert (first.name, first.resources) == ("n1", Resources(millicpus=1500, memory_mib=768))
+    assert (second.name, second.resources) == ("n2", Resources(millicpus=2000, memory_mib=1024))
+    assert first.max_nodes == second.max_nodes - 1
+    assert (first.environment, second.environment) == (None, "wide")
+    assert all(it.is_open and it.is_enforced for it in (first, second))
+
+
+@pytest.mark.parametrize(
+    ("fields", "cordoned", "away"),
+    [
+        ({"unschedulable": True}, True, False),
+        ({"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]}, True, False),
+        ({"ready": False}, True, True),
+    ],
+)
+async def test_a_node_that_takes_no_pods_for_a_time_is_a_machine_that_is_not_open(model, fields, cordoned, away):
+    runtime, cluster = model
+    cluster.nodes = {"n1": node("n1", TWO, **fields)}
+
+    (machine,) = await runtime.machines()
+
+    assert (machine.is_cordoned, machine.away_since is not None) == (cordoned, away)
+
+
+async def test_a_node_with_a_taint_of_an_administrator_is_no_machine(model):
+    runtime, cluster = model
+    cluster.nodes["n2"] = node("n2", TWO, taints=[{"key": "control-plane", "effect": "NoSchedule"}])
+
+    assert [it.name for it in await runtime.machines()] == ["n1"]
 
 
 async def test_without_the_right_to_list_all_pods_only_the_own_namespace_counts(model):
@@ -87,7 +118,8 @@ async def test_without_the_right_to_list_all_pods_only_the_own_namespace_counts(
     first = await launched(runtime, launch(Script(seconds=None), resources=large))
 
     assert cluster.pods[name_of(first)]["spec"]["nodeName"] == "n1"
-    assert await runtime.capacity() == Resources(millicpus=2000, memory_mib=1024)
+    (machine,) = await runtime.machines()
+    assert machine.resources == Resources(millicpus=2000, memory_mib=1024)
 
 
 async def test_the_room_of_an_ended_pod_is_free_at_once(model):

@@ -18,6 +18,7 @@ from batchq.errors import (
     NameTaken,
     RuntimeUnknown,
     StartHadNoEffect,
+    StartInterrupted,
     StartRefused,
     StartUnderWay,
 )
@@ -325,46 +326,63 @@ async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(
         await starting
 
 
-async def test_a_pod_is_bound_to_the_fullest_node_that_has_room(model):
+async def test_a_pod_is_bound_to_the_machine_on_which_its_job_was_placed(model):
     runtime, cluster = model
-    cluster.nodes = {
-        "large": node("large", {"cpu": "64", "memory": "64Gi", "pods": "110"}),
-        "small": node("small", {"cpu": "2", "memory": "1Gi", "pods": "110"}),
-    }
-    small = await launched(runtime, launch(Script(seconds=None)))
-    large = await launched(runtime, launch(Script(seconds=None), resources=Resources(millicpus=4000, memory_mib=64)))
+    it = replace(launch(Script(seconds=None)), machine="n2")
 
-    assert cluster.pods[name_of(small)]["spec"]["nodeName"] == "small"
-    assert cluster.pods[name_of(large)]["spec"]["nodeName"] == "large"
+    await launched(runtime, it)
+
+    assert cluster.pods[name_of(it.tag)]["spec"]["nodeName"] == "n2"
+    (found,) = await runtime.survey()
+    assert found.machine == "n2"
 
 
 @pytest.mark.parametrize(
-    "unusable",
+    "full",
     [
-        node("n", ready=False),
-        node("n", unschedulable=True),
-        node("n", taints=[{"key": "x", "effect": "NoSchedule"}]),
-        node("n", labels={"batchq.environment": "other"}),
-        node("n", {"cpu": "8", "memory": "8Gi", "pods": "0"}),
-        node("n", {"cpu": "100m", "memory": "8Gi", "pods": "9"}),
+        node("n1", {"cpu": "8", "memory": "8Gi", "pods": "0"}),
+        node("n1", {"cpu": "100m", "memory": "8Gi", "pods": "9"}),
     ],
 )
-async def test_a_start_without_room_has_no_effect(model, unusable):
+async def test_a_start_on_a_node_without_room_has_no_effect(model, full):
     runtime, cluster = model
-    cluster.nodes = {"n": unusable}
+    cluster.nodes = {"n1": full}
     it = launch()
     await runtime.create(it)
 
-    with pytest.raises(StartHadNoEffect, match="no node has room"):
+    with pytest.raises(StartHadNoEffect, match="node n1 has no room"):
         await runtime.start(it.tag)
 
     assert cluster.starts == {}
 
 
-async def test_a_pod_with_gpus_runs_only_on_a_node_with_free_gpus(model):
+async def test_a_start_on_a_node_that_has_left_the_cluster_is_lost_with_its_host(model):
+    runtime, cluster = model
+    it = launch()
+    await runtime.create(it)
+    del cluster.nodes["n1"]
+
+    with pytest.raises(StartInterrupted, match="node n1 is no longer in the cluster"):
+        await runtime.start(it.tag)
+
+    assert cluster.starts == {}
+
+
+async def test_a_pod_of_another_platform_than_its_node_is_refused(model):
+    runtime, cluster = model
+    it = launch(platform="linux/arm64")
+    await runtime.create(it)
+
+    with pytest.raises(StartRefused, match="node n1 has kubernetes"):
+        await runtime.start(it.tag)
+
+    assert cluster.starts == {}
+
+
+async def test_a_pod_with_gpus_waits_until_its_node_has_free_gpus(model):
     """A kubelet does not check GPUs: a pod on a node without them would run without a GPU."""
     runtime, cluster = model
-    cluster.nodes["gpu"] = node("gpu", {"cpu": "8", "memory": "8Gi", "pods": "9", "nvidia.com/gpu": "1"})
+    cluster.nodes["n1"] = node("n1", {"cpu": "8", "memory": "8Gi", "pods": "9", "nvidia.com/gpu": "1"})
     gpus = Resources(millicpus=100, memory_mib=64, gpus=1)
     first = await launched(runtime, launch(Script(seconds=None), resources=gpus))
     second = launch(resources=gpus)
@@ -373,7 +391,6 @@ async def test_a_pod_with_gpus_runs_only_on_a_node_with_free_gpus(model):
     with pytest.raises(StartHadNoEffect):
         await runtime.start(second.tag)
 
-    assert cluster.pods[name_of(first)]["spec"]["nodeName"] == "gpu"
     await runtime.remove(first)
     await runtime.start(second.tag)
 

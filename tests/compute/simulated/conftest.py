@@ -4,6 +4,7 @@ import pytest
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
+from batchq.domain.machines import one_machine
 from tests.support.clock import (
     VirtualClock,
     pytest_asyncio_loop_factories,  # noqa: F401 - a hook
@@ -17,6 +18,6 @@ def clock():
 
 @pytest.fixture
 async def runtime(clock):
-    it = SimulatedRuntime(clock=clock, capacity=Resources(millicpus=4000, memory_mib=4096))
+    it = SimulatedRuntime(clock=clock, machines=one_machine(Resources(millicpus=4000, memory_mib=4096)))
     yield it
     await it.close()

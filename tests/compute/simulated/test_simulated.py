@@ -206,7 +206,7 @@ async def test_a_call_may_take_effect_late_even_after_the_runtime_is_closed(runt
 async def test_no_call_to_an_unreachable_engine_succeeds(runtime):
     runtime.faults.unreachable = True
 
-    for call in (runtime.survey, runtime.capacity, lambda: runtime.create(launch()), lambda: output(runtime, None)):
+    for call in (runtime.survey, runtime.machines, lambda: runtime.create(launch()), lambda: output(runtime, None)):
         with pytest.raises(RuntimeUnknown):
             await call()
     with pytest.raises(RuntimeUnknown):
