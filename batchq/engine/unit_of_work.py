@@ -20,7 +20,8 @@ from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.cost import Spending
 from batchq.domain.enums import ACTIVE, FINISHED, Status
-from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, child_id, parent_of, stream_name
+from batchq.domain.groups import Group
+from batchq.domain.ids import GroupId, JobId, QueueName, SubmissionKey, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
@@ -123,6 +124,12 @@ class UnitOfWork:
         self.audit_records: list[AuditRecord] = []
         #: The budgets that change; None: the budget is deleted.
         self.budgets: dict[BudgetKey, Budget | None] = {}
+        #: The groups whose jobs changed, as they will be saved.
+        self.groups: dict[GroupId, Group] = {}
+        #: Groups with jobs that may take a free place.
+        self.due_groups: set[GroupId] = set()
+        #: Jobs whose dependencies are met, and that wait for a place in their group.
+        self.gated: set[JobId] = set()
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
         self._loaded: dict[JobId, Job] = {}
@@ -233,6 +240,10 @@ class UnitOfWork:
             self._changed.append(after.id)
         self.audit_job(after)
 
+    def record(self, entry: HistoryEntry) -> None:
+        """Add a history entry that follows from the changes of several jobs."""
+        self._history.append(entry)
+
     def audit(self, resource: str, outcome: str = DONE) -> None:
         """Add an audit record about a resource if a user's message is being handled."""
         if self.caller is not None:
@@ -315,6 +326,7 @@ class UnitOfWork:
             progress=tuple(self.progress),
             spending=self.spending,
             budgets=tuple(self.budgets.items()),
+            groups=tuple(self.groups.values()),
             audit_records=tuple(self.audit_records),
             delete_submissions_before=forget_before if self.submitted else None,
         )

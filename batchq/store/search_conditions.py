@@ -36,6 +36,12 @@ class SearchCondition(Struct, frozen=True, kw_only=True):
     values: tuple[Value, ...] = ()
 
 
+_NOT_REPLACED = SearchCondition(
+    columns=frozenset({"id", "group_id"}),
+    text=f"NOT EXISTS (SELECT 1 FROM jobs AS again WHERE again.rerun_of = {T}.id AND again.group_id = {T}.group_id)",  # noqa: S608 - text of this module only
+)
+
+
 def conditions(query: PageQuery) -> tuple[SearchCondition, ...]:
     """All conditions of a query except those on the position: cheap ones first, patterns of names last."""
     return tuple(_conditions(query))
@@ -63,6 +69,9 @@ def _conditions(query: PageQuery) -> Iterator[SearchCondition]:
     if not selection.includes_children:
         yield SearchCondition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
     yield from _named_jobs(selection)
+    if selection.groups is not None:
+        yield _is_in("group_id", selection.groups)
+        yield _NOT_REPLACED
     if selection.held:
         yield SearchCondition(columns=frozenset({"passed_over"}), text=f"{T}.passed_over = {rows.HELD}")
     if (statuses := effective_statuses(query)) != frozenset(Status):
