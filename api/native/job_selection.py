@@ -12,7 +12,7 @@ from pydantic import Field
 from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
 from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import Status
-from batchq.domain.ids import JobId
+from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job_selection import MAX_PATTERNS, JobSelection
 from batchq.errors import Invalid
 
@@ -38,6 +38,8 @@ class SelectionBody(RequestBody):
     id_prefix: Word | None = None
     #: The id of an array: its children match, without the array.
     parent_id: Word | None = None
+    #: Ids of groups. A job that another job of its group has replaced does not match.
+    groups: Words | None = None
     #: Job names in any case: `name`, `prefix*`, `*suffix` or `*part*`.
     job_names: Patterns | None = None
     #: Names, `prefix*`, `name:revision` or ARNs of job definitions.
@@ -79,6 +81,7 @@ class SelectionBody(RequestBody):
             ids=None if self.jobs is None else tuple(JobId(bare_name(text)) for text in self.jobs),
             id_prefix=self.id_prefix and self.id_prefix.lower(),
             parent=None if self.parent_id is None else parse_job_id(self.parent_id),
+            groups=None if self.groups is None else frozenset(map(GroupId, self.groups)),
             names=_set(self.job_names),
             definitions=_names(self.job_definitions),
             queues=_names(self.job_queues),
