@@ -9,7 +9,7 @@ from batchq.api.http.http import Milliseconds, RequestBody, Word
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Permission
+from batchq.domain.access.accounts import Permission, Visibility
 from batchq.domain.enums import Status
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId
@@ -31,6 +31,8 @@ class ListGroupsRequest(RequestBody):
     groups: Annotated[list[Word], Field(min_length=1, max_length=MAX_GROUPS)] | None = None
     #: The name, in any case.
     group_name: Word | None = None
+    #: Only groups of the caller.
+    mine: bool = False
     #: Only unfinished groups, and those that ended at this time or later.
     ended_after: Milliseconds | None = None
     max_results: Annotated[int, Field(ge=1, le=MAX_GROUPS)] = 100
@@ -48,14 +50,15 @@ async def list_groups(parts: Parts, call: Call[ListGroupsRequest]) -> GroupsResp
     if body.groups is not None:
         found = await parts.search.groups([GroupId(text) for text in body.groups], caller=caller)
         return GroupsResponse(groups=tuple(map(group_row, found.values())))
-    token = "ListGroups", caller.user, body.group_name or "", str(body.ended_after)
+    token = "ListGroups", caller.user, body.group_name or "", f"{body.ended_after} {body.mine}"
     query = GroupQuery(
         name=body.group_name,
         since=None if body.ended_after is None else EPOCH + timedelta(milliseconds=body.ended_after),
         before=None if body.next_token is None else _position(parts.tokens.read(token, body.next_token)),
         limit=body.max_results + 1,
+        visibility=Visibility(user=caller.user, accounts=frozenset()) if body.mine else caller.visibility,
     )
-    page = await parts.search.newest_groups(query, caller=caller)
+    page = await parts.search.newest_groups(query)
     shown, more = page[: body.max_results], len(page) > body.max_results
     return GroupsResponse(
         groups=tuple(map(group_row, shown)), next_token=parts.tokens.make(token, str(shown[-1].order)) if more else None

@@ -24,6 +24,8 @@ class JobSelection(Struct, frozen=True, kw_only=True):
     parent: JobId | None = None
     #: Groups of jobs. A finished job that another job of its group repeats does not match.
     groups: frozenset[GroupId] | None = None
+    #: Whether only jobs of no group match.
+    ungrouped: bool = False
     #: Job names in any case: `name`, `prefix*`, `*suffix` or `*part*`.
     names: frozenset[str] | None = None
     #: Job definitions: `name` (all revisions), `prefix*` or `name:revision`.

@@ -183,9 +183,9 @@ class JobSearchService:
         found = await self._store.groups(ids)
         return {group_id: group for group_id, group in found.items() if caller.reaches(group.owner)}
 
-    async def newest_groups(self, query: GroupQuery, *, caller: Caller) -> Sequence[Group]:
-        """The visible groups that match, the newest first."""
-        return await self._store.newest_groups(replace(query, visibility=caller.visibility))
+    async def newest_groups(self, query: GroupQuery) -> Sequence[Group]:
+        """The groups that match, the newest first. The query has the visibility."""
+        return await self._store.newest_groups(query)
 
     async def reruns(self, jobs: Iterable[Job]) -> Mapping[JobId, JobId]:
         """The newest job that repeats each of these finished jobs, by their ids; others are omitted.

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.cli.job_selection import resolve_job, resolve_jobs
+from batchq.cli.job_handles import resolve_job, resolve_jobs
 from batchq.errors import NotFound, UsageError
 from tests.cli.servers import job_id, row
 
