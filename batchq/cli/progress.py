@@ -12,7 +12,7 @@ from batchq.cli.quantities import elapsed, format_duration
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.ports.responses.groups import GroupRow
 
-BAR_WIDTH = 24  # characters
+BAR_WIDTH = 16  # characters
 RATE_PERIOD = 60.0  # seconds over which the rate is measured
 MIN_RATE_PERIOD = 5.0  # seconds before the first rate is shown
 
@@ -102,12 +102,12 @@ class ProgressMeter:
         self._seen: deque[tuple[float, int]] = deque()
 
     def line(self, progress: JobProgress) -> str:
-        """`[####x>>>....] fit  115 of 200 ended: 112 succeeded, ...`, with the bar on a terminal only."""
+        """`fit [####x>>>....] 115/200: 112 succeeded, ...; about 4 min left, 12 a minute`, without a terminal no bar."""
         rate = self._rate(progress.ended)
         shown = f"[{bar(progress)}] " if is_terminal(sys.stderr) and progress.size else ""
         pace = f", {_rate_text(rate)}" if rate else ""
-        counts = f"{progress.name}  {progress.ended} of {progress.size} ended: {progress.counts}"
-        return f"{shown}{counts}{pace}{_left_text(progress.seconds_left(rate))}"
+        counts = f"{progress.name} {shown}{progress.ended}/{progress.size}: {progress.counts}"
+        return f"{counts}{_left_text(progress.seconds_left(rate))}{pace}"
 
     def _rate(self, ended: int) -> float | None:
         """The jobs that ended in a second, lately; None: not known yet."""

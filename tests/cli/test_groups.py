@@ -204,7 +204,7 @@ def test_the_summary_of_a_group_estimates_the_time_left():
 def test_a_bar_has_each_kind_of_jobs():
     row = JobProgress(name="fit", succeeded=50, failed=1, running=2, waiting=47)
 
-    assert bar(row) == "###########x>..........."
+    assert bar(row) == "######x>........"
 
 
 async def test_a_name_of_nothing_is_refused(batchq):
