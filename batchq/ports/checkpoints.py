@@ -65,8 +65,8 @@ class CheckpointStore(Protocol):
     """The checkpoint directories of all jobs.
 
     Every asynchronous method raises StoreFailed if the disk reports an error, and every one but the deletions also if
-    the disk does not answer within seconds. Nothing outside the directories of
-    checkpoints is ever read, changed or deleted, whatever links the containers create.
+    the disk does not answer within seconds. Nothing outside the directories of checkpoints is ever read, changed or
+    deleted, whatever links the containers create.
     """
 
     def directory(self, job_id: JobId) -> Path | None:

@@ -75,7 +75,12 @@ class JobServer:
         ]
 
     def wait_for(self, job_id: str, *statuses: str) -> dict[str, Any]:
-        return reaches(self.batch, job_id, *statuses)
+        """Wait until the job has one of these statuses. Returns its description; the failure shows the server's log."""
+        try:
+            return reaches(self.batch, job_id, *statuses)
+        except AssertionError as error:
+            error.add_note(f"{self.service.containers()}\n{self.service.log.read_text()[-5000:]}")
+            raise
 
     def stored_output(self, job_id: str) -> Iterator[str]:
         """The stored lines of a job's last attempt, page by page."""
