@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from batchq.cli.groups import explain_group, show_group
+from batchq.cli.groups import explain_group, group_end_text, show_group
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
@@ -249,7 +249,7 @@ def run_history(args: Namespace) -> int:
 
 
 def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[HistoryEntryResponse]]:
-    states = [entry for entry in entries if entry.stop_order is None and entry.hold is None]
+    states = [entry for entry in entries if not (entry.stop_order or entry.hold or entry.group_end)]
     times = [local_time(state.at) for state in states]
     stays = {
         id(entry): format_long_duration(end - start)
@@ -266,7 +266,9 @@ def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[His
 
 
 def _history_reason(entry: HistoryEntryResponse) -> str:
-    """The reason of an entry; the entry of a stop order has the order in place of it, or what was sent for it."""
+    """The reason of an entry; that of a stop order has the order or what was sent for it, that of a group its end."""
+    if entry.group_end is not None:
+        return group_end_text(entry.group_end)
     if entry.hold is not None:
         return _render_hold_change(entry.hold)
     return entry.reason or "" if entry.stop_order is None else _render_step(entry.stop_order)

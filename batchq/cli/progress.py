@@ -102,7 +102,7 @@ class ProgressMeter:
         self._seen: deque[tuple[float, int]] = deque()
 
     def line(self, progress: JobProgress) -> str:
-        """`fit [####x>>>....] 115/200: 112 succeeded, ...; about 4 min left, 12 a minute`, without a terminal no bar."""
+        """`fit [###x>...] 115/200: 112 succeeded, ...; about 4 min left, 12 a minute`; the bar on a terminal only."""
         rate = self._rate(progress.ended)
         shown = f"[{bar(progress)}] " if is_terminal(sys.stderr) and progress.size else ""
         pace = f", {_rate_text(rate)}" if rate else ""
