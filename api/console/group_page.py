@@ -71,6 +71,17 @@ class MemberRow(Struct, frozen=True, kw_only=True):
     metrics: Mapping[str, float]
 
 
+class CsvRow(Struct, frozen=True, kw_only=True):
+    """What the CSV has of a job. It is small, because all jobs of a group are in memory at the same time."""
+
+    job_id: str
+    name: str
+    values: Mapping[str, str]
+    #: State, exit code, reason, run time in seconds, attempts.
+    results: tuple[object, ...]
+    metrics: Mapping[str, float]
+
+
 @pages.get("/groups/{group:g-[0-9a-f]{20}}", Permission.SELF)
 async def group_page(context: Parts, visit: Call[GroupPageQuery]) -> Page:
     query, caller = visit.input, visit.caller
@@ -107,7 +118,7 @@ async def group_page(context: Parts, visit: Call[GroupPageQuery]) -> Page:
 async def group_csv(context: Parts, visit: Call[None]) -> PageAnswer:
     """All jobs of the group, the newest first, with their values and results."""
     group = await find_group(context, visit.path["group"], visit.caller)
-    rows = [member_row(job) async for job in _all_jobs(context, group, visit.caller)]
+    rows = [_csv_row(member_row(job)) async for job in _all_jobs(context, group, visit.caller)]
     values, metrics = _names(row.values for row in rows), _names(row.metrics for row in rows)
     text = io.StringIO()
     table = csv.writer(text)
@@ -115,8 +126,7 @@ async def group_csv(context: Parts, visit: Call[None]) -> PageAnswer:
     for row in rows:
         given = [row.values.get(name, "") for name in values]
         measured = [row.metrics.get(name, "") for name in metrics]
-        ends = [row.job.status, row.exit_code, shown_status_reason(row.job), row.ran, row.attempts]
-        table.writerow([_cell(cell) for cell in (row.job.id, row.job.spec.name, *given, *ends, *measured)])
+        table.writerow([_cell(cell) for cell in (row.job_id, row.name, *given, *row.results, *measured)])
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{group.terms.name}.csv"'}
     return web.Response(text=text.getvalue(), content_type="text/csv", headers=headers)
 
@@ -152,6 +162,11 @@ def member_row(job: Job) -> MemberRow:
         values=dict(job.spec.parameters),
         metrics=metrics,
     )
+
+
+def _csv_row(row: MemberRow) -> CsvRow:
+    results = (row.job.status.value, row.exit_code, shown_status_reason(row.job), row.ran, row.attempts)
+    return CsvRow(job_id=row.job.id, name=row.job.spec.name, values=row.values, results=results, metrics=row.metrics)
 
 
 def sorted_rows(rows: Iterable[MemberRow], sort: str) -> list[MemberRow]:

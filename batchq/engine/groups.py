@@ -127,7 +127,10 @@ class Groups:
         unit.load(stored)
         ready = unit.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
         known = {*(job.id for job in stored), *ready}
-        waiting = [job for job in map(unit.get, known) if job is not None and _is_waiting_in(job, group_id)]
+        current = map(
+            unit.apply_parent_order, sorted(known)
+        )  # an order of its array comes before the release of a child
+        waiting = [job for job in current if job is not None and _is_waiting_in(job, group_id)]
         for job in sorted(waiting, key=attrgetter("order"))[:most]:
             unit.step(job.id, on.DependenciesMet())
         if not own.keys() <= ready or (len(waiting) > most and free > most):

@@ -65,7 +65,9 @@ async def test_a_group_is_one_row_of_the_list_and_its_name_lists_its_jobs(batchq
 
 
 async def test_at_most_max_running_jobs_of_a_sweep_run(batchq):
-    _, ids, _ = await batchq("submit", "busybox", "--name", "fit", *LASTS, "--each", "seed=1..3", "--max-running", "1")
+    _, ids, _ = await batchq(
+        "submit", "busybox", "--name", "fit", *LASTS, "--each", "seed=1..3", "--max-running", "1", "--jobs", "1"
+    )
 
     _, (sentence,), _ = await batchq("why", ids[2])
     _, lines, _ = await batchq("why", "fit")

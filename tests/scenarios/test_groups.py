@@ -218,3 +218,14 @@ async def test_an_order_to_stop_a_group_stops_its_unfinished_jobs(world):
 async def test_a_malformed_tag_of_a_group_is_refused(simulated, tags, text):
     with pytest.raises(Invalid, match=text):
         await simulated.submit(BRIEF, tags=tags)
+
+
+async def test_a_terminated_array_starts_no_child_that_waits_for_a_place(world):
+    array = await world.submit(LASTING, array_size=4, tags=tagged(running=1))
+    await world.wait_for(child_id(array, 0), Status.RUNNING)
+
+    await world.terminate(array, "enough")
+    await world.wait_for(array, Status.FAILED)
+
+    assert await counts(world) == {"FAILED": 4}
+    assert [len((await world.job(child_id(array, index))).attempts) for index in range(4)] == [1, 0, 0, 0]
