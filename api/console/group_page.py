@@ -1,5 +1,6 @@
 """The page of a group of jobs: counts, a table of values and results, pictures of them, and all of it as CSV."""
 
+import asyncio
 import csv
 import io
 from collections import Counter
@@ -30,6 +31,7 @@ from batchq.ports.job_search import PageQuery
 MAX_JOBS = 1000  # of the table and the pictures: the newest
 PER_PAGE = 100  # rows of the table
 MAX_REASONS = 20
+MAX_NAMES = 20  # columns of values, and of metrics; the CSV has all
 CSV_PAGE = 1000  # jobs that are read at once for the CSV
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # the beginnings of texts that a spreadsheet would compute
 FIXED = ("name", "state", "exit", "ran", "attempts")
@@ -88,7 +90,8 @@ async def group_page(context: Parts, visit: Call[GroupPageQuery]) -> Page:
     group = await find_group(context, visit.path["group"], caller)
     found = await context.search.search(PageQuery(selection=_selection(group), limit=MAX_JOBS), caller=caller)
     rows = [member_row(job) for job in reversed(found.jobs)]
-    values, metrics = _names(row.values for row in rows), _names(row.metrics for row in rows)
+    values = _names(row.values for row in rows)[:MAX_NAMES]
+    metrics = _names(row.metrics for row in rows)[:MAX_NAMES]
     ordered = sorted_rows(rows, query.sort)
     first = query.page * PER_PAGE
     runs = [row.ran for row in rows if row.ran is not None and row.job.status is Status.SUCCEEDED]
@@ -119,6 +122,12 @@ async def group_csv(context: Parts, visit: Call[None]) -> PageAnswer:
     """All jobs of the group, the newest first, with their values and results."""
     group = await find_group(context, visit.path["group"], visit.caller)
     rows = [_csv_row(member_row(job)) async for job in _all_jobs(context, group, visit.caller)]
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{group.terms.name}.csv"'}
+    text = await asyncio.to_thread(_csv_text, rows)
+    return web.Response(text=text, content_type="text/csv", headers=headers)
+
+
+def _csv_text(rows: Sequence[CsvRow]) -> str:
     values, metrics = _names(row.values for row in rows), _names(row.metrics for row in rows)
     text = io.StringIO()
     table = csv.writer(text)
@@ -127,8 +136,7 @@ async def group_csv(context: Parts, visit: Call[None]) -> PageAnswer:
         given = [row.values.get(name, "") for name in values]
         measured = [row.metrics.get(name, "") for name in metrics]
         table.writerow([_cell(cell) for cell in (row.job_id, row.name, *given, *row.results, *measured)])
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{group.terms.name}.csv"'}
-    return web.Response(text=text.getvalue(), content_type="text/csv", headers=headers)
+    return text.getvalue()
 
 
 async def find_group(context: Parts, group_id: str, caller: Caller) -> Group:
